@@ -92,8 +92,8 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
     if not names:
         raise UsageError(f"no verified variant on {case} has FLOPs and bytes to place on a roofline")
     spots = {name: _spot(readings[name], counted.get(name)) for name in names}
-    known = {spot.dtype for spot in spots.values()}
-    dtypes = [*(dtype for dtype in STYLES if dtype in known), *sorted(known - set(STYLES))]
+    present = {spot.dtype for spot in spots.values()}
+    dtypes = [*(dtype for dtype in STYLES if dtype in present), *sorted(present - set(STYLES))]
     tops = {dtype: peaks.flops[dtype] for dtype in dtypes if dtype in peaks.flops}
     if not tops:
         raise UsageError(f"no peak of {', '.join(dtypes)} measured; peaks of: {', '.join(peaks.flops) or 'none'}")
@@ -204,16 +204,16 @@ def _spot(reading: Reading, counted: float | None) -> Spot:
 
 
 def _above(
-    spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, memory: float
+    spots: Mapping[str, Spot], tops: Mapping[str, float], case_slope: float, memory: float
 ) -> dict[tuple[str, ...], str]:
     """Return a warning for each group of variants above the same bound, by their names.
 
-    Modelled bytes are bounded by the diagonal `slope` of the case, counted bytes by that of the device's memory. A dtype
+    Modelled bytes are bounded by the diagonal `case_slope`, counted bytes by that of the device's memory. A dtype
     without a measured peak has the diagonals alone. A rate within LEAST times the bound is noise.
     """
     warnings, groups = {}, defaultdict[tuple[bool, float], list[str]](list)
     for name, spot in spots.items():
-        modelled = min(tops.get(spot.dtype, math.inf), spot.x * own)
+        modelled = min(tops.get(spot.dtype, math.inf), spot.x * case_slope)
         counted = spot.counted * memory if spot.counted else math.inf
         if spot.y > LEAST * min(modelled, counted):
             groups[counted < modelled, min(modelled, counted)].append(name)
@@ -263,12 +263,12 @@ def _frame(
     return Frame(left, right, bottom, top, column, lid, corner, dict(zip(labels, places, strict=True)), height)
 
 
-def _diagonals(ax: Any, frame: Frame, slopes: Mapping[str, float], own: float, top: float) -> None:
+def _diagonals(ax: Any, frame: Frame, slopes: Mapping[str, float], case_slope: float, top: float) -> None:
     """Draw the bandwidth of each memory level up to the highest roof. Levels right of the case's own stop before the names."""
     for number, (label, slope) in enumerate(slopes.items()):
-        end = top / slope if slope >= own else min(top / slope, 10 ** (frame.column - 0.14))
+        end = top / slope if slope >= case_slope else min(top / slope, 10 ** (frame.column - 0.14))
         ends = [10**frame.left, end]
-        width, dashes = (2.2, "-") if slope == own else (1.2, DASHES[(number - 1) % len(DASHES)])
+        width, dashes = (2.2, "-") if slope == case_slope else (1.2, DASHES[(number - 1) % len(DASHES)])
         ax.plot(ends, [x * slope for x in ends], color=INK, lw=width, ls=dashes, label=label)
 
 

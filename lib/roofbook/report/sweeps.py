@@ -1,4 +1,4 @@
-"""Figures of sweeps: one number varied as lines, two as a heat map."""
+"""Figures of sweeps: over one number as lines, over two as a heat map."""
 
 import math
 import re
@@ -32,41 +32,45 @@ def line_sweep(
     xlabel: str = "",
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Time per unit over the points of a 1-D sweep, one line for each value of the column `series`, with intervals.
+    """Draw time per unit over the points of a 1-D sweep, a line with intervals for each value of the column `series`.
 
-    rows: store rows; those of role sweep with this axis count. Several axes are a line each; for one, each case is.
-    Points that are numbers lie to scale (logarithmic from a factor of 8 on), others side by side. A failed point is a
-    cross at the foot, its reason a note.
+    rows: store rows; those of role sweep with this axis count. By default each case is a line, or each axis if there are
+    several. Points that are numbers lie to scale (logarithmic from a factor of 8 on), others side by side. A failed point is
+    a cross at the bottom, its reason a note. Errors: UsageError without such a sweep, or without a verified time.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
     axes = [axis] if isinstance(axis, str) else list(axis)
     series = series or ("case" if len(axes) == 1 else "axis")
-    mine = rows[(rows["role"] == "sweep") & rows["axis"].isin(axes)] if len(rows) else rows
-    mine = mine if case is None or mine.empty else mine[mine["case"] == case]
-    if mine.empty:
-        known = sorted(set(rows["axis"].dropna())) if len(rows) else []
-        where = f" on {case}" if case else ""
-        raise UsageError(f"no sweep over {', '.join(axes)}{where}; measured: {', '.join(known) or 'none'}")
-    points = points_in_order(str(point) for point in mine["point"])
+    sweep_rows = rows[(rows["role"] == "sweep") & rows["axis"].isin(axes)] if len(rows) else rows
+    sweep_rows = sweep_rows if case is None or sweep_rows.empty else sweep_rows[sweep_rows["case"] == case]
+    if sweep_rows.empty:
+        measured_axes = sorted(set(rows["axis"].dropna())) if len(rows) else []
+        on_case = f" on {case}" if case else ""
+        raise UsageError(f"no sweep over {', '.join(axes)}{on_case}; measured: {', '.join(measured_axes) or 'none'}")
+    points = points_in_order(str(point) for point in sweep_rows["point"])
     places, kind = _places(points)
     lines = {
-        str(name): [each for _, own in group.groupby(["case", "device"], sort=False) for each in newest(own).values()]
-        for name, group in mine.groupby(series, sort=False)
+        str(name): [
+            reading
+            for _, one_line in group.groupby(["case", "device"], sort=False)
+            for reading in newest(one_line).values()
+        ]
+        for name, group in sweep_rows.groupby(series, sort=False)
     }
     good = [reading for readings in lines.values() for reading in readings if reading.ok]
     if not good:
         raise UsageError(f"no point of the sweep over {', '.join(axes)} has a verified time")
     name, size = show.time_unit(reading.median for reading in good)
-    wide = max(reading.median for reading in good) / min(reading.median for reading in good) > 20
+    spans_decades = max(reading.median for reading in good) / min(reading.median for reading in good) > 20
     with style():
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
-        ax.set(xscale="log" if kind == "log" else "linear", yscale="log" if wide else "linear")
-        failures, said = {}, []
-        for at, (label, readings) in enumerate(lines.items()):
-            colour = SERIES[at % len(SERIES)]
+        ax.set(xscale="log" if kind == "log" else "linear", yscale="log" if spans_decades else "linear")
+        failures, courses = {}, []
+        for number, (label, readings) in enumerate(lines.items()):
+            colour = SERIES[number % len(SERIES)]
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
             ok = [reading for reading in readings if reading.ok]
             middle = [reading.median / size for reading in ok]
@@ -80,14 +84,14 @@ def line_sweep(
                 yerr=arms,
                 color=colour,
                 label=label,
-                marker="osD^vP*"[at % 7],
+                marker="osD^vP*"[number % 7],
                 ms=5.5 if len(points) <= 20 else 4,
                 elinewidth=1.1,
             )
             times = [(str(reading.row["point"]), reading.median) for reading in ok]
             add_tips(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
-            said += [course(label, times)] * bool(times)
-            for reading in (each for each in readings if not each.ok):
+            courses += [course(label, times)] * bool(times)
+            for reading in (reading for reading in readings if not reading.ok):
                 (cross,) = ax.plot(
                     places[str(reading.row["point"])],
                     0.02,
@@ -99,20 +103,20 @@ def line_sweep(
                 )
                 add_tips(cross, f"{label}, {reading.row['point']}: {reading.reason}")
                 failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.reason
-        if not wide:
+        if not spans_decades:
             ax.set_ylim(bottom=0)
-        shown = points if kind == "words" else labelled(points, places, log=kind == "log")
-        turned = kind == "words" and sum(map(len, points)) > ROOM - 3
+        labels = points if kind == "words" else labelled(points, places, log=kind == "log")
+        slanted = kind == "words" and sum(map(len, points)) > ROOM - 3
         ax.set_xticks(
-            [places[point] for point in shown],
-            shown,
-            rotation=45 if turned else 0,
-            ha="right" if turned else "center",
-            rotation_mode="anchor" if turned else "default",
+            [places[point] for point in labels],
+            labels,
+            rotation=45 if slanted else 0,
+            ha="right" if slanted else "center",
+            rotation_mode="anchor" if slanted else "default",
         )
-        ax.xaxis.set_minor_locator(FixedLocator([places[point] for point in points if point not in shown]))
+        ax.xaxis.set_minor_locator(FixedLocator([places[point] for point in points if point not in labels]))
         ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: show.tick(seconds)))
         ax.grid(True)
         ax.set_xlabel(xlabel or ", ".join(axes))
         ax.set_ylabel(f"time per {good[0].row['unit']}, {name}")
@@ -126,79 +130,81 @@ def line_sweep(
                 *notes,
                 *grouped(failures, sum(map(len, lines.values()))),
             ],
-            description=describe(drawing, "; ".join(said)),
+            description=describe(drawing, "; ".join(courses)),
         )
 
 
 def course(name: str, points: Sequence[tuple[str, float]]) -> str:
-    """A line in words: what it starts, is least and ends at. points: the place of each, and seconds."""
-    (first, start), (at, least), (last, end) = points[0], min(points, key=lambda point: point[1]), points[-1]
-    said = [f"{show.duration(start)} at {first}"]
-    said += [f"least {show.duration(least)} at {at}"] * (show.duration(least) not in map(show.duration, (start, end)))
-    said += [f"{show.duration(end)} at {last}"] * (last != first)
-    return f"{name}: {', '.join(said)}"
+    """Return a line in words: its first, least and last time. points: (label, seconds)."""
+    (first, start), (least_point, least), (last, end) = points[0], min(points, key=lambda point: point[1]), points[-1]
+    parts = [f"{show.duration(start)} at {first}"]
+    parts += [f"least {show.duration(least)} at {least_point}"] * (
+        show.duration(least) not in map(show.duration, (start, end))
+    )
+    parts += [f"{show.duration(end)} at {last}"] * (last != first)
+    return f"{name}: {', '.join(parts)}"
 
 
 def _places(points: Sequence[str]) -> tuple[dict[str, float], str]:
-    """Where each point lies on the x axis, and what that axis is: linear, log, or words side by side."""
+    """Return the x of each point, and the kind of the x axis: linear, log, or words side by side."""
     try:
         numbers = {point: float(point) for point in points}
     except ValueError:
-        return {point: float(at) for at, point in enumerate(points)}, "words"
+        return {point: float(index) for index, point in enumerate(points)}, "words"
     return numbers, "log" if logarithmic(numbers.values()) else "linear"
 
 
 def logarithmic(numbers: Collection[float]) -> bool:
-    """Whether an axis through these is: all above 0, and a factor of 8 or more between them."""
+    """Return whether an axis through these numbers is logarithmic: all above 0, and a factor of 8 or more between them."""
     return min(numbers) > 0 and max(numbers) / min(numbers) >= 8
 
 
 def labelled(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
-    """The points whose labels fit below the axis, each clear of the one before it."""
-    at = {point: math.log(places[point]) if log else places[point] for point in points}
-    gap = (at[points[-1]] - at[points[0]]) / ROOM * (max(map(len, points)) + 0.5)
-    shown = [points[0]]
+    """Return the points whose labels fit below the axis, each clear of the previous one."""
+    positions = {point: math.log(places[point]) if log else places[point] for point in points}
+    gap = (positions[points[-1]] - positions[points[0]]) / ROOM * (max(map(len, points)) + 0.5)
+    chosen = [points[0]]
     for point in points[1:]:
-        if at[point] - at[shown[-1]] >= gap:
-            shown.append(point)
-    return shown
+        if positions[point] - positions[chosen[-1]] >= gap:
+            chosen.append(point)
+    return chosen
 
 
-def grouped(reasons: Mapping[str, str], of: int) -> list[str]:
-    """Why there is no time, a note for each kind of reason: those that differ in their numbers alone are one.
+def grouped(reasons: Mapping[str, str], tried: int) -> list[str]:
+    """Return a note for each kind of reason why there is no time; reasons that differ only in numbers are one kind.
 
-    reasons: what failed -> why. of: how many were tried.
+    reasons: name of the failed -> reason. tried: how many were tried.
     """
     kinds: dict[str, dict[str, str]] = {}
-    for name, why in reasons.items():
-        kinds.setdefault(NUMBER.sub("0", why), {})[name] = why
-    often = sorted(kinds.values(), key=len, reverse=True)
+    for name, reason in reasons.items():
+        kinds.setdefault(NUMBER.sub("0", reason), {})[name] = reason
+    by_frequency = sorted(kinds.values(), key=len, reverse=True)
     notes = []
-    for kind in often[:KINDS]:
-        first, why = next(iter(kind.items()))
-        alike = len(set(kind.values())) == 1
-        who = ", ".join(kind) if alike and len(kind) <= NAMED else f"{len(kind)} of {of}"
-        notes.append(f"{who}: {why}" if alike else f"{who}, such as {first}: {why}")
-    rest = [name for kind in often[KINDS:] for name in kind]
-    return notes + [f"{len(rest)} of {of}: other reasons, listed among the failures."] * bool(rest)
+    for kind in by_frequency[:KINDS]:
+        first, reason = next(iter(kind.items()))
+        is_one_reason = len(set(kind.values())) == 1
+        subject = ", ".join(kind) if is_one_reason and len(kind) <= NAMED else f"{len(kind)} of {tried}"
+        notes.append(f"{subject}: {reason}" if is_one_reason else f"{subject}, such as {first}: {reason}")
+    others = [name for kind in by_frequency[KINDS:] for name in kind]
+    return notes + [f"{len(others)} of {tried}: other reasons, listed among the failures."] * bool(others)
 
 
 def sweep_grid(
     data: CaseData, axis: str, skip_reasons: Mapping[str, str] | None = None, variant: str | None = None
 ) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
-    """A sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
+    """Return a sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
 
-    Its index is the second part, its columns the first; beside it the reasons of the cells that have no time, those of
-    `skip_reasons` (point -> why it was not tried) among them. UsageError where a point is no pair.
+    Its index is the second part, its columns the first. Also return the reasons of cells without a time, including those of
+    `skip_reasons` (point -> reason why it was not tried). Errors: UsageError if a point is no pair.
     """
     import pandas as pd
 
     readings, _ = swept(data.rows, axis, data.case, variant)
     skipped = skip_reasons or {}
     pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *skipped)}
-    odd = [point for point, pair in pairs.items() if len(pair) != 2]
-    if odd:
-        raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4' or '64x112/4x8'")
+    not_pairs = [point for point, pair in pairs.items() if len(pair) != 2]
+    if not_pairs:
+        raise UsageError(f"point {not_pairs[0]!r} of the sweep over {axis!r} is no pair such as '16x4' or '64x112/4x8'")
     across = points_in_order(pair[0] for pair in pairs.values())
     down = points_in_order(pair[1] for pair in pairs.values())
     frame = pd.DataFrame(math.nan, index=down, columns=across)
@@ -208,7 +214,7 @@ def sweep_grid(
         frame.loc[second, first] = reading.median
         if not reading.ok:
             reasons[second, first] = reading.reason
-    return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): why for point, why in skipped.items()}}
+    return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): reason for point, reason in skipped.items()}}
 
 
 def heat_map(
@@ -220,10 +226,11 @@ def heat_map(
     title: str = "",
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Times of a 2-D sweep: seconds per unit by (index, column), the fastest framed, cells without a time hatched.
+    """Draw the times of a 2-D sweep: seconds per unit by (index, column), the fastest framed, failed cells hatched.
 
-    reasons: (index, column) -> why there is no time; cells that are merely absent stay empty. Colours are logarithmic.
-    Drawn with columns and rows exchanged where the columns' labels are the longer ones and do not fit side by side.
+    reasons: (index, column) -> reason why there is no time; cells that are merely absent stay empty. Colours are logarithmic.
+    Columns and rows are exchanged if the columns' labels are longer and do not fit side by side. Errors: UsageError if every
+    cell is empty.
     """
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex, to_rgb
@@ -236,15 +243,17 @@ def heat_map(
         raise UsageError("a heat map needs at least one time; every cell is empty")
     best = np.unravel_index(np.nanargmin(times), times.shape)
     name, size = show.time_unit([float(times[best])])
-    where = _pair(frame.columns[best[1]], frame.index[best[0]])
-    said = [f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."]
+    fastest_point = _pair(frame.columns[best[1]], frame.index[best[0]])
+    all_notes = [
+        f"Medians in {name}, darker is slower; framed: the fastest, {fastest_point}, {show.duration(float(times[best]))}."
+    ]
     tried = int(np.isfinite(times).sum()) + len(reasons)
-    said += notes
-    said += grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
-    across, down = (max(len(str(each)) for each in side) for side in (frame.columns, frame.index))
+    all_notes += notes
+    all_notes += grouped({_pair(column, row): reason for (row, column), reason in reasons.items()}, tried)
+    across, down = (max(len(str(label)) for label in side) for side in (frame.columns, frame.index))
     if across > down and (across + 1) * len(frame.columns) > ROOM:
         frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel
-        reasons, across = {(column, row): why for (row, column), why in reasons.items()}, down
+        reasons, across = {(column, row): reason for (row, column), reason in reasons.items()}, down
     height, width = times.shape
     ramp = LinearSegmentedColormap.from_list("roofbook", ["#cfe3f5", "#7fb1de", "#3d7fc1", "#1f4f86", "#14325a"])
     low, high = float(np.nanmin(times)), float(np.nanmax(times))
@@ -260,9 +269,11 @@ def heat_map(
             tile: dict[str, Any] = {"xy": (column + 0.03, row + 0.04), "width": 0.94, "height": 0.92}
             if math.isfinite(time):
                 colour = to_hex(ramp(norm(time)))
-                dark = sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
-                told = f"{_pair(str(frame.columns[column]), str(frame.index[row]))}: {show.duration(float(time))}"
-                add_tips(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), told)
+                is_dark = (
+                    sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
+                )
+                tip = f"{_pair(str(frame.columns[column]), str(frame.index[row]))}: {show.duration(float(time))}"
+                add_tips(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), tip)
                 ax.text(
                     column + 0.5,
                     row + 0.52,
@@ -270,7 +281,7 @@ def heat_map(
                     ha="center",
                     va="center",
                     size=small,
-                    color=PAPER if dark else NIGHT,
+                    color=PAPER if is_dark else NIGHT,
                     weight="bold" if (row, column) == best else "normal",
                 )
             elif key in reasons:
@@ -279,15 +290,15 @@ def heat_map(
         ax.add_patch(
             Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
         )
-        turned = (across + 1) * width > ROOM
+        slanted = (across + 1) * width > ROOM
         ax.set_xticks(
-            [at + 0.5 for at in range(width)],
-            [str(each) for each in frame.columns],
-            rotation=45 if turned else 0,
-            ha="right" if turned else "center",
-            rotation_mode="anchor" if turned else "default",
+            [number + 0.5 for number in range(width)],
+            [str(label) for label in frame.columns],
+            rotation=45 if slanted else 0,
+            ha="right" if slanted else "center",
+            rotation_mode="anchor" if slanted else "default",
         )
-        ax.set_yticks([at + 0.5 for at in range(height)], [str(each) for each in frame.index])
+        ax.set_yticks([number + 0.5 for number in range(height)], [str(label) for label in frame.index])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         ax.set_xlabel(xlabel or str(frame.columns.name or ""))
@@ -296,12 +307,12 @@ def heat_map(
             f"{label or side}: {', '.join(map(str, points))}"
             for side, label, points in (("across", xlabel, frame.columns), ("down", ylabel, frame.index))
         ]
-        fastest = f"fastest: {where}, {show.duration(float(times[best]))}"
+        fastest = f"fastest: {fastest_point}, {show.duration(float(times[best]))}"
         slowest = f"slowest: {show.duration(high)}"
-        described = f"Heat map; {'; '.join(sides)}; {fastest}; {slowest}"
-        return finish(drawing, title or "Time of each shape", said, description=described)
+        description = f"Heat map; {'; '.join(sides)}; {fastest}; {slowest}"
+        return finish(drawing, title or "Time of each shape", all_notes, description=description)
 
 
 def _pair(first: str, second: str) -> str:
-    """A point of two parts: '16 \u00d7 4', '64x112x16 / 4x8x2'."""
+    r"""Return a point of two parts: '16 \u00d7 4', '64x112x16 / 4x8x2'."""
     return f"{first} / {second}" if "x" in f"{first}{second}" else f"{first} \u00d7 {second}"

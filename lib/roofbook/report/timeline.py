@@ -1,4 +1,4 @@
-"""What the queues of a run did when: copies and kernels as bars on one time axis, a lane for each queue."""
+"""Timeline of a run's queues: copies and kernels as bars on one time axis, a lane for each queue."""
 
 import math
 from collections.abc import Sequence
@@ -18,24 +18,24 @@ KINDS = {
     "kernel": (COLOURS["step"], 0.0, 0.22, "kernel"),
     "to host": (COLOURS["published"], 0.055, 0.11, "copy to the host"),
 }
-"""What a queue does -> colour, place in its lane and height in inches, and its name in the legend."""
+"""Kind of span -> colour, offset and height in its lane in inches, and name in the legend."""
 MOST = 90  # bars of a variant that can be told apart: of a longer run its beginning is drawn
 LANE, HEADING = 0.28, 0.3  # inches
 
 
 def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure:
-    """One run of each of `variants` below each other: a lane a queue, a bar for each kernel and copy, one axis in ms.
+    """Draw one run of each of `variants`: a lane for each queue, a bar for each kernel and copy, one axis in ms.
 
-    The rows' `extra` holds `timeline`, [queue, what, start, end] in seconds as `contract.Span`. The axis ends where the first
-    of the runs has done MOST things; each heading tells of its whole run. Errors: UsageError where none of the variants tells
-    a timeline, or one tells what is no span.
+    The rows' `extra` holds `timeline`: [queue, what, start, end] in seconds, as `contract.Span`. The axis ends where the
+    first run has done MOST spans; each heading describes its whole run. Errors: UsageError if no variant has a timeline, or a
+    timeline holds no valid span.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.patches import Patch
     from matplotlib.ticker import NullLocator
 
-    found, case = data.readings, data.case
-    traced = {name: spans for name in variants if name in found and (spans := _spans(found[name]))}
+    readings, case = data.readings, data.case
+    traced = {name: spans for name in variants if name in readings and (spans := _spans(readings[name]))}
     if not traced:
         raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} has a timeline")
     ends = {name: max(span.end for span in spans) for name, spans in traced.items()}
@@ -53,8 +53,8 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
             _heading(ax, top + 0.6 * HEADING, name, _said(spans, ends[name]))
             top += HEADING
             for queue in _queues(spans):
-                mine = [span for span in spans if span.queue == queue and span.start < until]
-                _lane(ax, top + LANE / 2, f"queue {queue}", mine)
+                own_spans = [span for span in spans if span.queue == queue and span.start < until]
+                _lane(ax, top + LANE / 2, f"queue {queue}", own_spans)
                 top += LANE
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
         ax.set_xlabel("time, ms")
@@ -67,33 +67,37 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
         notes = ["One run of each, from the events of the device's queues; copies are half bars."]
         cut = [name for name in traced if ends[name] > until]
         if cut:
-            whole = "The figures above the lanes cover whole runs."
-            notes.append(f"Only the first {show.duration(until)} are drawn; {joined(cut)} went on. {whole}")
-        untold = [name for name in variants if name in found and found[name].ok and name not in traced]
-        notes += [f"No timeline: {', '.join(untold)}."] * bool(untold)
-        notes += [f"{name} failed: {found[name].reason}." for name in variants if name in found and not found[name].ok]
-        notes += absences(variants, found, data.skip_reasons)
+            scope = "The figures above the lanes cover whole runs."
+            notes.append(f"Only the first {show.duration(until)} are drawn; {joined(cut)} went on. {scope}")
+        without_timeline = [name for name in variants if name in readings and readings[name].ok and name not in traced]
+        notes += [f"No timeline: {', '.join(without_timeline)}."] * bool(without_timeline)
+        notes += [
+            f"{name} failed: {readings[name].reason}."
+            for name in variants
+            if name in readings and not readings[name].ok
+        ]
+        notes += absences(variants, readings, data.skip_reasons)
         return finish(drawing, title or f"Timeline of the queues on {case}", notes)
 
 
 def hidden(spans: Sequence[Span]) -> float:
-    """The share of the time in which something is copied that a kernel runs too; NaN where nothing is copied."""
+    """Return the share of the copying time in which a kernel runs too; NaN if nothing is copied."""
     edges = sorted(
-        (at, step, span.what == "kernel") for span in spans for at, step in ((span.start, 1), (span.end, -1))
+        (seconds, step, span.what == "kernel") for span in spans for seconds, step in ((span.start, 1), (span.end, -1))
     )
-    running, copying, both, before = {True: 0, False: 0}, 0.0, 0.0, 0.0
-    for at, step, kernel in edges:
+    running, copying, both, previous = {True: 0, False: 0}, 0.0, 0.0, 0.0
+    for seconds, step, kernel in edges:
         if running[False]:
-            copying += at - before
-            both += (at - before) * (running[True] > 0)
+            copying += seconds - previous
+            both += (seconds - previous) * (running[True] > 0)
         running[kernel] += step
-        before = at
+        previous = seconds
     return both / copying if copying else math.nan
 
 
 def _spans(reading: Reading) -> list[Span]:
-    """What the run tells, in the order of time."""
-    spans = [Span(*each) for each in reading.facts.get("timeline", [])]
+    """Return the spans of a run in the order of time."""
+    spans = [Span(*fields) for fields in reading.facts.get("timeline", [])]
     for span in spans:
         if span.what not in KINDS or not 0 <= span.start <= span.end < math.inf:
             raise UsageError(
@@ -114,26 +118,28 @@ def _said(spans: Sequence[Span], end: float) -> str:
     )
 
 
-def _heading(ax: Any, y: float, name: str, said: str) -> None:
+def _heading(ax: Any, y: float, name: str, text: str) -> None:
     across: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
     ax.text(-0.13, y, name, ha="left", **across)
-    ax.text(1, y, said, ha="right", size=FONT - 0.5, **across)
+    ax.text(1, y, text, ha="right", size=FONT - 0.5, **across)
 
 
 def _lane(ax: Any, y: float, label: str, spans: Sequence[Span]) -> None:
-    """The bars of one queue. Those of a kind are one path of short thick lines, which keeps the SVG small."""
+    """Draw the bars of one queue. All bars of a kind are one path of short thick lines, which keeps the SVG small."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
     ax.text(-0.02, y, label, transform=ax.get_yaxis_transform(), va="center", ha="right", size=FONT - 1.5)
     ax.axhline(y, color=INK, lw=0.6, alpha=0.3, zorder=1)
-    for what, (colour, offset, height, name) in KINDS.items():
-        ends = [(1e3 * at, y + offset) for span in spans if span.what == what for at in (span.start, span.end)]
+    for kind, (colour, offset, height, name) in KINDS.items():
+        ends = [
+            (1e3 * seconds, y + offset) for span in spans if span.what == kind for seconds in (span.start, span.end)
+        ]
         if ends:
             path = Path(ends, [Path.MOVETO, Path.LINETO] * (len(ends) // 2))
             path.should_simplify = False
             bars = PathPatch(path, fill=False, edgecolor=colour, lw=72 * height, capstyle="butt", zorder=2)
-            busy = sum(span.end - span.start for span in spans if span.what == what)
+            busy = sum(span.end - span.start for span in spans if span.what == kind)
             add_tips(
                 ax.add_patch(bars), f"{label}, {name}: {len(ends) // 2} in the part drawn, {show.duration(busy)} in all"
             )

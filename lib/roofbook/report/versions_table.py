@@ -1,4 +1,4 @@
-"""What changed of a lab's measurements over time, for a terminal: a line a version, or only those whose time is another."""
+"""Table of the changes of a lab's measurements over time, for a terminal: all versions, or only those with another time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,36 +17,38 @@ NUMBERS = ("Runs", "Time", "Times as fast as before")
 
 
 def versions_tables(
-    found: Mapping[tuple[str, ...], Sequence[Version]], lab: str, *, every: bool
+    versions_by_key: Mapping[tuple[str, ...], Sequence[Version]], lab: str, *, every: bool
 ) -> tuple[list[Table], list[str]]:
-    """A table for each device, backend and scale, and what holds of all of them, in sentences.
+    """Return a table for each device, backend and scale, and notes on all of them.
 
-    found: versions of measurements by `history.key_of`, each measurement's oldest first. every: all versions; without it those
-    alone whose time is another than before, beyond the noise. Frames have all digits.
+    versions_by_key: `history.key_of` -> versions of a measurement, the oldest first. every: list all versions; otherwise only
+    those whose time differs from the previous one beyond the noise. Frames have all digits.
     """
-    shown: dict[tuple[str, ...], list[tuple[tuple[str, ...], Version]]] = {}
-    for key, versions in found.items():
+    versions_by_device: dict[tuple[str, ...], list[tuple[tuple[str, ...], Version]]] = {}
+    for key, versions in versions_by_key.items():
         for version in versions:
             if every or version.changed:
-                shown.setdefault(key[2:5], []).append((key, version))
-    moved = sum(version.changed for versions in found.values() for version in versions)
-    count = sum(len(versions) for versions in found.values())
-    told = f"{_several(len(found), 'measurement')} in {_several(count, 'version')}"
-    notes = [f"{told}; {_several(moved, 'change')} beyond the noise."]
-    if shown:
+                versions_by_device.setdefault(key[2:5], []).append((key, version))
+    changes = sum(version.changed for versions in versions_by_key.values() for version in versions)
+    count = sum(len(versions) for versions in versions_by_key.values())
+    counted = f"{_several(len(versions_by_key), 'measurement')} in {_several(count, 'version')}"
+    notes = [f"{counted}; {_several(changes, 'change')} beyond the noise."]
+    if versions_by_device:
         notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")
         notes.append("'these runs': of one or two runs on a side, so another may differ by more.")
     else:
         notes.append(NOTHING)
-    return [_table(f"{lab} on {', '.join(place)}", those) for place, those in shown.items()], notes
+    return [
+        _table(f"{lab} on {', '.join(place)}", keys_versions) for place, keys_versions in versions_by_device.items()
+    ], notes
 
 
-def _table(caption: str, those: Sequence[tuple[tuple[str, ...], Version]]) -> Table:
+def _table(caption: str, keys_versions: Sequence[tuple[tuple[str, ...], Version]]) -> Table:
     import pandas as pd
 
     heads = [Cell(head, "num" if head in NUMBERS else "wrap" if head == "Why" else "") for head in HEADS]
-    lines = [Row(_cells(key, version)) for key, version in those]
-    frame = pd.DataFrame([_record(key, version) for key, version in those])
+    lines = [Row(_cells(key, version)) for key, version in keys_versions]
+    frame = pd.DataFrame([_record(key, version) for key, version in keys_versions])
     return Table(caption, heads, lines, frame, (), "history", {"seconds": "s"})
 
 
@@ -72,20 +74,20 @@ def _cells(key: tuple[str, ...], version: Version) -> list[Cell]:
 
 
 def _why(version: Version) -> str:
-    told = [f"{KINDS[each.kind]}: {each.text}" for each in version.changes]
-    return "; ".join([*told, *[version.reading.reason] * (not version.reading.ok)])
+    reasons = [f"{KINDS[change.kind]}: {change.text}" for change in version.changes]
+    return "; ".join([*reasons, *[version.reading.reason] * (not version.reading.ok)])
 
 
 def _record(key: tuple[str, ...], version: Version) -> dict[str, object]:
     reading, ratio = version.reading, version.ratio
     first = oldest(reading).row
-    named = dict(zip(("variant", "case", "device", "backend", "scale", "role"), key, strict=True))
+    identity = dict(zip(("variant", "case", "device", "backend", "scale", "role"), key, strict=True))
     numbers = {"ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, "word": ratio.word} if ratio else {}
     return {
-        **named, "since": first["started"], "commit": commit_of(first), "runs": len(reading.runs), "seconds": reading.median,
+        **identity, "since": first["started"], "commit": commit_of(first), "runs": len(reading.runs), "seconds": reading.median,
         **numbers, "changed": version.changed, "why": _why(version), "run": text_field(first, "run"),
     }  # fmt: skip
 
 
-def _several(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
