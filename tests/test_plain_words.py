@@ -28,12 +28,10 @@ MOST_WHATS = 0.002
 UNFINISHED = {
     "analysis",
     "book",
-    "cli",
     "devices",
     "labs",
     "measure",
     "peers",
-    "report",
     "spec",
     "store",
     "tests",

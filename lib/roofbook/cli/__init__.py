@@ -1,4 +1,4 @@
-"""The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
+"""The command `roofbook`: measure, repeat one measurement, read a kernel, build the book. Click makes functions commands."""
 
 import atexit
 import contextlib
@@ -16,9 +16,9 @@ __all__ = ["app", "comparing", "main", "measuring", "publishing", "reading", "ru
 
 
 def run() -> None:
-    """The command as a process, which ends once all else that is registered for its end has run.
+    """Run the command as a process that ends as soon as the other functions registered for its end have run.
 
-    Python would take down what pandas, DuckDB and IPython hold, piece by piece: up to a second.
+    Python itself would destroy the objects of pandas, DuckDB and IPython one by one, which takes up to a second.
     """
     code = 1
 
@@ -40,7 +40,7 @@ def run() -> None:
 
 
 def main() -> None:
-    """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
+    """Run the command: the entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
     stopped = "stopped; finished measurements are in the store, and the same command continues from there"
     if code := program(_command, stopped):
         sys.exit(code)

@@ -30,14 +30,14 @@ SCALES = "quick, published, large or test"
 DEVICES = "auto, or as `roofbook devices` lists them"
 
 
-def _scales(_: click.Context, __: click.Parameter, given: Any) -> Any:
-    """One scale, several or none. Each is known."""
-    from ..spec.lab import SCALES as known
+def _scales(_: click.Context, __: click.Parameter, scales: Any) -> Any:
+    """Return the option's scale or scales. Errors: UsageError for an unknown one."""
+    from ..spec.lab import SCALES as all_scales
 
-    for scale in [given] if isinstance(given, str) else given or ():
-        if scale not in known:
-            raise one_of("scale", scale, known)
-    return given
+    for scale in [scales] if isinstance(scales, str) else scales or ():
+        if scale not in all_scales:
+            raise one_of("scale", scale, all_scales)
+    return scales
 
 
 of_scale = partial(click.option, "--scale", callback=_scales)
@@ -45,18 +45,18 @@ SCALE = of_scale(default="quick", show_default=True, help=f"{SCALES}.")
 DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
 
 
-def filled(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
-    """Return what names a place, with `~` as the home folder. What is empty, as a shell's unset variable, is refused.
+def filled(_: click.Context, __: click.Parameter, path_text: str | None) -> str | None:
+    """Return a path with `~` replaced by the home folder, since no shell expands the `~` of --results=~/rows.
 
-    No shell expands the `~` of --results=~/rows.
+    Errors: BadParameter for an empty text, such as an unset variable of a shell.
     """
-    if given == "":
+    if path_text == "":
         raise click.BadParameter("it is empty")
-    return given if given is None else expanded(given)
+    return path_text if path_text is None else expanded(path_text)
 
 
 class UserPath(click.Path):
-    """A file or folder as the user names it, with `~` as the home folder."""
+    """A file or folder as the user wrote it, with `~` as the home folder."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(path_type=Path, **options)
@@ -65,24 +65,24 @@ class UserPath(click.Path):
         return super().convert(expanded(value), parameter, context)
 
 
-def number(_: click.Context, __: click.Parameter, given: float) -> float:
-    """What lies in a range is a number: NaN is neither below nor above."""
-    if math.isnan(given):
-        raise click.BadParameter(f"{given} is not a number")
-    return given
+def number(_: click.Context, __: click.Parameter, number_given: float) -> float:
+    """Return a number in a range. Errors: BadParameter for NaN, which click takes for one in any range."""
+    if math.isnan(number_given):
+        raise click.BadParameter(f"{number_given} is not a number")
+    return number_given
 
 
 def _there(context: click.Context, option: click.Parameter, results: str) -> str:
-    """A store to read. One that a user names is there."""
+    """Return the address of a store to read. Errors: UsageError if the user named a store that does not exist."""
     results = str(filled(context, option, results))
     from ..paths import project_root
     from ..store.storage import located, storage_of
 
     if context.get_parameter_source("results") is not click.core.ParameterSource.DEFAULT:
-        place = storage_of(located(project_root(), results))
-        if not place.is_remote and not place.root.exists():
-            seen = "" if str(place.root) == results else f", which is {place.root}"
-            raise UsageError(f"there is no store in {results}{seen}")
+        storage = storage_of(located(project_root(), results))
+        if not storage.is_remote and not storage.root.exists():
+            resolved = "" if str(storage.root) == results else f", which is {storage.root}"
+            raise UsageError(f"there is no store in {results}{resolved}")
     return results
 
 
@@ -95,7 +95,7 @@ _of_store = partial(
 )
 RESULTS = _of_store(callback=filled)
 RECORDED = _of_store(callback=_there)
-"""Of what is there already: a folder that is mistyped is no empty store."""
+"""Option for a store that exists: a mistyped folder is not taken for an empty store."""
 CLUSTER = click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -107,35 +107,35 @@ WORKERS = click.option(
 )
 
 
-def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> Path | None:
-    """A file to write: what is mistyped is refused before anything is measured or drawn."""
-    if given is None:
+def _to_write(_: click.Context, option: click.Parameter, path_text: str | None) -> Path | None:
+    """Return a file to write. Errors: UsageError if it cannot be written, before anything is measured or drawn."""
+    if path_text is None:
         return None
-    out = Path(expanded(given))
-    written = out if out.exists() and not out.is_file() else out.resolve().parent  # a file is replaced whole
-    why = ""
+    out = Path(expanded(path_text))
+    target = out if out.exists() and not out.is_file() else out.resolve().parent  # a file is replaced whole
+    reason = ""
     if not out.parent.is_dir():
-        why = f"there is no folder {out.parent}"
-    elif not os.access(written, os.W_OK):
-        why = f"you may not write to {written}"
+        reason = f"there is no folder {out.parent}"
+    elif not os.access(target, os.W_OK):
+        reason = f"you may not write to {target}"
     if out.is_dir():
-        why = "it is a folder, not a file" if given else "a file has a name"
-    if why:
-        raise UsageError(f"{option.opts[0]} {given or repr(given)} cannot be written: {why}")
+        reason = "it is a folder, not a file" if path_text else "a file has a name"
+    if reason:
+        raise UsageError(f"{option.opts[0]} {path_text or repr(path_text)} cannot be written: {reason}")
     return out
 
 
 to_write = partial(click.option, metavar="FILE", callback=_to_write)
 """An option for a file to write."""
 seconds = partial(click.option, show_default=True, type=click.FloatRange(min=0, min_open=True), callback=number)
-"""An option for a time that something may take."""
+"""An option for a duration in seconds."""
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """For a command that lasts seconds: Python looks for no cycles among what it has no time to throw away."""
+    """Turn off Python's search for reference cycles, for a command that lasts seconds."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Commands that compare over time: what changed in the store, and whether a change made something slower."""
+"""Commands that compare over time: changes in the store, and whether a change made something slower."""
 
 import os
 import sys
@@ -19,15 +19,13 @@ from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, number, seconds, to_
 @click.option("--every/--changes", default=None, help="All versions, or changes alone.  [default: all of a VARIANT]")
 @RECORDED
 def history(lab: str, variant: str | None, case: str | None, on: str | None, every: bool | None, results: str) -> None:
-    """List what changed over time, and why.
+    """List changes over time, and their reasons.
 
-    A version of a measurement is its runs by equal code, in an equal environment, on one machine. Those are listed whose time
-    is another than before, beyond the noise: since when, by how much, and whether code, driver or machine changed. With
-    VARIANT, all versions:
+    A version of a measurement is its runs by equal code, in an equal environment, on one machine. The list has the versions
+    whose time differs from the previous one beyond the noise: since when, by how much, and whether code, driver or machine
+    changed. With VARIANT, it has all versions:
 
-    \b
-      roofbook history lbm
-      roofbook history lbm fused --case 128x128
+    \b roofbook history lbm roofbook history lbm fused --case 128x128
     """
     from ..analysis.history import by_measurement, stretches, versions
     from ..paths import project_root
@@ -36,22 +34,26 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     from ..store.parquet import Store
     from ..store.storage import located
 
-    known = all_labs.get(lab)
+    lab_definition = all_labs.get(lab)
     frame = Store(located(project_root(), results)).rows(lab)
     if frame.empty:
         raise UsageError(f"{lab} was not measured yet; `roofbook run {lab}` does it")
-    for column, what, given in (("variant", "variant", variant), ("case", "case", case), ("device", "device", on)):
-        if given is not None:
+    for column, noun, wanted_value in (
+        ("variant", "variant", variant),
+        ("case", "case", case),
+        ("device", "device", on),
+    ):
+        if wanted_value is not None:
             names = sorted(set(frame[column]))
-            if given not in names:
-                raise one_of(f"{what} with measurements of {lab}", given, names)
-            frame = frame[frame[column] == given]
+            if wanted_value not in names:
+                raise one_of(f"{noun} with measurements of {lab}", wanted_value, names)
+            frame = frame[frame[column] == wanted_value]
     if frame.empty:
-        raise UsageError(f"{lab} was not measured so; `roofbook history {lab}` lists what was")
+        raise UsageError(f"{lab} has no measurements of these together; `roofbook history {lab}` lists all changes")
     rows = [{str(name): field for name, field in row.items()} for row in frame.to_dict("records")]
-    found = {key: stretches(versions(mine)) for key, mine in by_measurement(rows).items()}
+    versions_by_key = {key: stretches(versions(own_rows)) for key, own_rows in by_measurement(rows).items()}
     every = variant is not None if every is None else every
-    tables, notes = versions_tables(found, known.title, every=every)
+    tables, notes = versions_tables(versions_by_key, lab_definition.title, every=every)
     for table in tables:
         print(table.text, end="\n\n")
     for note in notes:
@@ -69,7 +71,7 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
 @click.option("--lab", "labs", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated.  [default: those of the scale]")
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated.  [default: all that changed]")
-@click.option("--unchanged", is_flag=True, help="Measure also what has not changed.")
+@click.option("--unchanged", is_flag=True, help="Measure also variants that have not changed.")
 @SCALE
 @DEVICE
 @click.option(
@@ -111,13 +113,11 @@ def gate(
     """Fail where a change made a kernel slower.
 
     Builds the kernels that differ from a commit out of the commit's own source, and measures both in turns, in several pairs
-    of fresh processes. The exit code is 1 where something became slower beyond the noise between runs, or no longer
-    works, and 2 where nothing could be compared. With a file or folder of rows in place of a commit, it compares with the rows
-    of the same device:
+    of fresh processes. The exit code is 1 if something became slower beyond the noise between runs, or no longer works, and 2
+    if nothing could be compared. With a file or folder of rows in place of a commit, it compares with the rows of the same
+    device:
 
-    \b
-      roofbook gate --against main
-      roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
+    \b roofbook gate --against main roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
     """
     from ..analysis.gate import Asked, against_commit, against_rows
     from ..measure.progress import Reporter
@@ -125,37 +125,37 @@ def gate(
     from ..paths import expanded, write_whole
     from ..report import gate_report
 
-    asked = Asked(labs, cases, variants, scale, device, budget, unchanged)
+    request = Asked(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
-    tell = Reporter()
+    reporter = Reporter()
     path = Path(ref) if Path(ref).exists() else Path(expanded(ref))
     try:
         if path.suffix == ".parquet" and not path.exists():
             raise UsageError(f"there is no file {path}")
         if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):
-            found = against_rows(ref if "://" in ref else str(path), asked, rule, tell)
+            findings = against_rows(ref if "://" in ref else str(path), request, rule, reporter)
         else:
-            found = against_commit(ref, asked, rule, tell)
+            findings = against_commit(ref, request, rule, reporter)
     except KeyboardInterrupt:
-        tell.end()
+        reporter.end()
         sys.exit(complain("stopped; a gate that is not finished says nothing", 130))
     finally:
-        tell.end()
-    if found.outcomes:
-        print(gate_report.gate_table(found, rule).text, end="\n\n")
+        reporter.end()
+    if findings.outcomes:
+        print(gate_report.gate_table(findings, rule).text, end="\n\n")
     else:
-        for note in gate_report.notes(found, rule):
+        for note in gate_report.notes(findings, rule):
             say(note)
-    if found.compared:
-        say(gate_report.summary(found))
+    if findings.compared:
+        say(gate_report.summary(findings))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true":
-        print(*gate_report.annotations(found), sep="\n")
+        print(*gate_report.annotations(findings), sep="\n")
     if out is not None:
         try:
-            write_whole(out, gate_report.as_json(found, rule))
+            write_whole(out, gate_report.as_json(findings, rule))
         except OSError as error:
             raise UsageError(f"--json {out} cannot be written: {of_system(error)}") from None
-    if found.failing:
+    if findings.failing:
         sys.exit(1)
-    if not found.compared:
-        raise UsageError(gate_report.summary(found))
+    if not findings.compared:
+        raise UsageError(gate_report.summary(findings))

@@ -1,4 +1,4 @@
-"""Commands that measure, on a device that is here."""
+"""Commands that measure on a device of this machine or of a cluster."""
 
 import contextlib
 import sys
@@ -36,13 +36,13 @@ def devices() -> None:
     from ..devices.find import devices as all_devices
     from ..devices.find import no_device, why_auto
 
-    found = all_devices()
-    if not found:
+    found_devices = all_devices()
+    if not found_devices:
         raise no_device()
-    for device in found:
+    for device in found_devices:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
         say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
-    warnings = (f"{device.spec}: {device.warning}" for device in found if device.warning)
+    warnings = (f"{device.spec}: {device.warning}" for device in found_devices if device.warning)
     for line in (*warnings, why_auto(), intel.refused()):
         if line:
             say(line, hang=4)
@@ -50,23 +50,23 @@ def devices() -> None:
 
 @app.command()
 def labs() -> None:
-    """List the labs: what each is, and its cases at each scale."""
+    """List the labs: title, description, and cases at each scale."""
     from ..spec import registry as all_labs
     from ..spec.lab import SCALES
 
-    unread = []
+    errors = []
     for name in all_labs.names():
         try:
             lab = all_labs.get(name)
-        except UsageError as why:  # the others can be listed all the same
-            unread.append(str(why))
+        except UsageError as error:  # the others can be listed all the same
+            errors.append(str(error))
             continue
         say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
         say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
-    if wrong := [*unread, *filter(None, [all_labs.useless_folders()])]:
-        raise UsageError("; ".join(wrong))
+    if problems := [*errors, *filter(None, [all_labs.useless_folders()])]:
+        raise UsageError("; ".join(problems))
 
 
 @app.command()
@@ -86,7 +86,7 @@ def run(
     workers: int | None,
     parameter: tuple[tuple[str, str], ...],
 ) -> None:
-    """Measure what is not fresh, and print the ladder.
+    """Bring a lab's measurements up to date, and print its ladder.
 
     Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
 
@@ -100,26 +100,28 @@ def run(
     from ..devices.find import why_auto
     from ..paths import project_root
 
-    given = {"scale": scale, "device": device, "results": results}
-    given |= {name: _literal(value) for name, value in parameter}
+    parameters = {"scale": scale, "device": device, "results": results}
+    parameters |= {name: _literal(text) for name, text in parameter}
     root = project_root()
-    if (cluster or workers) and not _swept(root, lab, given, cluster, workers):
+    if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
         return
-    experiment = Experiment(lab, given, root)
-    if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
-        say(why)
+    experiment = Experiment(lab, parameters, root)
+    if parameters["device"] == "auto" and (reason := why_auto(experiment.lab.preferred_backend)):
+        say(reason)
     notebook = root / "experiments" / f"{lab}.ipynb"
-    of_part = bool(experiment.parameters["variants"])
-    part = root / "_build" / "of-variants" / notebook.name
-    page = execute.execute(root, notebook, given, page=part if of_part else None)
+    of_variants = bool(experiment.parameters["variants"])
+    variants_page = root / "_build" / "of-variants" / notebook.name
+    page = execute.execute(root, notebook, parameters, page=variants_page if of_variants else None)
     for table in experiment.tables():
         print(table.text, end="\n\n")
-    next_step = "the book's page stays as it was" if of_part else "`roofbook build` renders it"
+    next_step = "the book's page stays as it was" if of_variants else "`roofbook build` renders it"
     say(f"The executed notebook: {page.relative_to(root)}; {next_step}.")
 
 
-def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, workers: int | None) -> bool:
-    """Measure by a cluster. Whether this machine has the device that was measured, so that it can show the page of it."""
+def _measure_by_cluster(
+    root: Path, lab: str, parameters: dict[str, Any], cluster: str | None, workers: int | None
+) -> bool:
+    """Measure by a cluster. Return whether this machine has the measured device, so that it can make the lab's page."""
     from ..book import sweep
     from ..book.experiment import check
     from ..devices import find, provenance
@@ -127,19 +129,21 @@ def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, wor
     from ..store.identity import env_key
     from ..store.storage import located
 
-    known, parameters = registry.get(lab), check(given)
-    with sweep.opened(cluster, workers, located(root, parameters["results"])) as crew:
-        done, place, texts = crew.bring_up_to_date(
-            lab, parameters, runs=parameters["runs"], remeasure=parameters["remeasure"]
+    lab_definition, checked = registry.get(lab), check(parameters)
+    with sweep.opened(cluster, workers, located(root, checked["results"])) as crew:
+        summary, worker_device, texts = crew.bring_up_to_date(
+            lab, checked, runs=checked["runs"], remeasure=checked["remeasure"]
         )
-    say(str(done))
-    found = [device for device in find.devices() if device.spec == place.facts["spec"]]
-    if found and env_key(provenance.environment(found[0])) == place.facts["env_key"]:
-        given |= {"device": found[0].spec, "remeasure": False}
+    say(str(summary))
+    local_devices = [device for device in find.devices() if device.spec == worker_device.facts["spec"]]
+    if local_devices and env_key(provenance.environment(local_devices[0])) == worker_device.facts["env_key"]:
+        parameters |= {"device": local_devices[0].spec, "remeasure": False}
         return True
     for text in texts:
         print(text, end="\n\n")
-    say(f"This machine does not have the device of {place.host}, so the page of {known.name} stays as it is")
+    say(
+        f"This machine does not have the device of {worker_device.host}, so the page of {lab_definition.name} stays as it is"
+    )
     return False
 
 
@@ -147,7 +151,7 @@ _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": No
 
 
 def _literal(text: str) -> Any:
-    """Read a parameter as papermill's own -p does: numbers as Python writes them, else the text; and a list of texts.
+    """Read a parameter as papermill's -p does: a number as Python writes it, otherwise a text; or a list of texts.
 
     So `1e3` is a number, `010` is ten, and `yes`, `1:30` or a date is a text.
     """
@@ -193,30 +197,32 @@ def rerun(
 
     root = project_root()
     notebook = root / "experiments" / f"{lab}.ipynb"
-    shown = execute.parameters_of(root, notebook)
-    given = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
-    experiment = Experiment(lab, shown | {name: value for name, value in given.items() if value is not None}, root)
-    tell, builders = Reporter(), list[site.Builder]()
-    there = page and bool(shown) and execute.page_of(root, notebook).exists()
-    with ExitStack() as beside:
-        workers = beside.enter_context(Workers(lab, experiment.device.spec, cases=1))
+    page_parameters = execute.parameters_of(root, notebook)
+    options = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
+    experiment = Experiment(
+        lab, page_parameters | {name: option for name, option in options.items() if option is not None}, root
+    )
+    reporter, builders = Reporter(), list[site.Builder]()
+    has_page = page and bool(page_parameters) and execute.page_of(root, notebook).exists()
+    with ExitStack() as resources:
+        workers = resources.enter_context(Workers(lab, experiment.device.spec, cases=1))
         workers.prepare()  # while this process plans
         cells = experiment.plan()
         if not cells:
-            chosen = experiment.lab.variant(variant)
-            why = (
-                experiment.lab.skip_reason(chosen, experiment.cases[0])
+            lab_variant = experiment.lab.variant(variant)
+            reason = (
+                experiment.lab.skip_reason(lab_variant, experiment.cases[0])
                 or f"it does not run on {experiment.device.spec}"
             )
-            raise UsageError(f"{variant} on {case} cannot be measured: {why}")
+            raise UsageError(f"{variant} on {case} cannot be measured: {reason}")
 
         def start() -> None:  # it gets ready beside the page, and beside no sample
-            builders.append(beside.enter_context(site.start(root)))
-            beside.callback(builders[-1].kill)
+            builders.append(resources.enter_context(site.start(root)))
+            resources.callback(builders[-1].kill)
 
         try:
-            with Ahead(tell, start) if there else nullcontext(tell) as progress:
-                done = bring_up_to_date(
+            with Ahead(reporter, start) if has_page else nullcontext(reporter) as progress:
+                summary = bring_up_to_date(
                     cells,
                     experiment.device,
                     experiment.store,
@@ -228,31 +234,35 @@ def rerun(
                     workers=workers,
                 )
         finally:
-            tell.end()
-        say(str(done))
-        now = experiment.plan()[0]
-        if now.state == "failed":
-            lines = f" (lines of what `roofbook show {lab} {variant}` prints)" * now.why.startswith("does not build")
-            raise Failed(f"{variant} on {case}: {now.why}{lines}")
-        said = time_text(experiment.data.rows_of([now]), variant, case)
-        say(f"{variant} on {case}: {said} per {experiment.lab.unit}")
+            reporter.end()
+        say(str(summary))
+        newest = experiment.plan()[0]
+        if newest.state == "failed":
+            lines = f" (lines of the output of `roofbook show {lab} {variant}`)" * newest.why.startswith(
+                "does not build"
+            )
+            raise Failed(f"{variant} on {case}: {newest.why}{lines}")
+        time = time_text(experiment.data.rows_of([newest]), variant, case)
+        say(f"{variant} on {case}: {time} per {experiment.lab.unit}")
         if not page:
             return
-        if not there:
+        if not has_page:
             say("There is no page to show it yet; `roofbook build` makes one")
             return
-        whole = Experiment(lab, shown, root)
-        planned = whole.plan()
-        if whole.store.address != experiment.store.address or now.cell_key not in {cell.cell_key for cell in planned}:
-            say(f"The page of {lab} does not show this measurement: it was made with {execute.said(shown)}")
+        page_experiment = Experiment(lab, page_parameters, root)
+        planned = page_experiment.plan()
+        if page_experiment.store.address != experiment.store.address or newest.cell_key not in {
+            cell.cell_key for cell in planned
+        }:
+            say(f"The page of {lab} does not show this measurement: it was made with {execute.said(page_parameters)}")
             return
         due = sum(cell.state != "fresh" for cell in planned)
         say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
         if due:
-            beside.close()
+            resources.close()
             builders.clear()
         with manifest.making(root, say):
-            execute.execute(root, notebook, shown, here=not due)
+            execute.execute(root, notebook, page_parameters, here=not due)
             fragments.renew(root)
             say(str(site.build(root, builder=builders[0] if builders else None)))
 
@@ -265,15 +275,17 @@ def rerun(
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
 @click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
-@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
+@click.option(
+    "--host/--no-host", default=True, show_default=True, help="Measure also variants that run on the host's CPU."
+)
 @click.option(
     "--runs",
     type=click.IntRange(1, 100),
     help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
 )
 @seconds("--budget", default=0.5, help="Seconds of samples a cell, in each run.")
-@seconds("--limit", default=150.0, help="Seconds that one run may take; what takes longer becomes a row that says so.")
-@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+@seconds("--limit", default=150.0, help="Seconds that one run may take; a longer run is recorded as out of time.")
+@click.option("--remeasure", is_flag=True, help="Measure also variants that OUT holds already.")
 @click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
 @CLUSTER
 @WORKERS
@@ -281,7 +293,7 @@ def record(out: str, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 
     Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
-    so commit your changes first. `results/record.sh OUT` installs first what that needs.
+    so commit your changes first. `results/record.sh OUT` first installs the packages for it.
 
     \b
       roofbook record OUT --lab lbm --case 128x128
@@ -298,7 +310,7 @@ def record(out: str, **options: Any) -> None:
 @SCALE
 @DEVICE
 @RESULTS
-@click.option("--remeasure", is_flag=True, help="Count again what is already counted.")
+@click.option("--remeasure", is_flag=True, help="Count again also variants that were counted.")
 def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
     """Read a GPU's hardware counters for a variant.
 
@@ -313,26 +325,30 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     from ..measure.progress import Reporter
     from ..spec import registry as all_labs
 
-    known = all_labs.get(lab)
-    every = [each for each in (*known.ladder, *known.peers) if each.role in ("step", "peer")]
-    chosen = every if variant == "all" else [known.variant(variant)]
-    place = ncu.open_cuda(device)
-    experiment = Experiment(lab, {"scale": scale, "device": place.spec, "results": results, "cases": [case]})
+    lab_definition = all_labs.get(lab)
+    measurable = [
+        lab_variant
+        for lab_variant in (*lab_definition.ladder, *lab_definition.peers)
+        if lab_variant.role in ("step", "peer")
+    ]
+    chosen_variants = measurable if variant == "all" else [lab_definition.variant(variant)]
+    cuda_device = ncu.open_cuda(device)
+    experiment = Experiment(lab, {"scale": scale, "device": cuda_device.spec, "results": results, "cases": [case]})
     size, store, policy = experiment.cases[0], experiment.store, experiment.policy
-    cells = ncu.plan(known, size, chosen, experiment.device, store, policy)
+    cells = ncu.plan(lab_definition, size, chosen_variants, experiment.device, store, policy)
     if not cells:
-        why = known.skip_reason(chosen[0], size) or f"it does not run on {place.spec}"
-        raise UsageError(f"{variant} on {case} cannot be profiled: {why}")
-    tell = Reporter()
+        reason = lab_definition.skip_reason(chosen_variants[0], size) or f"it does not run on {cuda_device.spec}"
+        raise UsageError(f"{variant} on {case} cannot be profiled: {reason}")
+    reporter = Reporter()
     try:
-        done = ncu.bring_up_to_date(cells, store, policy, remeasure=remeasure, progress=tell)
+        summary = ncu.bring_up_to_date(cells, store, policy, remeasure=remeasure, progress=reporter)
     finally:
-        tell.end()
+        reporter.end()
     print(experiment.counters(case).text)
-    say(str(done))
-    now = ncu.plan(known, size, chosen, experiment.device, store, policy)
-    if variant != "all" and now[0].state == "failed":
-        raise Failed(f"{variant} on {case}: {now[0].why}")
+    say(str(summary))
+    planned = ncu.plan(lab_definition, size, chosen_variants, experiment.device, store, policy)
+    if variant != "all" and planned[0].state == "failed":
+        raise Failed(f"{variant} on {case}: {planned[0].why}")
 
 
 @app.command()
@@ -345,8 +361,8 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 def check(lab: str, variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
     """Look for data races and accesses out of bounds.
 
-    Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints what that finds in the
-    kernel's own lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
+    Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints findings in the kernel's own
+    lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
     the result is wrong. With `all` for VARIANT, checks every step that runs there:
 
     \b
@@ -360,20 +376,20 @@ def check(lab: str, variant: str, case: str | None, scale: str, device: str, end
     from ..report import sanitizer_text
     from ..spec import registry as all_labs
 
-    known = all_labs.get(lab)
-    place = open_device(device, known.preferred_backend)
-    chosen = sanitize.choose(known, variant, case, scale, place)
-    root, bad, tell = project_root(), 0, Reporter()
+    lab_definition = all_labs.get(lab)
+    opened_device = open_device(device, lab_definition.preferred_backend)
+    chosen_variants = sanitize.choose(lab_definition, variant, case, scale, opened_device)
+    root, failures, reporter = project_root(), 0, Reporter()
     try:
-        for it in sanitize.check(known, chosen, place, ends=ends, progress=tell):
-            tell.end()
-            for finding in sanitizer_text.findings(it, root):
+        for checked in sanitize.check(lab_definition, chosen_variants, opened_device, ends=ends, progress=reporter):
+            reporter.end()
+            for finding in sanitizer_text.findings(checked, root):
                 print(finding, end="\n\n")
-            say(sanitizer_text.summary(it))
-            bad += not it.clean
+            say(sanitizer_text.summary(checked))
+            failures += not checked.clean
     finally:
-        tell.end()
-    if bad:
+        reporter.end()
+    if failures:
         sys.exit(1)
 
 
@@ -417,8 +433,8 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     trainable = sorted(name for name, folder in all_labs.folders().items() if (folder / "train.py").is_file())
     if lab not in trainable:
         raise one_of("lab with weights", lab, trainable)
-    made = importlib.import_module(f"..labs.{lab}.train", __package__)
+    module = importlib.import_module(f"..labs.{lab}.train", __package__)
     try:
-        say(made.make(data_dir, seed, epochs, out, say))
+        say(module.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
         sys.exit(complain("stopped; no weights were written", 130))

@@ -14,17 +14,19 @@ from .app import DEVICES, LAB, SCALES, app, of_scale, to_write
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site.
 
-    Says of each what has changed.
+    Prints for each page the reason why it is made again.
     """
     from ..book.build import build as build_book
     from ..paths import project_root
 
-    wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
-    if wanted:
+    parameters = {
+        name: parameter for name, parameter in (("scale", scale), ("device", device)) if parameter is not None
+    }
+    if parameters:
         from ..book.experiment import check
 
-        check(wanted)
-    build_book(project_root(), wanted, fresh=fresh)
+        check(parameters)
+    build_book(project_root(), parameters, fresh=fresh)
 
 
 @app.command()
@@ -53,6 +55,6 @@ def pdf(lab: str, device: str | None, out: Path | None) -> None:
     from ..terminal import say
 
     choice = chosen(project_root(), lab, device)
-    made = out or Path(f"{lab}-{choice.stem}.pdf")
-    write(project_root(), lab, choice, made)
-    say(f"{made}: {lab} on {choice.label}")
+    path = out or Path(f"{lab}-{choice.stem}.pdf")
+    write(project_root(), lab, choice, path)
+    say(f"{path}: {lab} on {choice.label}")

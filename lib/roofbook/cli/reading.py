@@ -1,4 +1,4 @@
-"""Commands that read: kernels and their differences, what was measured, what reports claim, an exercise."""
+"""Commands that read: kernels and their differences, measurements, claims of reports, exercises."""
 
 import sys
 from collections import Counter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
-    What the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the case:
+    Prints the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the case:
 
     \b
       roofbook show lbm fused --as cuda
@@ -48,7 +48,7 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @LAB
 @VARIANT
 def diff(lab: str, variant: str) -> None:
-    """Show what a kernel changes over its parent.
+    """Show the difference of a kernel from its parent.
 
     Both have their knobs expanded: the diff is of the source that is compiled.
 
@@ -88,7 +88,7 @@ def diff(lab: str, variant: str) -> None:
     default=None,
     help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Say what came of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the feedback as JSON.")
 @DEVICE
 def exercise(
     lab: str,
@@ -105,8 +105,8 @@ def exercise(
     NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right on all cases,
     the timed one included, 1 where it is wrong, and 2 where it does not compile.
 
-    A kernel runs with the rights of your account. What one that is not yours can do to it, and what the sandbox keeps from it,
-    is said on the page "A stranger's kernel" of the book, book/strangers-kernel.md.
+    A kernel runs with the rights of your account. The page "A stranger's kernel" of the book, book/strangers-kernel.md, names
+    the dangers of another person's kernel, and those that the sandbox prevents.
 
     \b
       roofbook exercise stencil fused > my.k
@@ -121,26 +121,31 @@ def exercise(
     from ..spec import registry as all_labs
     from ..spec.answer_file import read_answer
 
-    known = all_labs.get(lab)
-    all_of_lab = exercises.exercises(known)
+    lab_definition = all_labs.get(lab)
+    all_of_lab = exercises.exercises(lab_definition)
     if not all_of_lab.write:
         raise UsageError(f"{lab} has no kernel to write")
     if name is None:
-        for each in all_of_lab.write:
-            say(f"{each.name:10} {each.task}", hang=11)
+        for exercise_of_lab in all_of_lab.write:
+            say(f"{exercise_of_lab.name:10} {exercise_of_lab.task}", hang=11)
         return
     chosen = all_of_lab.named(lab, name)
     if answer is None:
-        print((exercises.solution if solution else exercises.holed)(known, chosen), end="")
+        print((exercises.solution if solution else exercises.holed)(lab_definition, chosen), end="")
         return
-    handed_in = read_answer(answer)
+    kernel_text = read_answer(answer)
     mark = judge(
-        known, chosen, handed_in, open_device(device, known.preferred_backend), sandbox_if(sandbox), take_time=time
+        lab_definition,
+        chosen,
+        kernel_text,
+        open_device(device, lab_definition.preferred_backend),
+        sandbox_if(sandbox),
+        take_time=time,
     )
     if as_json:
-        print(strict_json.dumps(exercise_feedback.as_json(mark, known, chosen), indent=2))
+        print(strict_json.dumps(exercise_feedback.as_json(mark, lab_definition, chosen), indent=2))
     else:
-        say(exercise_feedback.words(mark, known, chosen))
+        say(exercise_feedback.words(mark, lab_definition, chosen))
     sys.exit(mark.code)
 
 
@@ -172,23 +177,23 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     from ..store.parquet import Store
     from ..store.storage import located
 
-    found = all_labs.get(lab)
-    whole = [variant.name for variant in (*found.ladder, *found.peers)]
-    order = [found.variant(name).name for name in only] or whole
-    name, newest = found.case(case, scale).name, {}
-    for data in recorded(found, Store(located(project_root(), results)), scale, EVERYWHERE):
-        own = data.rows[(data.rows["backend"] == data.store_device.backend) & (data.rows["case"] == name)]
-        if (runs := own[own["variant"].isin(order)]["run"]).size:
+    lab_definition = all_labs.get(lab)
+    all_names = [variant.name for variant in (*lab_definition.ladder, *lab_definition.peers)]
+    order = [lab_definition.variant(name).name for name in only] or all_names
+    name, newest = lab_definition.case(case, scale).name, {}
+    for data in recorded(lab_definition, Store(located(project_root(), results)), scale, EVERYWHERE):
+        own_rows = data.rows[(data.rows["backend"] == data.store_device.backend) & (data.rows["case"] == name)]
+        if (runs := own_rows[own_rows["variant"].isin(order)]["run"]).size:
             newest[data] = runs.max()
     if not newest:
         raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
     chosen = [data for data in newest if on in (None, data.store_device.slug, data.store_device.id)]
     if not chosen:
         raise one_of("device in the store", on, [data.store_device.id for data in newest])
-    shown = max(chosen, key=newest.__getitem__)
+    shown_data = max(chosen, key=newest.__getitem__)
     drawing = ladder_chart(
-        CaseData(shown.rows, order, name, found.bases, lab_order=whole),
-        f"{found.title}, {case}, on {shown.store_device}",
+        CaseData(shown_data.rows, order, name, lab_definition.bases, lab_order=all_names),
+        f"{lab_definition.title}, {case}, on {shown_data.store_device}",
     )
     try:
         drawing.save(out)
@@ -201,7 +206,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
 @RECORDED
 def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
-    """Print what the reports claim, and our verdicts.
+    """Print the reports' claims, and our verdicts.
 
     Then the measurements behind each claim, and the command that repeats them.
 
@@ -219,15 +224,15 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 
     store = Store(located(project_root(), results))
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
-    found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
-    known = sorted({place.slug for lines in found.values() for line in lines for place in line.outcomes})
-    if on and on not in known:
-        if not known:
+    lines_by_lab = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
+    devices = sorted({place.slug for lines in lines_by_lab.values() for line in lines for place in line.outcomes})
+    if on and on not in devices:
+        if not devices:
             raise UsageError(
                 "no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it"
             )
-        raise one_of("device with measurements behind a claim", on, known)
-    for name, lines in found.items():
+        raise one_of("device with measurements behind a claim", on, devices)
+    for name, lines in lines_by_lab.items():
         for table in verdicts(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
 
@@ -293,13 +298,13 @@ def export(sql: str, out: Path | None, results: str) -> None:
 
     from ..paths import write_whole
 
-    made = BytesIO()
+    buffer = BytesIO()
     if out.suffix == ".parquet":
-        _write_parquet(table, made)
+        _write_parquet(table, buffer)
     else:
-        _write_csv(table, made)
+        _write_csv(table, buffer)
     try:
-        write_whole(out, made.getvalue())
+        write_whole(out, buffer.getvalue())
     except OSError as error:
         raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
 
@@ -308,50 +313,50 @@ ROWS_AT_ONCE = 1000
 """Number of rows of a CSV that are printed together."""
 
 
-def _write_csv(table: "pa.Table", to: IO[bytes] | None) -> None:
-    """Write a table as CSV to a file, or print it; lists and what else is nested as JSON.
+def _write_csv(table: "pa.Table", file: IO[bytes] | None) -> None:
+    """Write a table as CSV to a file, or print it; lists and other nested fields are JSON.
 
-    Errors: UsageError for what no text is made of.
+    Errors: UsageError for a field that cannot be written as text.
     """
     from decimal import Decimal
 
     import pyarrow as pa
 
-    def plain(value: object) -> float | str:
-        return float(value) if isinstance(value, Decimal) else str(value)
+    def plain(number: object) -> float | str:
+        return float(number) if isinstance(number, Decimal) else str(number)
 
     try:
-        for at, column in enumerate(table.columns):
+        for index, column in enumerate(table.columns):
             if pa.types.is_nested(column.type):
                 texts = [
-                    None if value is None else strict_json.dumps(value, default=plain) for value in column.to_pylist()
+                    None if cell is None else strict_json.dumps(cell, default=plain) for cell in column.to_pylist()
                 ]
-                table = table.set_column(at, table.field(at).name, pa.array(texts, pa.string()))
+                table = table.set_column(index, table.field(index).name, pa.array(texts, pa.string()))
         frame = spreadsheet_frame(table.to_pandas())
-        if to is None:
-            for first in range(0, max(1, len(frame)), ROWS_AT_ONCE):
-                rows = frame.iloc[first : first + ROWS_AT_ONCE]
-                print(printable(rows.to_csv(index=False, header=not first)), end="")
+        if file is None:
+            for start in range(0, max(1, len(frame)), ROWS_AT_ONCE):
+                rows = frame.iloc[start : start + ROWS_AT_ONCE]
+                print(printable(rows.to_csv(index=False, header=not start)), end="")
         else:
-            frame.to_csv(to, index=False)
+            frame.to_csv(file, index=False)
     except (pa.ArrowException, ValueError, OverflowError, NotImplementedError) as error:
         raise _no_such("CSV", error) from None
 
 
-def _write_parquet(table: "pa.Table", to: IO[bytes]) -> None:
-    """With the types of the answer. Errors: UsageError for those that such a file has not."""
+def _write_parquet(table: "pa.Table", file: IO[bytes]) -> None:
+    """Write a table as Parquet with the types of the answer. Errors: UsageError for types that such a file cannot hold."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if twice := [name for name, count in Counter(table.column_names).items() if count > 1]:
-        names = ", ".join(twice)
+    if repeated := [name for name, count in Counter(table.column_names).items() if count > 1]:
+        names = ", ".join(repeated)
         raise UsageError(f"two columns are named {names}; a Parquet file needs other names: SELECT ... AS NAME")
     try:
-        pq.write_table(table, to)
+        pq.write_table(table, file)
     except pa.ArrowException as error:
         raise _no_such("Parquet file", error) from None
 
 
 def _no_such(file: str, error: Exception) -> UsageError:
-    said = " ".join(str(error).split())[:200]
-    return UsageError(f"a {file} cannot hold this answer: {said}; make that column text: SELECT COLUMN::VARCHAR")
+    message = " ".join(str(error).split())[:200]
+    return UsageError(f"a {file} cannot hold this answer: {message}; make that column text: SELECT COLUMN::VARCHAR")

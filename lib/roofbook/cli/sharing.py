@@ -15,7 +15,7 @@ from .app import RECORDED, RESULTS, app, filled
 def push(to: str, results: str) -> None:
     """Add your measurements to another store.
 
-    TO is a folder, or a bucket as s3://BUCKET/NAME. Files that are there already, in whatever form, are not sent again. None
+    TO is a folder, or a bucket as s3://BUCKET/NAME. Files that it has already, in whatever form, are not sent again. No file
     is changed or removed:
 
     \b
@@ -49,19 +49,19 @@ def _copy(source: str | Path, target: str | Path) -> None:
     from ..store.copying import copy
     from ..store.storage import storage_of
 
-    here, there = storage_of(source), storage_of(target)
-    if here.address == there.address:
-        raise UsageError(f"{here.address} is both where the files come from and where they go to")
-    if isinstance(source, str) and "://" not in source and not here.root.is_dir():
+    source_storage, target_storage = storage_of(source), storage_of(target)
+    if source_storage.address == target_storage.address:
+        raise UsageError(f"{source_storage.address} is both where the files come from and where they go to")
+    if isinstance(source, str) and "://" not in source and not source_storage.root.is_dir():
         raise UsageError(f"there is no store in {source}")
     line = ProgressLine("copying")
     try:
-        done = copy(here, there, lambda number, of: line(f"{number} of {of} files"))
+        copied = copy(source_storage, target_storage, lambda number, total: line(f"{number} of {total} files"))
     finally:
         line.end()
-    say(f"{done.new} files copied to {there.address}; {done.there} were there already")
-    if done.broken:
-        raise Failed(f"{done.broken} files were left out, as the warnings above say")
+    say(f"{copied.new} files copied to {target_storage.address}; {copied.there} were there already")
+    if copied.broken:
+        raise Failed(f"{copied.broken} files were left out, as the warnings above say")
 
 
 @app.command()
@@ -69,7 +69,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
 def compact(results: str) -> None:
     """Merge the files of a store, so that reading is quick.
 
-    Of each lab and device in its part local/ one file is left, with the same rows. Measuring and reading may go on meanwhile:
+    Leaves one file for each lab and device in its part local/, with the same rows. Measuring and reading may go on meanwhile:
 
     \b
       roofbook compact --results s3://team/roofbook
