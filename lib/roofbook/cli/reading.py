@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
-    Prints the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the case:
+    It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
+    case:
 
     \b
       roofbook show lbm fused --as cuda
