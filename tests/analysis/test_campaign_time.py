@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.campaign_time import Cost, cost_of, forecast, makespan, swept
+from roofbook.analysis.campaign_time import Cost, cost_of, forecast, makespan, measured_campaigns
 from roofbook.store.parquet import Store
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,7 +114,7 @@ def test_a_sweep_on_one_card_and_on_two_is_found_and_its_first_run_left_out(tmp_
         (500, {"a": "x"}, {"a": (4.0, 14.0)}),  # another sweep
     ):  # fmt: skip
         store.append(sweep_of(began, cards, took))
-    (found,) = swept(store)
+    (found,) = measured_campaigns(store)
     assert (found.lab, found.cases, found.measurements) == ("made", 2, 4)
     assert found.seconds == {1: [34.0, 40.0], 2: [25.0]}
     cases = (14 + 16) / 2 - 4 + 0.5, (34 - 15 + 40 - 17) / 2 + 0.5
@@ -126,7 +126,7 @@ def test_one_kind_of_sweep_is_no_comparison(tmp_path: Path, kinds: list[dict[str
     store = Store(tmp_path)
     for at, cards in enumerate(kinds):
         store.append(sweep_of(100 * at, cards, IN_TURN))
-    assert swept(store) == [], "of two runs of both kinds the first does not count"
+    assert measured_campaigns(store) == [], "of two runs of both kinds the first does not count"
 
 
 def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path) -> None:
@@ -135,5 +135,5 @@ def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path)
     store = Store(tmp_path)
     for at, cards in enumerate((TWO, ONE, TWO)):
         store.append(sweep_of(100 * at, cards, IN_TURN if cards is ONE else AT_ONCE))
-    table = swept_table(swept(store))
+    table = swept_table(measured_campaigns(store))
     assert table.frame[["cards", "seconds", "speedup"]].values.tolist() == [[1, 34, 1], [2, 25, pytest.approx(34 / 25)]]

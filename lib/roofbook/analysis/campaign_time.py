@@ -1,7 +1,7 @@
-"""How long a sweep takes on so many devices: by the seconds that each of its cases took, as the rows of the store tell.
+"""Time of a campaign (a run over many cases) on several devices: forecast from the store's times of cases, and measured.
 
-And how long sweeps took that were done on one card of a host and on several. Serves the planning of sweeps and the page on
-clusters. The unit is a case of a run: it cannot be divided, so the longest one bounds every sweep, on however many devices.
+The measured campaigns ran on one card of a host and on several. Serves the planning of campaigns and the page on clusters. The
+unit is a case of a run: it cannot be divided, so the longest one bounds every campaign, on any number of devices.
 """
 
 import heapq
@@ -23,46 +23,57 @@ from cells
 where lab = ? and device = ? and backend = ? and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
 group by "case", run order by run, began
 """
-"""A row's `started` is when its case began in its process, the time of its provenance when it ended, in whole seconds."""
+"""Query of the start and the end of each case of a run.
+
+A row's `started` is the start of its case in its process; the time of its provenance is the end, in whole seconds.
+"""
 HALF = 0.5
-"""A time in whole seconds is half of one too early, on average."""
+"""Mean of the seconds that are cut off from a time in whole seconds."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a lab's cases took on a device, by a backend."""
+    """Seconds that a lab's cases took on a device, by a backend."""
 
     seconds: dict[str, float]
-    """Of each case, from its first check to its rows: compiling, checks and samples; the median over its whole runs."""
+    """Seconds of each case from its first check to its rows: compiling, checks and samples; the median over its whole runs."""
     start: float
-    """Seconds from when a run began, which its name says, to when its first case did: the most of all runs. A process starts
-    and opens the device. In most runs it did so while another one still measured, and on a cluster none does.
+    """The longest time from the start of a run, which its name gives, to the start of its first case.
+
+    A process starts and opens the device. In most runs it did so while another one still measured; on a cluster none does.
     """
 
 
 def cost_of(store: Store, lab: str, device: str, backend: str) -> Cost:
-    """What the rows say of a lab on a device (its slug). Runs that have a part of a case only, as of `rerun`, do not count."""
+    """Return the seconds of a lab's cases on a device, from its rows. device: its name in the store.
+
+    Runs with only a part of a case, as of `rerun`, do not count.
+    """
     spans: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     first: dict[str, float] = {}
     for row in store.arrow(_SPANS, [lab, device, backend, PROFILE]).to_pylist():
         first.setdefault(row["run"], row["began"])
         spans[row["case"]].append((row["n"], row["ended"] + HALF - row["began"]))
-    whole = {case: max(n for n, _ in those) for case, those in spans.items()}
-    seconds = {case: statistics.median(each for n, each in those if n == whole[case]) for case, those in spans.items()}
-    starts = [began - HALF - _named(run) for run, began in first.items() if RUN.match(run)]
+    rows_of_whole = {case: max(n for n, _ in runs) for case, runs in spans.items()}
+    seconds = {
+        case: statistics.median(length for n, length in runs if n == rows_of_whole[case])
+        for case, runs in spans.items()
+    }
+    starts = [began - HALF - _start(run) for run, began in first.items() if RUN.match(run)]
     return Cost(seconds, max([0.0, *starts]))
 
 
 RUN = re.compile(r"\d{8}T\d{6}Z-")
-"""How the name of a run begins: with when it did, in UTC."""
+"""Pattern of the start of a run's name: its start time in UTC."""
 
 
-def _named(run: str) -> float:
+def _start(run: str) -> float:
+    """Return the seconds since 1970 of a run's start, from its name."""
     return datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
 
 
 def makespan(seconds: Iterable[float], devices: int) -> float:
-    """Seconds until all is done, where each device takes the longest piece that is left as soon as it is free.
+    """Return the seconds until all pieces are done, if each device that is free takes the longest piece left.
 
     At most 4/3 of the least that any order can reach (Graham, Bounds on multiprocessing timing anomalies, 1969).
 
@@ -70,32 +81,35 @@ def makespan(seconds: Iterable[float], devices: int) -> float:
     (12.0, 7.0, 3.0)
     """
     free = [0.0] * devices
-    for each in sorted(seconds, reverse=True):
-        heapq.heappush(free, heapq.heappop(free) + each)
+    for piece in sorted(seconds, reverse=True):
+        heapq.heappush(free, heapq.heappop(free) + piece)
     return max(free)
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A sweep on so many devices."""
+    """The forecast of a campaign on a number of devices."""
 
     devices: int
     seconds: float
     speedup: float
-    """Over one device."""
+    """Speedup over one device."""
     busy: float
-    """Share of the time that a device works, on average."""
+    """Mean share of the time that a device works."""
 
 
 def forecast(costs: Sequence[tuple[Cost, int]], devices: Sequence[int]) -> list[Forecast]:
-    """Sweeps of all cases of the costs, each with the number of its runs; a process starts for each case of a run."""
-    pieces = [each + cost.start for cost, runs in costs for each in cost.seconds.values() for _ in range(runs)]
+    """Return the forecast of a campaign for each number of devices.
+
+    costs: (cost, number of runs) of each lab; the campaign has all of their cases. A process starts for each case of a run.
+    """
+    pieces = [case_s + cost.start for cost, runs in costs for case_s in cost.seconds.values() for _ in range(runs)]
     alone = sum(pieces)
-    found = []
-    for number in devices:
-        seconds = makespan(pieces, number)
-        found.append(Forecast(number, seconds, alone / seconds, alone / seconds / number))
-    return found
+    forecasts = []
+    for n_devices in devices:
+        seconds = makespan(pieces, n_devices)
+        forecasts.append(Forecast(n_devices, seconds, alone / seconds, alone / seconds / n_devices))
+    return forecasts
 
 
 _PIECES = """
@@ -115,8 +129,8 @@ group by run, lab, device_name, backend, "case", card, commit order by run, bega
 
 
 @dataclass(frozen=True)
-class SweepTimes:
-    """One sweep, done again and again on one host, on one of its cards and on several."""
+class CampaignTimes:
+    """Measured times of one campaign, repeated on one host, on one of its cards and on several."""
 
     lab: str
     device_name: str
@@ -124,49 +138,50 @@ class SweepTimes:
     cases: int
     measurements: int
     seconds: dict[int, list[float]]
-    """By the number of cards: of each run, from when the command began to the end of its last case."""
+    """Seconds of each run from the start of the command to the end of its last case, by the number of cards."""
     modelled: dict[int, float]
-    """By the number of cards, what `forecast` makes of the runs on one."""
+    """Seconds that `forecast` predicts from the runs on one card, by the number of cards."""
 
 
-def swept(store: Store) -> list[SweepTimes]:
-    """All sweeps of two cases or more that the store has on one card and on several, that card among them, by the same code.
+def measured_campaigns(store: Store) -> list[CampaignTimes]:
+    """Return the campaigns of two cases or more that the store has on one card and on several, by the same code.
 
-    The first run of a sweep compiles its kernels, and does not count.
+    The one card is among the several. The first run of a campaign compiles its kernels, and does not count.
     """
     runs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for piece in store.arrow(_PIECES, [PROFILE]).to_pylist():
         if RUN.match(piece["run"]):
             runs[piece["run"]].append(piece)
-    alike: defaultdict[tuple[Any, ...], list[list[dict[str, Any]]]] = defaultdict(list)
+    repetitions: defaultdict[tuple[Any, ...], list[list[dict[str, Any]]]] = defaultdict(list)
     for pieces in runs.values():
-        work = frozenset((each["case"], each["what"]) for each in pieces)
-        alike[*(pieces[0][name] for name in ("lab", "device_name", "backend", "commit")), work].append(pieces)
-    return [found for each in alike.values() if (found := _swept(each[1:]))]
+        work = frozenset((piece["case"], piece["what"]) for piece in pieces)
+        repetitions[*(pieces[0][name] for name in ("lab", "device_name", "backend", "commit")), work].append(pieces)
+    return [times for equal_runs in repetitions.values() if (times := _campaign_times(equal_runs[1:]))]
 
 
-def _swept(runs: Sequence[list[dict[str, Any]]]) -> SweepTimes | None:
-    cards = [{each["card"] for each in pieces} for pieces in runs]
-    several = set().union(*(each for each in cards if len(each) > 1))
-    alone = [pieces for pieces, own in zip(runs, cards, strict=True) if len(own) == 1 and own <= several]
+def _campaign_times(runs: Sequence[list[dict[str, Any]]]) -> CampaignTimes | None:
+    """Return the times of runs of one campaign, each as its pieces; None without runs on one card and on several."""
+    cards_by_run = [{piece["card"] for piece in pieces} for pieces in runs]
+    several = set().union(*(cards for cards in cards_by_run if len(cards) > 1))
+    alone = [pieces for pieces, cards in zip(runs, cards_by_run, strict=True) if len(cards) == 1 and cards <= several]
     if not alone or len(alone[0]) < 2:
         return None
     seconds: defaultdict[int, list[float]] = defaultdict(list)
-    for pieces, own in zip(runs, cards, strict=True):
-        if own <= several:
-            seconds[len(own)].append(max(each["ended"] for each in pieces) - _named(pieces[0]["run"]))
-    took: defaultdict[str, list[float]] = defaultdict(list)
-    for each in (each for pieces in alone for each in pieces):
-        took[each["case"]].append(each["ended"] + HALF - each["began"])
-    starts = [min(each["began"] for each in pieces) - HALF - _named(pieces[0]["run"]) for pieces in alone]
-    cost = Cost({case: statistics.median(those) for case, those in took.items()}, max([0.0, *starts]))
-    modelled = {each.devices: each.seconds for each in forecast([(cost, 1)], sorted(seconds))}
+    for pieces, cards in zip(runs, cards_by_run, strict=True):
+        if cards <= several:
+            seconds[len(cards)].append(max(piece["ended"] for piece in pieces) - _start(pieces[0]["run"]))
+    case_seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for piece in (piece for pieces in alone for piece in pieces):
+        case_seconds[piece["case"]].append(piece["ended"] + HALF - piece["began"])
+    starts = [min(piece["began"] for piece in pieces) - HALF - _start(pieces[0]["run"]) for pieces in alone]
+    medians = {case: statistics.median(lengths) for case, lengths in case_seconds.items()}
+    modelled = forecast([(Cost(medians, max([0.0, *starts])), 1)], sorted(seconds))
     first = alone[0]
-    told = {name: first[0][name] for name in ("lab", "device_name", "backend")}
-    return SweepTimes(
-        **told,
+    names = {name: first[0][name] for name in ("lab", "device_name", "backend")}
+    return CampaignTimes(
+        **names,
         cases=len(first),
-        measurements=sum(each["n"] for each in first),
+        measurements=sum(piece["n"] for piece in first),
         seconds=dict(seconds),
-        modelled=modelled,
+        modelled={model.devices: model.seconds for model in modelled},
     )

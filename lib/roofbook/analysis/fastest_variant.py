@@ -1,12 +1,12 @@
-"""Which variant of a lab is the fastest on a device, by the rows of the store. Serves programs whose user names none.
+"""The fastest variant of a lab on a device, by the rows of the store. Serves programs whose user names no variant.
 
-A row is what was measured; where the device or the size at hand has none, the nearest that was measured stands in.
+If the device or the size at hand was not measured, the nearest that was measured replaces it.
 """
 
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from .throttled import without_slowed
 
 @dataclass(frozen=True)
 class Timed:
-    """A variant's newest measurement, of the role `step`, that did not fail. seconds: the median over its runs, per unit."""
+    """The newest measurement of a variant with the role `step`, if verified. seconds: median over its runs, per unit."""
 
     device: str
     device_name: str
@@ -39,7 +39,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Choice:
-    """A variant, and in one line why it."""
+    """A variant, and in one line the reason to choose it."""
 
     variant: Variant
     reason: str
@@ -49,7 +49,7 @@ class Choice:
 
 
 def checkout_store() -> Store | None:
-    """The store of the checkout around this folder, else of this library; None where it was installed without one."""
+    """Return the store of the checkout around this folder, else of this library's; None if it was installed without one."""
     try:
         return Store(project_root() / "results")
     except UsageError:
@@ -59,86 +59,82 @@ def checkout_store() -> Store | None:
 def choices(
     lab: Lab, device: Device, case: str, size: Callable[[str], float], variants: Sequence[Variant], store: Store | None
 ) -> list[Choice]:
-    """The variants that the store has a time of, the fastest first, and last `lab.best`, which runs anywhere.
+    """Return the variants with a time in the store, the fastest first, then `lab.best`, which runs anywhere.
 
-    Of this device at this case; else at the nearest size that was measured on it; else of a recorded device that is of the
-    same kind and backend. size: of a case by its name, such as its cells. variants: those that can run the case.
+    Times are this device's at this case; else at the nearest size measured on it; else those of a recorded device of the same
+    kind and backend. size: from a case's name to its size, such as its cells. variants: those that can run the case.
     """
-    known = [each for each in (timed(lab, store) if store else ()) if each.backend == device.backend]
-    known = [each for each in known if each.variant in {variant.name for variant in variants}]
-    mine = [each for each in known if each.device == device.slug]
-    like = [each for each in known if each.recorded and each.device_kind == device.kind]
+    names = {variant.name for variant in variants}
+    times = [time for time in (timed(lab, store) if store else ()) if time.backend == device.backend]
+    times = [time for time in times if time.variant in names]
+    on_device = [time for time in times if time.device == device.slug]
+    on_same_kind = [time for time in times if time.recorded and time.device_kind == device.kind]
 
-    def far(each: Timed) -> float:
-        return abs(math.log(size(each.case) / size(case)))
+    def distance(time: Timed) -> float:
+        return abs(math.log(size(time.case) / size(case)))
 
-    def nearest(found: list[Timed]) -> list[Timed]:
-        """Those of one case on one device: of the same size rather than the same name, the newest device of several."""
-        same = [each for each in found if each.case == case]
-        least = min(map(far, found))
-        best = max(same or [each for each in found if far(each) == least], key=lambda each: each.run)
-        return [each for each in found if (each.device, each.case) == (best.device, best.case)]
+    def nearest(candidates: list[Timed]) -> list[Timed]:
+        """Return the times of the case of that name, else of the nearest size, on the device measured last."""
+        of_case = [time for time in candidates if time.case == case]
+        least = min(map(distance, candidates))
+        best = max(of_case or [time for time in candidates if distance(time) == least], key=lambda time: time.run)
+        return [time for time in candidates if (time.device, time.case) == (best.device, best.case)]
 
-    made = []
-    if found := mine or like:
-        found = sorted(nearest(found), key=lambda each: each.seconds)
-        first = found[0]
-        where = f"{first.device_name} by {label(first.backend)} at {first.case}"
+    ranked = []
+    if candidates := on_device or on_same_kind:
+        chosen = sorted(nearest(candidates), key=lambda time: time.seconds)
+        first = chosen[0]
+        site = f"{first.device_name} by {label(first.backend)} at {first.case}"
         lack = f"; {device.name} was not measured" if first.device != device.slug else ""
         lack += f", the measured size nearest to {case}" if first.case != case else ""
-        for rank, each in enumerate(found):
-            said = "the fastest" if rank == 0 else f"number {rank + 1}"
-            why = f"{said} of {len(found)} measured on {where}, run {each.run}{lack}"
-            made.append(Choice(lab.variant(each.variant), why))
-    named = {choice.variant.name for choice in made}
-    last = next((variant for variant in variants if variant.name == lab.best), None)
-    if last and last.name not in named:
-        none = f"the default: no store has a time by {label(device.backend)} on a {device.kind.upper()}"
-        lack = "the default: those that were measured cannot run here" if made else none
-        made.append(Choice(last, lack))
-    return made
+        for rank, time in enumerate(chosen):
+            standing = "the fastest" if rank == 0 else f"number {rank + 1}"
+            reason = f"{standing} of {len(chosen)} measured on {site}, run {time.run}{lack}"
+            ranked.append(Choice(lab.variant(time.variant), reason))
+    default = next((variant for variant in variants if variant.name == lab.best), None)
+    if default and default.name not in [choice.variant.name for choice in ranked]:
+        reason = f"the default: no store has a time by {label(device.backend)} on a {device.kind.upper()}"
+        ranked.append(Choice(default, "the default: those that were measured cannot run here" if ranked else reason))
+    return ranked
 
 
 def timed(lab: Lab, store: Store) -> list[Timed]:
-    """The newest measurement of each variant, case, backend and device, unless it failed; read again where a file changed."""
+    """Return the newest measurement of each variant, case, backend and device, unless it failed.
+
+    The result is cached until a file of the lab changes.
+    """
     files = [(str(path), stamp(path)) for path in store.files(lab.name)]
     if not files:
         return []
-    text = paths.cached_text(
-        "fastest_variant", paths.cache_key(lab.name, repr(files)), lambda: _written(_read(lab, store))
-    )
-    return [Timed(**each) for each in json.loads(text)]
-
-
-def _written(found: Iterable[Timed]) -> str:
-    return json.dumps([asdict(each) for each in found])
+    key = paths.cache_key(lab.name, repr(files))
+    text = paths.cached_text("fastest_variant", key, lambda: json.dumps([asdict(time) for time in _read(lab, store)]))
+    return [Timed(**fields) for fields in json.loads(text)]
 
 
 def _read(lab: Lab, store: Store) -> list[Timed]:
-    """From the checked rows, without DuckDB and pandas."""
+    """Return the result of `timed` from the checked rows, without DuckDB and pandas."""
     import pyarrow.compute as pc
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    also = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
+    further = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
-    for where in EVERYWHERE:
-        table = store.checked(lab.name, where=(where,)).table
-        steps = table.filter(pc.equal(table["role"].cast("string"), "step")).select([*names, *also])
-        rows += [row | {"recorded": where == "recorded"} for row in steps.to_pylist()]
+    for part in EVERYWHERE:
+        table = store.checked(lab.name, where=(part,)).table
+        steps = table.filter(pc.equal(table["role"].cast("string"), "step")).select([*names, *further])
+        rows += [row | {"recorded": part == "recorded"} for row in steps.to_pylist()]
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
         runs.setdefault((row["device"], row["backend"], row["case"], row["variant"]), []).append(row)
-    made = []
-    for mine in runs.values():
-        last = mine[-1]
-        same = [row for row in mine if _timed(row) and all(row[name] == last[name] for name in MEASUREMENT)]
-        if _timed(last):
+    times = []
+    for variant_rows in runs.values():
+        last = variant_rows[-1]
+        if _is_timed(last):
+            same = [row for row in variant_rows if _is_timed(row) and all(row[n] == last[n] for n in MEASUREMENT)]
             medians = [statistics.median(row["samples_s"]) / row["units"] for row in map(without_slowed, same)]
-            made.append(
-                Timed(**{name: last[name] for name in (*names, "recorded")}, seconds=statistics.median(medians))
-            )
-    return made
+            fields = {name: last[name] for name in (*names, "recorded")}
+            times.append(Timed(**fields, seconds=statistics.median(medians)))
+    return times
 
 
-def _timed(row: Mapping[str, Any]) -> bool:
+def _is_timed(row: Mapping[str, Any]) -> bool:
     return row["status"] == "ok" and bool(row["samples_s"]) and bool(row["units"])

@@ -1,4 +1,4 @@
-"""What the other cards of a host matter to a measurement: the same one, on one card, beside idle ones and beside busy ones.
+"""Effect of a host's other cards on a measurement: one card measured next to idle cards, and next to busy ones.
 
 Serves the page on clusters. A row of a GPU says how busy the other cards were before its samples and after them.
 """
@@ -14,25 +14,25 @@ from ..store.schema import PROFILE
 from .readings import Reading, Speedup, faster, read_runs
 
 IDLE, BUSY = 5.0, 50.0
-"""Per cent at work, by NVML: at most so many on all other cards is idle, at least so many on one of them busy."""
+"""Per cent at work, by NVML. Idle: all other cards at most this; busy: one of them at least this."""
 _SAME = ("device_name", "lab", "case", "variant", "role", "backend", "units", "cell_key", "env_key", "policy")
 
 
 @dataclass(frozen=True)
 class IdleAgainstBusy:
-    """A measurement on one card, in runs beside idle cards and in runs beside busy ones."""
+    """A measurement on one card, in runs next to idle cards and in runs next to busy ones."""
 
     idle: Reading
     busy: Reading
 
     @property
     def lost(self) -> Speedup | None:
-        """How many times as fast it is beside idle cards, across runs."""
+        """Speedup of the runs next to idle cards over those next to busy ones, across runs."""
         return faster(self.busy, self.idle)
 
 
 def idle_against_busy(store: Store) -> list[IdleAgainstBusy]:
-    """All that the store has in verified runs of both kinds on the same card, by the same code."""
+    """Return every measurement with verified runs of both kinds on the same card, by the same code."""
     rows = store.arrow(
         "select * from cells where device_kind = 'gpu' and role <> ? and contains(provenance, '\"neighbours\"') "
         "order by started desc",
@@ -40,18 +40,21 @@ def idle_against_busy(store: Store) -> list[IdleAgainstBusy]:
     ).to_pylist()
     kinds: defaultdict[tuple[Any, ...], dict[bool, list[Mapping[str, Any]]]] = defaultdict(dict)
     for row in rows:
-        told = read_json(row["provenance"])
-        if (kind := _busy(told.get("neighbours") or {})) is not None:
-            card = (told.get("gpu") or {}).get("uuid"), (told.get("git") or {}).get("commit")
+        facts = read_json(row["provenance"])
+        if (kind := _busy(facts.get("neighbours") or {})) is not None:
+            card = (facts.get("gpu") or {}).get("uuid"), (facts.get("git") or {}).get("commit")
             kinds[*(row[name] for name in _SAME), *card].setdefault(kind, []).append(row)
-    found = [
-        IdleAgainstBusy(read_runs(both[False]), read_runs(both[True])) for both in kinds.values() if len(both) == 2
+    comparisons = [
+        IdleAgainstBusy(read_runs(rows_by_kind[False]), read_runs(rows_by_kind[True]))
+        for rows_by_kind in kinds.values()
+        if len(rows_by_kind) == 2
     ]
-    return sorted((each for each in found if each.idle.ok and each.busy.ok), key=lambda each: each.idle.id)
+    verified = [comparison for comparison in comparisons if comparison.idle.ok and comparison.busy.ok]
+    return sorted(verified, key=lambda comparison: comparison.idle.id)
 
 
 def _busy(neighbours: Mapping[str, list[float]]) -> bool | None:
-    """Whether a row was beside a busy card; None where that is not clear, or there was no other."""
+    """Return whether a row was measured next to a busy card; None if that is not clear, or if there was no other card."""
     before, after = neighbours.get("before") or [], neighbours.get("after") or []
     if not before or len(before) != len(after):
         return None

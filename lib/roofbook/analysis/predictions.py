@@ -1,8 +1,8 @@
-"""What came of a prediction: a verdict on a step by the interval of its speedup over its parent."""
+"""Outcomes of predictions: a step's speedup over its parent confirms or refutes one by its interval."""
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..measure import stats
 from ..spec.prediction import SAME, Prediction, predicted
@@ -17,13 +17,13 @@ Outcome = Literal["confirmed", "refuted", "undecided"]
 
 
 def outcome(prediction: Prediction, ratio: Speedup) -> Outcome:
-    """What a ratio, parent / step, says of a prediction.
+    """Return the outcome of a prediction, given the ratio parent / step.
 
-    It is confirmed where all of the interval lies in the predicted range, refuted where all of it lies beyond one end, and
-    undecided else. An end of 1 is that of every table, by `Speedup.word`: what a table calls faster or slower confirms no
-    'as fast', and what it calls the same confirms no difference. What is predicted to be about a factor f lies from
-    f/1.25 to 1.25 f and, so that a small effect is not taken for none, from half of it to twice as much on a logarithmic scale,
-    as in the verdicts on claims.
+    It is confirmed if all of the interval lies in the predicted range, refuted if all of it lies beyond one end, and undecided
+    otherwise. An end of 1 is that of every table, by `Speedup.word`: if a table calls a step faster or slower, that confirms no
+    'as fast'; if it calls it the same, that confirms no difference. A prediction of about a factor f has the range from f/1.25
+    to 1.25 f and, so that a small effect is not taken for none, from half of it to twice as much on a logarithmic scale, as in
+    the verdicts on claims.
     """
     if TOO_FEW in ratio.how:
         return "undecided"
@@ -52,39 +52,36 @@ def _range(prediction: Prediction) -> tuple[float, float]:
 
 
 def of_step(data: "LabData", variant: "Variant") -> dict[str, Prediction]:
-    """By case what is predicted of a step on a device; without the cases of which nothing is."""
-    found = {}
+    """Return the predictions for a step on a device, by case; cases without one are left out."""
+    by_case = {}
     for case in data.cases:
-        own = data.on(case.name).readings.get(variant.name) if case.name in cases_of(data.rows) else None
-        if own:  # a program of the host runs on another device than the lab
-            where = {str(own.row["device_kind"]), str(own.row["backend"]), data.lab.case_class(case)}
-            if said := predicted(variant.predicts, where):
-                found[case.name] = said
-    return found
+        readings = data.on(case.name).readings if case.name in cases_of(data.rows) else {}
+        if reading := readings.get(variant.name):  # a program of the host runs on another device than the lab
+            words = {str(reading.row["device_kind"]), str(reading.row["backend"]), data.lab.case_class(case)}
+            if prediction := predicted(variant.predicts, words):
+                by_case[case.name] = prediction
+    return by_case
 
 
 def counted(data: "LabData") -> Counter[Outcome]:
-    """How many predictions of a lab came to what on a device, each on each case by itself."""
-    found = Counter[Outcome]()
+    """Return the number of a lab's predictions with each outcome on a device, one prediction for each step and case."""
+    outcomes = Counter[Outcome]()
     for variant in data.lab.ladder:
-        for case, said in of_step(data, variant).items():
+        for case, prediction in of_step(data, variant).items():
             readings = data.on(case).readings
-            own = readings[variant.name]
-            if own.ok and (ratio := faster(readings.get(variant.parent or ""), own)):
-                found[outcome(said, ratio)] += 1
-    return found
+            reading = readings[variant.name]
+            if reading.ok and (ratio := faster(readings.get(variant.parent or ""), reading)):
+                outcomes[outcome(prediction, ratio)] += 1
+    return outcomes
 
 
-def sentence(found: Counter[Outcome]) -> str:
-    """'Of 12 predictions 8 were confirmed, 3 were refuted, and 1 is undecided.'; '' for none."""
-    total = found.total()
+def sentence(outcomes: Counter[Outcome]) -> str:
+    """Return 'Of 12 predictions 8 were confirmed, 3 were refuted, and 1 is undecided.'; '' for none."""
+    total = outcomes.total()
     if not total:
         return ""
-    few: dict[Outcome, tuple[str, str]] = {
-        "confirmed": ("was", "were"),
-        "refuted": ("was", "were"),
-        "undecided": ("is", "are"),
-    }
-    parts = [f"{found[each]} {words[found[each] != 1]} {each}" for each, words in few.items() if found[each]]
-    told = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"Of {total} prediction{'s' * (total != 1)} that can be judged here, a step on a case each, {told}."
+    verbs = {"confirmed": ("was", "were"), "refuted": ("was", "were"), "undecided": ("is", "are")}
+    numbers = {word: outcomes[word] for word in get_args(Outcome) if outcomes[word]}
+    parts = [f"{number} {verbs[word][number != 1]} {word}" for word, number in numbers.items()]
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {total} prediction{'s' * (total != 1)} that can be judged here, a step on a case each, {listed}."

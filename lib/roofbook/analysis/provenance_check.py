@@ -1,4 +1,4 @@
-"""Whether a row can be traced to the code and the machine that it is of. Serves tables, and the pages of recorded devices."""
+"""Provenance of rows: whether a row names its code and its machine. Serves tables, and the pages of recorded devices."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def untraced(row: Mapping[str, Any]) -> str:
-    """Why a row's commit does not name its code: `checkout`'s UNKNOWN, CHANGED or ABSENT; '' where it does.
+    """Return why a row's commit does not name its code: `checkout`'s UNKNOWN, CHANGED or ABSENT; '' if it does.
 
-    Nothing is said of a row that tells nothing of its checkout, which is none of `measure`.
+    A row without `git` in its provenance was not made by `measure`, and is not judged.
     """
     text = row.get("provenance")
-    found = read_json(text) if isinstance(text, str) and text else {}  # a null may read as NaN
-    if "git" not in found:
+    provenance = read_json(text) if isinstance(text, str) and text else {}  # a null may read as NaN
+    if "git" not in provenance:
         return ""
-    git = found["git"]
+    git = provenance["git"]
     return checkout.fault(git) or (checkout.ABSENT if checkout.absent(str(git["commit"])) else "")
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many rows cannot be traced, by the reason."""
+    """Return the number of rows that cannot be traced, by reason."""
     return dict(Counter(filter(None, map(untraced, rows))))
 
 
@@ -35,25 +35,27 @@ _TELLING = {
     **{"governor": "governor ", "uuid": "", "power_limit_w": "power limit in W "},
     **{"application_clock_mhz": "application clock in MHz ", "mig": "MIG ", "ecc": "ECC "},
 }
-"""Facts that a reader tells two machines apart by, and what names them before their value."""
+"""Facts that distinguish two machines for a reader -> the text before their value."""
 
 
 def machines(rows: "pd.DataFrame") -> list[str]:
-    """What tells the machines and cards of these rows apart, one text each; nothing where they are of one, or do not say."""
-    known: dict[tuple[str, str | None], dict[str, Any]] = {}
+    """Return a text for each machine and card of these rows, with the facts in which they differ.
+
+    The list is empty if the rows are of one machine and card, or do not name them.
+    """
+    facts_by_card: dict[tuple[str, str | None], dict[str, Any]] = {}
     for text in rows["provenance"].dropna().unique():
-        found = read_json(text)
-        card = found.get("gpu") or {}
-        if "machine" in found:
-            known[found["machine"], card.get("uuid")] = {**found, **card}
-    with_card = {machine for machine, card in known if card}
-    known = {
-        place: facts for place, facts in known.items() if place[1] or place[0] not in with_card
-    }  # not the host's own
-    if len(known) < 2:
+        provenance = read_json(text)
+        card = provenance.get("gpu") or {}
+        if "machine" in provenance:
+            facts_by_card[provenance["machine"], card.get("uuid")] = {**provenance, **card}
+    with_card = {machine for machine, card in facts_by_card if card}
+    # A machine's host is not listed apart from its cards.
+    facts_by_card = {key: facts for key, facts in facts_by_card.items() if key[1] or key[0] not in with_card}
+    if len(facts_by_card) < 2:
         return []
-    differing = [name for name in _TELLING if len({str(facts.get(name)) for facts in known.values()}) > 1]
+    differing = [name for name in _TELLING if len({str(facts.get(name)) for facts in facts_by_card.values()}) > 1]
     return [
         ", ".join([machine, *(f"{_TELLING[name]}{facts[name]}" for name in differing if facts.get(name) is not None)])
-        for (machine, _), facts in known.items()
+        for (machine, _), facts in facts_by_card.items()
     ]

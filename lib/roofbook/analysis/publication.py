@@ -1,6 +1,6 @@
-"""What a lab says of the report that it comes from: evidence for its claims, where its figures belong, and conclusions.
+"""A lab's statements about the report that it comes from: evidence for its claims, its figures' counterparts, conclusions.
 
-A lab has it in `publication.py` of its folder, as PUBLICATION; one without that file has none of it.
+A lab defines them in `publication.py` of its folder, as PUBLICATION. A lab without that file makes no statements.
 """
 
 import importlib
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .lab_data import Measured
 
 Pairs = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""What changes, and the pairs (step, compared with) that show it."""
+"""(heading of a change, pairs (step, step compared with) that show it), one for each change."""
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A table of what a lab shows beyond times. A column of numbers has its head in `numbers`."""
+    """A table that a lab shows besides times. `numbers` has the heads of the columns of numbers."""
 
     caption: str
     heads: Sequence[str]
@@ -38,62 +38,62 @@ class Demonstration:
 
 
 class Publication:
-    """What a lab says of its report, beside what the lab measures. What is not overridden says nothing."""
+    """A lab's statements about its report. Defaults state nothing."""
 
     evidence: Mapping[str, tuple[Evidence, ...]] = {}
-    """What tells of each claim, by its id in results/published/claims/NAME.csv."""
+    """Evidence for each claim, by the claim's id in results/published/claims/NAME.csv."""
     cases: Mapping[str, str] = {}
-    """Case name in results/published -> case name of the lab, where they differ."""
+    """Case name in results/published -> case name of the lab, if they differ."""
     unsized: frozenset[str] = frozenset()
-    """Case names in results/published of which the report states no size: their times are in no ratio with ours."""
+    """Case names in results/published whose size the report does not state: no ratio is taken of their times and ours."""
     pairs: Pairs = ()
-    """Steps that the lab's page compares with each other, beside each step with its parent."""
+    """Steps that the lab's page compares with each other, in addition to each step with its parent."""
 
     def __init__(self, lab: "Lab") -> None:
         self.lab = lab
 
     def mapping(self, device: "Device") -> Mapping[Any, str | tuple[str, str]]:
-        """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
+        """Return the mapping of a published variant, or (variant, device), to ours, or to (ours, published baseline)."""
         return {variant.published: variant.name for variant in self.lab.all_variants() if variant.published}
 
     def part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
-        """The part of our run that a published time covers, or those whose sum it is; None for what the lab times.
+        """Return the part of our run that a published time covers, or the parts whose sum it is; None for the time of the lab.
 
-        A name that our runs do not have says that we have no such time.
+        A name that our runs do not have means that we have no such time.
         """
         return None
 
     def fact(self, variant: str, case: str, metric: str) -> str | None:
-        """The number among our run's facts that a published figure of `metric` is compared with; None where none is.
+        """Return the fact of our runs that a published figure of `metric` is compared with; None if there is none.
 
-        What is published in % is compared with a share from 0 to 1.
+        A figure published in % is compared with a share from 0 to 1.
         """
         return None
 
     def lack(self, variant: str, case: str, metric: str) -> str | None:
-        """Why no figure of ours can stand beside a published one, such as `needs hardware counters`; None where one can."""
+        """Return why we can have no figure for a published one, such as `needs hardware counters`; None if we can."""
         return None
 
     def counted(self, measured: "Measured") -> Mapping[tuple[str, str, str], str]:
-        """(published variant, case, metric) -> ours as text, for published figures that are no single measured time.
+        """Return (published variant, case, metric) -> our figure as text, for figures that are no single measured time.
 
-        What would need a measurement that was not made is left out.
+        Figures that need a measurement that was not made are left out.
         """
         return {}
 
     def summary(self, measured: "Measured") -> str:
-        """The lab's conclusions as Markdown; every number comes from `measured`."""
+        """Return the lab's conclusions as Markdown; every number comes from `measured`."""
         return conclusions(self.lab, measured)
 
     def demonstration(self, device: "Device") -> Demonstration | None:
-        """What the lab shows beyond times, such as a conserved quantity, computed now on `device`; None where it has none."""
+        """Return a table of a further property, such as a conserved quantity, computed now on `device`; None for none."""
         return None
 
 
 @lru_cache
 def publication(lab: "Lab") -> Publication:
-    """That of a lab."""
+    """Return the publication of a lab."""
     if not Path(inspect.getfile(type(lab))).with_name("publication.py").is_file():
         return Publication(lab)
-    found: Publication = importlib.import_module(f"{lab.package}.publication").PUBLICATION
-    return found
+    declared: Publication = importlib.import_module(f"{lab.package}.publication").PUBLICATION
+    return declared

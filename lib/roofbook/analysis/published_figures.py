@@ -1,4 +1,4 @@
-"""The published figures of a lab's report, and which of our measurements each of them is compared with."""
+"""The published figures of a lab's report, each with our measurement that it is compared with."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,39 +21,48 @@ def _none(variant: str, case: str, metric: str) -> None:
 
 @dataclass(frozen=True)
 class PublishedFigures:
-    """Figures as printed, and what of ours stands beside them."""
+    """Figures as printed, with our figures to compare them with."""
 
     table: "pd.DataFrame"
-    """From `published`, whole or a part."""
+    """Figures from `published`, all or a part."""
     mapping: Mapping[Any, str | tuple[str, str]]
-    """Published variant, or (variant, device) where a device ran something else -> our variant, or (ours, what a published
-    speedup is over) where that is not our variant's parent."""
+    """Published variant -> our variant; or (variant, device) -> ours, if another program ran on that device.
+
+    Ours is (variant, baseline) if the published speedup is over another baseline than our variant's parent.
+    """
     cases: Mapping[str, str] = field(default_factory=dict)
-    """Published case -> ours where they differ."""
+    """Published case -> ours if they differ."""
     units: Mapping[str, int] = field(default_factory=dict)
-    """Our case -> units (steps) that a published time covers; ours is multiplied up to it."""
+    """Our case -> number of units (steps) that a published time covers; our time is multiplied by it."""
     measured: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """(published variant, case, metric) -> our figure as text, for figures that are no single measurement's."""
     part: Part = _none
-    """(published variant, case, metric) -> the part of our run, or those whose sum, is compared with the published time; None
-    for what the metric says of the run as a whole."""
+    """(published variant, case, metric) -> the part of our run, or the parts, that is compared; None for the whole run."""
     fact: Word = _none
-    """The same -> the number among our run's facts; a share becomes per cent where the published unit is %."""
+    """(published variant, case, metric) -> the fact of our run; a share is shown in per cent if the published unit is %."""
     lack: Word = _none
-    """The same -> why there is no figure of ours where `measured` has none."""
+    """(published variant, case, metric) -> the reason why we have no figure, if `measured` has none."""
     unsized: frozenset[str] = frozenset()
-    """Published cases whose size is not known: ours may do more or less, so no ratio is taken."""
+    """Published cases of unknown size: ours may do more or less, so no ratio is taken."""
 
     def ours(self, variant: str, device: str) -> str | tuple[str, str] | None:
-        """What stands beside a published variant on a device."""
+        """Return our counterpart of a published variant on a device; None if there is none."""
         return self.mapping.get((variant, device), self.mapping.get(variant))
 
     @classmethod
     def of(cls, data: "LabData", table: "pd.DataFrame") -> "PublishedFigures":
-        """Those of a lab on a device."""
-        said = publication(data.lab)
+        """Return the figures of a table that are compared with a lab's measurements on a device."""
+        report = publication(data.lab)
         units = {case.name: int(case.params.get("iterations", 1)) for case in data.lab.cases("published")}
-        counted = said.counted(data.measured)
+        counted = report.counted(data.measured)
         return cls(
-            table, said.mapping(data.device), said.cases, units, counted, said.part, said.fact, said.lack, said.unsized
+            table,
+            report.mapping(data.device),
+            report.cases,
+            units,
+            counted,
+            report.part,
+            report.fact,
+            report.lack,
+            report.unsized,
         )

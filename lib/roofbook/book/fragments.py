@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.campaign_time import Cost, cost_of, swept
+from ..analysis.campaign_time import Cost, cost_of, measured_campaigns
 from ..analysis.neighbours import idle_against_busy
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
@@ -154,7 +154,7 @@ def costs(results: Path) -> str:
 
 def sweeps_done(results: Path) -> str:
     """How long recorded sweeps took on one card and on several; '' where none was done on both."""
-    found = swept(Store(results, ["recorded"]))
+    found = measured_campaigns(Store(results, ["recorded"]))
     return swept_table(found).html if found else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..analysis import format as show
-from ..analysis.campaign_time import Cost, SweepTimes, forecast
+from ..analysis.campaign_time import CampaignTimes, Cost, forecast
 from ..devices.backends import label
 from .html import Cell, Row, Table
 
@@ -40,7 +40,7 @@ def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     )
 
 
-def swept_table(campaigns: Sequence[SweepTimes]) -> Table:
+def swept_table(campaigns: Sequence[CampaignTimes]) -> Table:
     """Return a table with a line for each campaign and number of cards: its time, the gain, and the forecast."""
     import pandas as pd
 
