@@ -114,6 +114,19 @@ def test_files_that_mean_the_same_are_read_alike(how: str, compression: str) -> 
     assert unchanged(rows) == unchanged(WHOLE)
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_texts_of_any_encoding_are_read_alike(encoding: str) -> None:
+    rows, facts = check(packed(WHOLE, use_dictionary=False, column_encoding=dict.fromkeys(TEXTS, encoding)))
+    assert facts.whole, facts
+    assert unchanged(rows) == unchanged(WHOLE)
+
+
+def test_a_long_text_that_is_stored_once_as_a_prefix_is_left_out() -> None:
+    rows = table([row(f"v{n}", reason="A" * 1_000_000, samples_s=[1.0]) for n in range(50)])
+    _, facts = check(packed(rows, use_dictionary=False, column_encoding={"reason": "DELTA_BYTE_ARRAY"}))
+    assert "unfolds" in facts.fault
+
+
 def test_numbers_of_rows_that_lack_some_are_read_as_pandas_writes_them() -> None:
     rows = table([row("a", units=7, samples_s=[1.0]), row("b", samples_s=[1.0])])
     read, facts = check(packed(as_pandas_has_it(rows)))

@@ -141,8 +141,9 @@ def _read(data: bytes) -> "tuple[pa.Table, tuple[str, ...], tuple[str, ...]]":
     _judge_footer(metadata, len(data), most)
     _judge_columns(found)
     known = [name for name in COLUMNS if name in found.names]
+    plain = _delta_coded(metadata)
     texts = [
-        name for name in known if COLUMNS[name] == "VARCHAR"
+        name for name in known if COLUMNS[name] == "VARCHAR" and name not in plain
     ]  # as dictionaries, or a text of many rows would unfold
     with pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts, memory_map=False, **limits) as file:
         table = file.read(known, use_threads=False)
@@ -155,6 +156,20 @@ def _read(data: bytes) -> "tuple[pa.Table, tuple[str, ...], tuple[str, ...]]":
     table = pa.table([*columns, pa.array(range(len(table)), pa.int64())], names=[*schema().names, NUMBER])
     table.validate(full=True)
     return table, tuple(sorted(set(found.names) - set(COLUMNS))[:_MOST_TOLD]), _origins(found.metadata)
+
+
+def _delta_coded(metadata: Any) -> set[str]:
+    """Return the names of columns whose texts are stored as differences: the library cannot read those as dictionaries."""
+    columns = (
+        metadata.row_group(group).column(at)
+        for group in range(metadata.num_row_groups)
+        for at in range(metadata.num_columns)
+    )
+    return {
+        column.path_in_schema
+        for column in columns
+        if {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}.intersection(column.encodings)
+    }
 
 
 def _judge_footer(metadata: Any, size: int, most: int) -> None:
