@@ -71,10 +71,10 @@ def test_a_forecast_counts_every_run_and_the_start_of_each_case() -> None:
 
 
 def test_the_table_of_the_page_has_each_number_of_devices_and_the_longest_case() -> None:
-    from roofbook.report.campaign_table import DEVICES, sweep_table
+    from roofbook.report.campaign_table import DEVICES, forecast_table
 
     costs = {"A card": [("one", Cost({"a": 99.0, "b": 1.0}, 1.0), 1), ("two", Cost({"c": 50.0}, 0.0), 2)]}
-    table = sweep_table(costs)
+    table = forecast_table(costs)
     assert list(table.frame["devices"]) == list(DEVICES) == [1, 2, 64, 1024]
     assert list(table.frame["seconds"]) == [202, 102, 100, 100]
     assert set(table.frame["longest_case"]) == {"one a"} and "one a, 99" in table.text
@@ -130,10 +130,10 @@ def test_one_kind_of_sweep_is_no_comparison(tmp_path: Path, kinds: list[dict[str
 
 
 def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path) -> None:
-    from roofbook.report.campaign_table import swept_table
+    from roofbook.report.campaign_table import campaigns_table
 
     store = Store(tmp_path)
     for at, cards in enumerate((TWO, ONE, TWO)):
         store.append(sweep_of(100 * at, cards, IN_TURN if cards is ONE else AT_ONCE))
-    table = swept_table(measured_campaigns(store))
+    table = campaigns_table(measured_campaigns(store))
     assert table.frame[["cards", "seconds", "speedup"]].values.tolist() == [[1, 34, 1], [2, 25, pytest.approx(34 / 25)]]

@@ -509,7 +509,7 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
     frame = table.frame.set_index("id")
     assert frame.loc["pool-kernel", "compared"] == "pooling over kernels of lists, in each sample"
     assert frame.loc["grid", "verdict"] == "holds weaker" and frame.loc["grid", "ours"] == pytest.approx(2, rel=0.01)
-    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").fitted(400)
+    behind = report.claim_measurements(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").fitted(400)
     assert re.search(r"grid .* row-groups, filter-groups on 512x512x32x32-k3 .* command of grid\n", behind)
 
 

@@ -60,7 +60,7 @@ def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tm
         []
     ) == ""
     empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]
-    assert tables.NOTHING in tables.changes(tables.read_cards(empty), "x").html
+    assert tables.NO_CHANGE in tables.changes(tables.read_cards(empty), "x").html
     assert tables.ONCE in tables.summary([]).html
 
 

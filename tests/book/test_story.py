@@ -135,7 +135,7 @@ def test_an_error_while_something_is_drawn_ends_the_build(
 def test_an_error_deep_in_the_book_names_its_own_line_too(
     recorded: tuple[RecordedData, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("roofbook.report.ladder_table._which", lambda *_: 1 / 0)
+    monkeypatch.setattr("roofbook.report.ladder_table._library_note", lambda *_: 1 / 0)
     with pytest.raises(
         story.ReplayFailed, match=r"ZeroDivisionError: division by zero \(report/ladder_table\.py, line \d+\)$"
     ):

@@ -68,7 +68,7 @@ def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> Non
     told = {name: str(ElementTree.fromstring(figure.svg).get("aria-label")) for name, figure in made.items()}
     for name, figure in made.items():
         assert figure.title not in told[name] and re.match(r"Across: |Heat map; |in it: ", told[name]), name
-        assert len(told[name]) <= svg.LONGEST
+        assert len(told[name]) <= svg.LONGEST_DESCRIPTION
     assert "fastest: " in told["heat"]
     bars = next(text for text in told.values() if "times as fast as" in text)
     assert re.search(

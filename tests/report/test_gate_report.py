@@ -58,7 +58,7 @@ def test_what_fails_comes_first_and_thousandths_are_shown(found: Findings) -> No
     assert [cell.text for cell in table.rows[1].cells[2:6]] == ["slower", "1.030 [1.025, 1.035]", "100", "103"]
     assert "12 variants have not changed; --unchanged measures these too." in table.notes
     assert any(note.endswith("lbm old-7 and 2 more.") for note in table.notes)
-    assert not any(gate_report.WEAKER in note for note in table.notes)
+    assert not any(gate_report.WEAKER_NOTE in note for note in table.notes)
     assert gate_report.summary(found) == "Against v1.0 (abcdef0123): 1 broken, 1 slower, 1 undecided, 1 unchanged."
 
 
@@ -70,7 +70,7 @@ def test_the_column_of_reasons_is_there_where_there_are_any(found: Findings) -> 
 
 def test_rows_in_place_of_a_commit_are_called_the_weaker_comparison(found: Findings) -> None:
     found.commit = None
-    assert any(note.startswith(gate_report.WEAKER) for note in gate_report.notes(found, RULE))
+    assert any(note.startswith(gate_report.WEAKER_NOTE) for note in gate_report.notes(found, RULE))
     assert json.loads(gate_report.as_json(found, RULE))["comparison"] == "with stored rows, across runs"
 
 

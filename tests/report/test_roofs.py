@@ -17,7 +17,7 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
 from roofbook.report.figure import COLOURS
-from roofbook.report.roofs import STYLES, apart
+from roofbook.report.roofs import STYLES, spread_apart
 
 from .shown import axes
 
@@ -152,12 +152,12 @@ def test_only_a_point_well_above_its_roof_warns_with_two_numbers_that_differ(
     log: float, dtype: str, share: float
 ) -> None:
     from roofbook.analysis.readings import newest
-    from roofbook.report.roofs import _above, _spot
+    from roofbook.report.roofs import _spot, _warnings
 
     x = 10**log
     roof = min(FLOPS[dtype], x * 4e12)
     spot = _spot(newest(rows(a=(x, share * roof, dtype)))["a"], None)
-    (warned,) = _above({"a": spot}, FLOPS, 4e12, 4e12).values() or [""]
+    (warned,) = _warnings({"a": spot}, FLOPS, 4e12, 4e12).values() or [""]
     assert bool(warned) == (share > 1.01)
     if warned:
         bound, own = re.findall(r"([\d.\u202f]+\u202f[PTGMk]?(?:FL)?OP/s)", warned)
@@ -218,10 +218,10 @@ def test_rows_from_another_device_are_named_not_drawn() -> None:
 
 
 def test_names_on_the_roofline_keep_their_distance() -> None:
-    places = apart([0.0, 0.01, 0.02, 1.0], 0.1, -1.0, 2.0)
+    places = spread_apart([0.0, 0.01, 0.02, 1.0], 0.1, -1.0, 2.0)
     assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
     assert places[1] == pytest.approx(0.01) and places[3] == 1.0
-    assert max(apart([0.9, 0.95], 0.1, 0.0, 1.0)) <= 1.0 and min(apart([-5.0, 3.0], 0.1, 0.0, 4.0)) >= 0.0
+    assert max(spread_apart([0.9, 0.95], 0.1, 0.0, 1.0)) <= 1.0 and min(spread_apart([-5.0, 3.0], 0.1, 0.0, 4.0)) >= 0.0
 
 
 @settings(max_examples=30)

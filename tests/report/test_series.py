@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roofbook import report
 from roofbook.analysis.readings import Speedup
 from roofbook.errors import UsageError
-from roofbook.report.series import cross
+from roofbook.report.series import crossing_points
 from roofbook.spec.lab import Series
 
 from .rows import ZEROS, even, frame, lab_rows, row, series_rows
@@ -86,7 +86,7 @@ def test_a_known_crossing_is_found(data: st.DataObject) -> None:
     leads = [math.exp(slope * (place - meet)) for place in places]
     ratios = [Speedup(lead, lead, lead, "") for lead in leads]
     assume(not any(ratio.same for ratio in ratios))
-    (found,) = cross(xs, ratios, log)
+    (found,) = crossing_points(xs, ratios, log)
     assert found == pytest.approx(math.exp(meet) if log else meet, rel=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_crossings_lie_between_points_that_surely_differ(leads: list[float]) -> 
     ratios = [Speedup(math.exp(each), math.exp(each - 0.1), math.exp(each + 0.1), "") for each in leads]
     sure = [at for at, ratio in enumerate(ratios) if not ratio.same]
     turns = [(a, b) for a, b in pairwise(sure) if (leads[a] > 0) != (leads[b] > 0)]
-    found = cross(list(range(len(leads))), ratios)
+    found = crossing_points(list(range(len(leads))), ratios)
     assert len(found) == len(turns) and all(a < x < b for x, (a, b) in zip(found, turns, strict=True))
 
 

@@ -13,7 +13,7 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.devices.contract import Span
 from roofbook.errors import UsageError
 from roofbook.report.figure import COLOURS
-from roofbook.report.timeline import MOST, hidden
+from roofbook.report.timeline import MOST_BARS, overlap_share
 
 from .rows import frame, spans, told, traced_rows
 from .shown import axes
@@ -65,9 +65,9 @@ def test_a_timeline_says_what_it_leaves_out() -> None:
 def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
     figure = report.timeline(CaseData(traced_rows(500), ["serial", "streams"], "256x256"), ["serial", "streams"])
     drawn = bars(figure)
-    assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST
+    assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST_BARS
     streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
-    assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
+    assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST_BARS])
     assert figure.notes[1].startswith("Only the first ") and "serial and streams went on" in figure.notes[1]
     assert f"1.50{format.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
     assert "Drawn" not in " ".join(report.timeline(CaseData(traced_rows(), ["serial"], "256x256"), ["serial"]).notes)
@@ -90,4 +90,4 @@ def test_hidden_copies_are_those_with_a_kernel_at_the_same_time(made: list[tuple
     ticks = [{span.what for span in listed if span.start <= at < span.end} for at in range(30)]
     copying = [now for now in ticks if now - {"kernel"}]
     share = sum("kernel" in now for now in copying) / len(copying) if copying else math.nan
-    assert hidden(listed) == pytest.approx(share, nan_ok=True)
+    assert overlap_share(listed) == pytest.approx(share, nan_ok=True)

@@ -62,14 +62,14 @@ def test_a_line_says_each_of_its_points_also_where_one_has_no_time() -> None:
 
 def test_the_way_to_the_fastest_step_goes_over_its_parents() -> None:
     from roofbook.analysis.readings import newest
-    from roofbook.report.roofs import path
+    from roofbook.report.roofs import way_to_fastest_step
 
     table = rows(a=(1.0, 1e12, "float32"), b=(1.0, 2e12, "float32"), c=(1.0, 4e12, "float32"), d=(1.0, 3e12, "float32"))
     table.loc[table["variant"] == "d", "parent"] = "b"
     found = newest(table, "256x256")
-    assert path(["a", "b", "c", "d"], found) == ["a", "b", "c"]
-    assert path(["a", "c", "d"], found) == ["a", "c"], "what has no place is stepped over"
-    assert path(["d", "a", "b"], found) == ["a", "b", "d"] and path(["c"], found) == []
+    assert way_to_fastest_step(["a", "b", "c", "d"], found) == ["a", "b", "c"]
+    assert way_to_fastest_step(["a", "c", "d"], found) == ["a", "c"], "what has no place is stepped over"
+    assert way_to_fastest_step(["d", "a", "b"], found) == ["a", "b", "d"] and way_to_fastest_step(["c"], found) == []
     figure = chart(table)
     assert "Strong arrows: the ladder's way from a to its fastest step, c." in figure.notes
     arrows = [getattr(each, "arrow_patch", None) for each in figure.drawing.axes[0].texts]

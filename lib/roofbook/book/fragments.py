@@ -19,11 +19,11 @@ from ..analysis.roofline import COSTS
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
-from ..report.campaign_table import sweep_table, swept_table
+from ..report.campaign_table import campaigns_table, forecast_table
 from ..report.html import Cell
 from ..report.ladder_descent import GlanceRow
 from ..report.neighbours_table import neighbours_table
-from ..report.peaks_table import between_devices
+from ..report.peaks_table import peak_times
 from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
@@ -138,7 +138,7 @@ def sweep_time(results: Path) -> str:
             )
             if cost.seconds:
                 costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
-    return sweep_table(costs).html if costs else ""
+    return forecast_table(costs).html if costs else ""
 
 
 def costs(results: Path) -> str:
@@ -149,13 +149,13 @@ def costs(results: Path) -> str:
     rows = {place: rows[rows["variant"].isin(list(costs))] for place, rows in found.items()}
     measured = {place: those for place, those in rows.items() if len(those)}
     caption = "What a launch, a barrier and a fence cost"
-    return between_devices(measured, COSTS, costs, caption=caption).html if measured else ""
+    return peak_times(measured, COSTS, costs, caption=caption).html if measured else ""
 
 
 def sweeps_done(results: Path) -> str:
     """How long recorded sweeps took on one card and on several; '' where none was done on both."""
     found = measured_campaigns(Store(results, ["recorded"]))
-    return swept_table(found).html if found else ""
+    return campaigns_table(found).html if found else ""
 
 
 def neighbours(results: Path) -> str:
@@ -205,10 +205,10 @@ def _kept(made_from: Mapping[str, str], make: Callable[[], Sequence[GlanceRow]])
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":
     """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
-    from ..report import behind, claims
+    from ..report import claim_measurements, claims
 
     shown = only(lines, on) if on else lines
-    return claims(shown, lab.title, lab.name), behind(lines, _commands(lab, lines), lab.title)
+    return claims(shown, lab.title, lab.name), claim_measurements(lines, _commands(lab, lines), lab.title)
 
 
 def _commands(lab: Lab, lines: Sequence[Judged]) -> dict[str, str]:

@@ -146,7 +146,7 @@ def exercise(
     if as_json:
         print(strict_json.dumps(exercise_feedback.as_json(mark, lab_definition, chosen), indent=2))
     else:
-        say(exercise_feedback.words(mark, lab_definition, chosen))
+        say(exercise_feedback.as_text(mark, lab_definition, chosen))
     sys.exit(mark.code)
 
 

@@ -6,7 +6,7 @@ Nothing here reads a store or asks a device. Figures import matplotlib only when
 from .answer_box import answer
 from .bandwidth import bandwidth_chart
 from .bars import ladder_chart
-from .claims_table import behind, claims
+from .claims_table import claim_measurements, claims
 from .counters_table import counters
 from .demonstration import demonstration
 from .failed_claims import failed_claims
@@ -33,8 +33,8 @@ __all__ = [
     "answer",
     "bandwidth_chart",
     "bandwidths",
-    "behind",
     "card",
+    "claim_measurements",
     "claims",
     "counters",
     "crossings",

@@ -10,15 +10,15 @@ from ..analysis.readings import Reading, Speedup, text_field
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .cell_format import ABOVE_REASON, bound_of, is_above_bound
-from .counters_table import moved_by_step
+from .counters_table import changed_counters_of_step
 from .html import Html, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMED = 6
+MOST_LACKING = 6
 """Most steps without a measurement that the box names."""
-LEVEL = 3
+MOST_LEVEL = 3
 """Most steps level with the fastest that the box names."""
 
 
@@ -44,22 +44,24 @@ def answer(
 def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
     kernel, plain = lab_answer.fastest, lab_answer.plain
     lines = [
-        ("Fastest kernel", _named(data, kernel) + _level(lab_answer)),
-        *[("Not measured here", _lacking(lab_answer))] * bool(lab_answer.lacking),
-        ("Share of the bound", _share(data, kernel.reading)),
-        *_peers(data, kernel),
-        ("Against the baseline", _base(lab_answer)),
+        ("Fastest kernel", _kernel_text(data, kernel) + _level_steps_text(lab_answer)),
+        *[("Not measured here", _lacking_steps_text(lab_answer))] * bool(lab_answer.lacking),
+        ("Share of the bound", _share_text(data, kernel.reading)),
+        *_peer_lines(data, kernel),
+        ("Against the baseline", _baseline_text(lab_answer)),
     ]
     if plain:
-        rivals = [_peer(plain, rival) for rival in (plain.peer, plain.as_exact) if rival]
-        lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *rivals])))
-    return [*lines, ("What mattered most", _mattered(data, lab_answer.mattered, profiles))]
+        rivals = [_peer_text(plain, rival) for rival in (plain.peer, plain.as_exact) if rival]
+        lines.append(
+            ("Fastest without that", " ".join([_kernel_text(data, plain), _share_text(data, plain.reading), *rivals]))
+        )
+    return [*lines, ("What mattered most", _steps_list(data, lab_answer.mattered, profiles))]
 
 
-def _level(lab_answer: LabAnswer) -> str:
+def _level_steps_text(lab_answer: LabAnswer) -> str:
     """Return ' The difference to <code>a</code> is within the noise.'; of many steps the nearest are named. '' for none."""
-    names = [f"<code>{escape(name)}</code>" for name in lab_answer.level[:LEVEL]]
-    names += [f"{len(lab_answer.level) - LEVEL} more"] * (len(lab_answer.level) > LEVEL)
+    names = [f"<code>{escape(name)}</code>" for name in lab_answer.level[:MOST_LEVEL]]
+    names += [f"{len(lab_answer.level) - MOST_LEVEL} more"] * (len(lab_answer.level) > MOST_LEVEL)
     if not names:
         return ""
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -67,24 +69,24 @@ def _level(lab_answer: LabAnswer) -> str:
     return f" The difference{'s' * several} to {listed} {'are' if several else 'is'} within the noise."
 
 
-def _lacking(lab_answer: LabAnswer) -> str:
+def _lacking_steps_text(lab_answer: LabAnswer) -> str:
     """Return '8 of 20 steps: c, d, e, f, g, h and 2 more. One of them may be faster.' It names the last ones of the ladder."""
-    names = ", ".join(f"<code>{escape(name)}</code>" for name in lab_answer.lacking[-NAMED:])
-    unnamed = len(lab_answer.lacking) - NAMED
+    names = ", ".join(f"<code>{escape(name)}</code>" for name in lab_answer.lacking[-MOST_LACKING:])
+    unnamed = len(lab_answer.lacking) - MOST_LACKING
     remainder = f" and {unnamed} more" if unnamed > 0 else ""
     pronoun = "One of them" if len(lab_answer.lacking) > 1 else "It"
     return f"{len(lab_answer.lacking)} of {len(lab_answer.steps)} steps: {names}{remainder}. {pronoun} may be faster."
 
 
-def _named(data: CaseData, kernel: Fastest) -> str:
+def _kernel_text(data: CaseData, kernel: Fastest) -> str:
     """Return a sentence with the kernel, its precision and time, and a sentence with its conditions."""
     reading = kernel.reading
-    time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
+    time = f"<strong>{_time_number(reading)}</strong> per {escape(str(reading.row['unit']))}"
     precision = escape(str(text_field(reading.row, "dtype") or ""))
-    return f"{_step(reading)}, {precision}: {time}." + _sentence(kernel.conditions, "It")
+    return f"{_step_link(reading)}, {precision}: {time}." + _conditions_sentence(kernel.conditions, "It")
 
 
-def _share(data: CaseData, reading: Reading) -> str:
+def _share_text(data: CaseData, reading: Reading) -> str:
     floor = bound_of(data.bounds, reading)
     if floor is None:
         return "Unknown: the peak of its precision was not measured here."
@@ -95,7 +97,7 @@ def _share(data: CaseData, reading: Reading) -> str:
     return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."
 
 
-def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
+def _peer_lines(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
         return [("Against the best peer", "No library or other program was measured on this device.")]
     head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
@@ -105,22 +107,23 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
             head,
             " ".join(
                 [
-                    _peer(kernel, kernel.peer),
+                    _peer_text(kernel, kernel.peer),
                     *[f"<small>({escape(description.removesuffix('.'))})</small>"] * bool(description),
                 ]
             ),
         )
     ]
-    return lines + [("Against the fastest peer", _peer(kernel, rival)) for rival in (kernel.faster_peer,) if rival]
+    return lines + [("Against the fastest peer", _peer_text(kernel, rival)) for rival in (kernel.faster_peer,) if rival]
 
 
-def _peer(kernel: Fastest, rival: Rival) -> str:
-    unlike = _sentence(rival.only_rival, "The peer")
-    alone = _sentence(rival.only_kernel, f"{_step(kernel.reading)} alone")
-    return f"{_beside(rival)}.{_by_rounds(kernel, rival)}{unlike}{alone}{FREE * _is_free(rival.reading)}"
+def _peer_text(kernel: Fastest, rival: Rival) -> str:
+    unlike = _conditions_sentence(rival.only_rival, "The peer")
+    alone = _conditions_sentence(rival.only_kernel, f"{_step_link(kernel.reading)} alone")
+    threads = UNBOUND_THREADS_NOTE * _has_unbound_threads(rival.reading)
+    return f"{_rival_text(rival)}.{_paired_ratio_note(kernel, rival)}{unlike}{alone}{threads}"
 
 
-def _by_rounds(kernel: Fastest, rival: Rival) -> str:
+def _paired_ratio_note(kernel: Fastest, rival: Rival) -> str:
     """Return why the ratio is not that of the two times in the text; '' if it is."""
     if not rival.medians_disagree(kernel.reading):
         return ""
@@ -128,30 +131,32 @@ def _by_rounds(kernel: Fastest, rival: Rival) -> str:
     return f" The ratio pairs samples of the same round: the median times alone would make it {alone}."
 
 
-FREE = " The peer's threads were not bound to processors: it may take less time than that."
+UNBOUND_THREADS_NOTE = " The peer's threads were not bound to processors: it may take less time than that."
 
 
-def _is_free(peer: Reading) -> bool:
+def _has_unbound_threads(peer: Reading) -> bool:
     """Return whether a peer is a program of several CPU threads that the system may have started on one processor."""
     several = int(peer.facts.get("threads") or 1) > 1
     return peer.row["device_kind"] == "cpu" and several and not peer.facts.get("threads_bound")
 
 
-def _base(lab_answer: LabAnswer) -> str:
+def _baseline_text(lab_answer: LabAnswer) -> str:
     if lab_answer.base is None:
         return "No baseline has a time here."
     description = f", {escape(lab_answer.base_is)}" * bool(lab_answer.base_is)
-    return f"{_beside(lab_answer.base)}{description}.{_by_rounds(lab_answer.fastest, lab_answer.base)}"
+    return f"{_rival_text(lab_answer.base)}{description}.{_paired_ratio_note(lab_answer.fastest, lab_answer.base)}"
 
 
-def _beside(rival: Rival) -> str:
+def _rival_text(rival: Rival) -> str:
     """Return '<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
-    name, time = f"<code>{escape(rival.reading.variant)}</code>", _time(rival.reading)
+    name, time = f"<code>{escape(rival.reading.variant)}</code>", _time_number(rival.reading)
     name += f" (called by {escape(rival.called_by)})" * bool(rival.called_by)
-    return f"{_effect(rival.ratio, name, begins=True)}, {time}" if rival.ratio else f"Not compared with {name}, {time}"
+    return (
+        f"{_ratio_text(rival.ratio, name, begins=True)}, {time}" if rival.ratio else f"Not compared with {name}, {time}"
+    )
 
 
-def _effect(ratio: Speedup, name: str, *, begins: bool = False) -> str:
+def _ratio_text(ratio: Speedup, name: str, *, begins: bool = False) -> str:
     """Return a ratio in words: '<strong>1.11 times as fast</strong> as `name`'. begins: whether it begins a sentence."""
     words, ends = effect_text(ratio)
     preposition = "of" if words == "within the noise" else "with" if not ends else "as"
@@ -160,30 +165,32 @@ def _effect(ratio: Speedup, name: str, *, begins: bool = False) -> str:
     return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {preposition} {name}"
 
 
-def _mattered(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame | None") -> str:
+def _steps_list(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame | None") -> str:
     if not steps:
         return "No step on the way to it is faster than the one before it beyond the noise."
     items = []
     for step in steps:
-        effect = _effect(step.ratio, f"<code>{escape(step.over)}</code>")
-        counted = moved_by_step(profiles, data.readings[step.step], data.readings[step.over], step.ratio.word)
+        effect = _ratio_text(step.ratio, f"<code>{escape(step.over)}</code>")
+        counted = changed_counters_of_step(
+            profiles, data.readings[step.step], data.readings[step.over], step.ratio.word
+        )
         cause = f" <small>Counters: {escape(counted)}.</small>" if counted else ""
         items.append(
-            f"<li>{_step(data.readings[step.step])}, {effect}: {escape(data.changes.get(step.step, ''))}{cause}</li>"
+            f"<li>{_step_link(data.readings[step.step])}, {effect}: {escape(data.changes.get(step.step, ''))}{cause}</li>"
         )
     return f"<ol>{''.join(items)}</ol>"
 
 
-def _time(reading: Reading) -> str:
+def _time_number(reading: Reading) -> str:
     return number_of(show.duration(reading.median), reading.id)
 
 
-def _step(reading: Reading) -> str:
+def _step_link(reading: Reading) -> str:
     """Return the name of a step; a step with a parent links to its description on the page."""
     name = f"<code>{escape(reading.variant)}</code>"
     return f'<a href="#step-{escape(reading.variant)}">{name}</a>' if reading.parent else name
 
 
-def _sentence(conditions: Iterable[str], subject: str) -> str:
+def _conditions_sentence(conditions: Iterable[str], subject: str) -> str:
     listed = escape(" and ".join(conditions))
     return f" {subject} {listed}." if listed else ""

@@ -5,12 +5,12 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_of, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
+from .bars import absences, bar, cross, flag, heading, lanes, legend, vertical_line
 from .figure import INK, Figure, finish, style
-from .roofs import DASHES, binary
+from .roofs import DASHES, binary_size
 from .variant_style import styles_of
 
-FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
+FARTHEST = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
 
 
 def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
@@ -38,9 +38,9 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     reached = {name: _bandwidth(readings[name]) for name in good}
     peak = peaks.bandwidth_for(data.working_set) / 1e9
     longest = max(peak, *(high for _, _, high in reached.values()))
-    rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
+    rates = {f"up to {binary_size(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
     levels = {label: rate for label, rate in rates.items() if abs(rate / peak - 1) > 0.05}
-    near = {label: rate for label, rate in levels.items() if rate <= FAR * longest}
+    near = {label: rate for label, rate in levels.items() if rate <= FARTHEST * longest}
     styles = styles_of(data)
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
@@ -50,15 +50,15 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
                 cross(ax, at, name, readings[name].reason)
                 continue
             estimate, low, high = reached[name]
-            heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / peak)}")
-            tip = f"{name}: {_said(estimate)}, {show.percent(estimate / peak)} of the fastest stream at this size"
+            heading(ax, at, name, f"{_rate_text(estimate)} \u00b7 {show.percent(estimate / peak)}")
+            tip = f"{name}: {_rate_text(estimate)}, {show.percent(estimate / peak)} of the fastest stream at this size"
             bar(ax, at, estimate, styles[name].colour, readings[name].role, tip, (low, high))
         lines, barred = [], [at for at, name in enumerate(names) if name in good]
         for at, (label, rate) in enumerate(near.items()):
             dashes = DASHES[at % len(DASHES)]
-            upright(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
-            lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"stream {label}: {_said(rate)}"))
-        flag(ax, peak, barred, f"fastest stream at this size: {_said(peak)}", INK)
+            vertical_line(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
+            lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"stream {label}: {_rate_text(rate)}"))
+        flag(ax, peak, barred, f"fastest stream at this size: {_rate_text(peak)}", INK)
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
         ax.set_xlabel("bandwidth, GB/s")
         legend(ax, {readings[name].role for name in good}, lines)
@@ -70,7 +70,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
             f"Where the whole interval of a bar exceeds that line{named}, a cache served part of the bytes, or our streams are "
             "not the fastest.",
         ]
-        far = [f"{label} {_said(rate)}" for label, rate in levels.items() if label not in near]
+        far = [f"{label} {_rate_text(rate)}" for label, rate in levels.items() if label not in near]
         notes += [f"Streams beyond the axis: {', '.join(far)}."] * bool(far)
         away = [name for name in ready if name not in good]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
@@ -86,5 +86,5 @@ def _bandwidth(reading: Reading) -> tuple[float, float, float]:
     return moved / reading.median, moved / reading.high, moved / reading.low
 
 
-def _said(rate: float) -> str:
+def _rate_text(rate: float) -> str:
     return f"{show.number(rate)}{show.THIN}GB/s"

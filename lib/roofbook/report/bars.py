@@ -65,7 +65,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             if name == base and log:
                 ax.plot([1], [at + 0.18], marker="D", ms=6, color=styles[name].colour, clip_on=False)
         barred = [at for at, name in enumerate(names) if name in good]
-        upright(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
+        vertical_line(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
         if published:
             label = f"published: {published[1]}, {show.number(line)}\u00d7"
             flag(ax, line, barred, label, COLOURS["published"])
@@ -109,7 +109,7 @@ def cross(ax: Any, at: int, name: str, reason: str) -> None:
         [0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
     )  # as bars have it: the keyboard goes through both in their order
     add_tips(mark, f"{name}: failed: {reason}")
-    ax.text(0.035, at + 0.18, f"failed: {_short(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
+    ax.text(0.035, at + 0.18, f"failed: {_shortened(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
 HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
@@ -140,15 +140,17 @@ def bar(
         ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1, clip_on=False))
 
 
-def upright(ax: Any, x: float, barred: Sequence[int], **line_style: Any) -> None:
+def vertical_line(ax: Any, x: float, barred: Sequence[int], **line_style: Any) -> None:
     """Draw a vertical line that crosses the bars of the lanes `barred` and leaves out the text between them."""
     ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], clip_on=False, **line_style)
 
 
 def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> None:
-    """Draw a strong `upright` with a label above the first lane."""
-    upright(ax, x, barred, color=colour, lw=2.2)
-    ax.annotate(label, (x, -0.62), (0, 4), ha=_towards(ax, x), textcoords="offset points", annotation_clip=False)
+    """Draw a strong vertical line with a label above the first lane."""
+    vertical_line(ax, x, barred, color=colour, lw=2.2)
+    ax.annotate(
+        label, (x, -0.62), (0, 4), ha=_label_alignment(ax, x), textcoords="offset points", annotation_clip=False
+    )
     ax.plot([x], [-0.6], marker="v", ms=6, color=colour, clip_on=False)
 
 
@@ -169,11 +171,11 @@ def _speedup(base: Reading, reading: Reading) -> tuple[float, float, float]:
     return (ratio.estimate, ratio.low, ratio.high) if ratio else (1.0, 1.0, 1.0)
 
 
-def _short(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "\u2026"
 
 
-def _towards(ax: Any, x: float) -> str:
+def _label_alignment(ax: Any, x: float) -> str:
     """Return the alignment of a label at `x` that keeps it inside the figure."""
     part = ax.transAxes.inverted().transform(ax.transData.transform((x, 0)))[0]
     return "left" if part < 0.3 else "right" if part > 0.7 else "center"

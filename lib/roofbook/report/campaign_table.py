@@ -12,7 +12,7 @@ from .html import Cell, Row, Table
 DEVICES = (1, 2, 64, 1024)
 
 
-def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
+def forecast_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     """Return a table with a line for each device and number of devices.
 
     costs: device name -> (lab name, cost, number of runs) of each lab.
@@ -40,7 +40,7 @@ def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     )
 
 
-def swept_table(campaigns: Sequence[CampaignTimes]) -> Table:
+def campaigns_table(campaigns: Sequence[CampaignTimes]) -> Table:
     """Return a table with a line for each campaign and number of cards: its time, the gain, and the forecast."""
     import pandas as pd
 

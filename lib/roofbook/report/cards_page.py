@@ -116,12 +116,13 @@ def _run(run: Mapping[str, Any], unit: str) -> str:
     cells = (
         f"<code>{escape(run['run'])}</code>", escape(run["started"]), link,
         escape(f"{run['time']} {unit}") if "time" in run else "failed", f"{len(run.get('samples', ()))}{left_out}",
-        ends(run.get("clock")), ends(run.get("temperature")), escape(", ".join(run.get("throttle", ["no"]))), machine,
+        range_text(run.get("clock")), range_text(run.get("temperature")),
+        escape(", ".join(run.get("throttle", ["no"]))), machine,
     )  # fmt: skip
     return f"<tr><td>{'<td>'.join(cells)}</tr>"
 
 
-def ends(numbers: Sequence[float] | None) -> str:
+def range_text(numbers: Sequence[float] | None) -> str:
     """Return the least and the greatest number, once if they are equal."""
     return "–".join(f"{number:.0f}" for number in dict.fromkeys(numbers or ())) or "not known"
 
@@ -135,10 +136,10 @@ def drawing(measurement: Mapping[str, Any]) -> str:
     """Return the samples run by run as inline SVG in the page's own colours. book/_assets/card.js draws the same."""
     axis, runs = measurement["axis"], [(version, run) for version in measurement["versions"] for run in version["runs"]]
     step = (WIDTH - LEFT) / len(runs)
-    low, high = (_along(axis, axis[end]) for end in ("low", "high"))
+    low, high = (_axis_position(axis, axis[end]) for end in ("low", "high"))
 
     def y(seconds: float) -> str:
-        return f"{TOP + (HEIGHT - TOP - BOTTOM) * (high - _along(axis, seconds)) / (high - low):.1f}"
+        return f"{TOP + (HEIGHT - TOP - BOTTOM) * (high - _axis_position(axis, seconds)) / (high - low):.1f}"
 
     parts = [
         f'<path class=grid d="M{LEFT} {y(at)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(at)) + 4:.1f}>{escape(text)}</text>'
@@ -174,5 +175,5 @@ def drawing(measurement: Mapping[str, Any]) -> str:
     )
 
 
-def _along(axis: Mapping[str, Any], seconds: float) -> float:
+def _axis_position(axis: Mapping[str, Any], seconds: float) -> float:
     return math.log(seconds) if axis["log"] else seconds

@@ -70,10 +70,10 @@ def _listed(field: Any) -> list[str]:
 
 def run_notes(readings: Iterable[Reading]) -> list[str]:
     """Return the note on how many runs the times are over; none without a time."""
-    return notes_of_runs(len(reading.runs) for reading in readings if reading.ok)
+    return run_count_notes(len(reading.runs) for reading in readings if reading.ok)
 
 
-def notes_of_runs(numbers: Iterable[int]) -> list[str]:
+def run_count_notes(numbers: Iterable[int]) -> list[str]:
     """Return the note on how many runs the times are over, from the number of runs of each."""
     counts = set(numbers)
     fewest, most = min(counts, default=0), max(counts, default=0)
@@ -84,7 +84,9 @@ def notes_of_runs(numbers: Iterable[int]) -> list[str]:
         return ["Each time is of one run.", StandingNote(caveat)]
     separate = "each in a process of its own"
     if fewest >= stats.ENOUGH_RUNS:
-        return [f"Times and ratios are over {_range(fewest, most)} runs, {separate}, and intervals are between runs."]
+        return [
+            f"Times and ratios are over {_range_text(fewest, most)} runs, {separate}, and intervals are between runs."
+        ]
     between = f"Intervals are between runs, {separate}, where there are {stats.ENOUGH_RUNS} or more"
     return [
         StandingNote(
@@ -93,7 +95,7 @@ def notes_of_runs(numbers: Iterable[int]) -> list[str]:
     ]
 
 
-def _range(fewest: int, most: int) -> str:
+def _range_text(fewest: int, most: int) -> str:
     return str(most) if fewest == most else f"{fewest} to {most}"
 
 
@@ -159,11 +161,11 @@ def check_cell(reading: Reading) -> Cell:
     if math.isnan(limit):
         return Cell("nothing to check", "unchecked")
     part = error / limit if limit else 0.0
-    small = f"({show.number(error)} × accurate)" if _of_native(reading) else ""
+    small = f"({show.number(error)} × accurate)" if _is_native(reading) else ""
     return Cell(f"✓ {show.number(part, 2)}", "num verified", small=small, of=reading.id)
 
 
-def _of_native(reading: Reading) -> bool:
+def _is_native(reading: Reading) -> bool:
     return str(reading.facts.get("error_is", "")).endswith(TIMES_ACCURATE)
 
 
@@ -172,7 +174,7 @@ def native_notes(readings: Iterable[Reading]) -> list[str]:
     errors_limits = [
         (number_field(reading.row, "error"), number_field(reading.row, "bound"))
         for reading in readings
-        if _of_native(reading)
+        if _is_native(reading)
     ]
     if not errors_limits:
         return []
@@ -211,21 +213,23 @@ def throttle_notes(readings: Iterable[Reading]) -> list[str]:
     """Return the notes on samples of a device that slowed itself down or reached its power cap; none without such samples."""
     timed = [reading for reading in readings if reading.ok]
     slowed = [reading for reading in timed if reading.left_out + reading.slowed]
-    capped = [reading for reading in timed if reading not in slowed and _held_by([reading])]
+    capped = [reading for reading in timed if reading not in slowed and _throttle_reasons([reading])]
     notes = []
     if slowed:
-        reasons = f" ({', '.join(_held_by(slowed))})" if _held_by(slowed) else ""
+        reasons = f" ({', '.join(_throttle_reasons(slowed))})" if _throttle_reasons(slowed) else ""
         notes.append(
             f"Throttled: the device had slowed itself down, for its heat or for lack of power{reasons}. Such samples are left"
             f" out where at least {LEAST} others remain."
         )
     if capped:
         names = _names_or_count([reading.variant for reading in capped], len(timed))
-        notes.append(f"Clocks were held down at times by: {', '.join(_held_by(capped))}. Such samples count: {names}.")
+        notes.append(
+            f"Clocks were held down at times by: {', '.join(_throttle_reasons(capped))}. Such samples count: {names}."
+        )
     return notes
 
 
-def _held_by(readings: Iterable[Reading]) -> list[str]:
+def _throttle_reasons(readings: Iterable[Reading]) -> list[str]:
     """Return the reasons why clocks were held down at times, each once."""
     reasons = (reason for reading in readings for run in reading.runs for reason in _listed(run.row.get("throttle")))
     return list(dict.fromkeys(reasons))

@@ -41,14 +41,14 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
                 line.claim if number == 0 else "", "wrap", small=f"({compared})" if compared not in ("", above) else ""
             )
             above = compared
-            cells = [Cell(line.id), statement, Cell(line.evidence.scope, "wrap"), _published(line)]
+            cells = [Cell(line.id), statement, Cell(line.evidence.scope, "wrap"), _published_cell(line)]
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
-                cells += [verdict_cell(line, place, lab) for place in places] or [_NOWHERE]
+                cells += [verdict_cell(line, place, lab) for place in places] or [_NOT_MEASURED]
             rows.append(Row(cells, anchor=anchor(lab, line.id, number) if lab else ""))
             records += _records(line)
-    notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
+    notes = [f"{place}: {_verdict_counts(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
         "In parentheses below a statement: what exactly is compared. Below a published number:"
         " 'claims none' where the report says that there is no effect.",
@@ -61,7 +61,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
     return Table(f"{title}: published claims, re-tested", columns, rows, frame, notes, "claims")
 
 
-def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:
+def claim_measurements(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:
     """Return a table of the measurements behind each claim, and the commands that repeat them.
 
     commands: the claim's id -> command; '' for none.
@@ -87,40 +87,40 @@ def anchor(lab: str, claim: str, number: int) -> str:
     return f"claim-{lab}-{claim}" + (f"-{number + 1}" if number else "")
 
 
-_NOWHERE = Cell("not measured", "absent")
+_NOT_MEASURED = Cell("not measured", "absent")
 
 
-def _units(unit: str) -> tuple[float, str]:
+def _unit_scale(unit: str) -> tuple[float, str]:
     """Return the factor by which numbers of a unit are shown, and the text that follows them."""
     return (100.0, f"{show.THIN}%") if unit == "%" else (1.0, "" if unit == "x" else f"{show.THIN}{unit}")
 
 
-def _published(line: "Judged") -> Cell:
+def _published_cell(line: "Judged") -> Cell:
     """Return the cell of the published numbers, which notes if the verdict's rule takes them for no difference."""
     unit = line.evidence.unit
-    text = "; ".join(printed(effect, unit) for effect in line.effects) or show.DASH
+    text = "; ".join(published_number(effect, unit) for effect in line.effects) or show.DASH
     stated = line.effects if line.evidence.effect is None else (line.evidence.effect,)
     none = unit == "x" and len(stated) == 1 and no_difference(stated[0])
     return Cell(text, "num published", small="(claims none)" if none else "")
 
 
-def printed(effect: float, unit: str) -> str:
+def published_number(effect: float, unit: str) -> str:
     """Return a published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
-    size, ending = _units(unit)
+    size, ending = _unit_scale(unit)
     return f"{size * effect:.10g}{ending}"
 
 
 def verdict_cell(line: "Judged", place: StoreDevice, lab: str) -> Cell:
     """Return the cell of a verdict, linked to the measurement of its first variant. lab: its name; '' for no link."""
-    cell, case = _outcome(line.outcomes[place], line.evidence.unit), line.evidence.case
+    cell, case = _unlinked_verdict_cell(line.outcomes[place], line.evidence.unit), line.evidence.case
     if not lab or not case or not line.variants or line.outcomes[place].finding is None:
         return cell
     return replace(cell, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
-def _outcome(outcome: "Verdict", unit: str) -> Cell:
+def _unlinked_verdict_cell(outcome: "Verdict", unit: str) -> Cell:
     """Return the cell of a verdict; its small print has our number, or the reason why there is none."""
-    estimate, (size, ending) = outcome.finding, _units(unit)
+    estimate, (size, ending) = outcome.finding, _unit_scale(unit)
     if estimate is None:
         return Cell(outcome.verdict, "absent wrap", small=f"({outcome.reason})")
     if estimate.low == estimate.high:
@@ -155,6 +155,6 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
     ]
 
 
-def _counted(verdicts: Any) -> str:
+def _verdict_counts(verdicts: Any) -> str:
     """Return '12 holds, 3 reversed', the most frequent first."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())

@@ -54,11 +54,11 @@ class Line:
     """Fields of the frame besides the columns' fields, also of a line without a time."""
 
 
-IDENTITY = ("variant", "parent", "role", "status", "reason", "device", "run")
+IDENTITY_FIELDS = ("variant", "parent", "role", "status", "reason", "device", "run")
 """Fields of the frame that every line has."""
 
 
-def by_columns(
+def table_of_columns(
     caption: str, first: str, columns: Sequence[Column], lines: Sequence[Line], notes: Sequence[str], css: str
 ) -> Table:
     """Return a table of these lines. A line without a verified time has the reason instead.
@@ -71,44 +71,46 @@ def by_columns(
     rows, records = [], []
     for line in lines:
         reading = line.reading
-        record = _identity(line) | dict(line.fields or {})
+        record = _identity_fields(line) | dict(line.fields or {})
         if reading is None or not reading.ok:
-            rows.append(_without_time(line, columns))
+            rows.append(_reason_row(line, columns))
         else:
-            rows.append(Row([line.head, *(_marked(column.cell(reading), column) for column in columns)], line.css))
+            rows.append(
+                Row([line.head, *(_marked_on_demand(column.cell(reading), column) for column in columns)], line.css)
+            )
             for column in columns:
                 record |= dict(zip(column.names, column.values(reading), strict=True))
         records.append(record)
     field_names = dict.fromkeys(name for line in lines for name in line.fields or {})
-    fields = [*field_names, *IDENTITY, *(name for column in columns for name in column.names)]
-    heads = [Cell(first), *(_marked(column.head, column) for column in columns)]
+    fields = [*field_names, *IDENTITY_FIELDS, *(name for column in columns for name in column.names)]
+    heads = [Cell(first), *(_marked_on_demand(column.head, column) for column in columns)]
     readings = [line.reading for line in lines if line.reading]
     notes = [*notes, *throttle_notes(readings), *commit_notes(readings), *compiler_notes(readings)]
     units = {name: column.unit for column in columns for name in column.names}
     return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css, units)
 
 
-def _marked(cell: Cell, column: Column) -> Cell:
+def _marked_on_demand(cell: Cell, column: Column) -> Cell:
     return replace(cell, css=f"{cell.css} {ON_DEMAND}".strip()) if column.on_demand else cell
 
 
-def _without_time(line: Line, columns: Sequence[Column]) -> Row:
+def _reason_row(line: Line, columns: Sequence[Column]) -> Row:
     """Return a row with its reason once. The reason ends at columns that a page hides, so that cells stay below their heads."""
     cells: list[Cell] = []
     row: Row | None = None
     for (by_name, _), group in groupby(columns, key=lambda column: (column.always, column.on_demand)):
         span = list(group)
         if by_name:
-            cells += [_marked(by_name(line.variant), column) for column in span]
+            cells += [_marked_on_demand(by_name(line.variant), column) for column in span]
         elif row is None:
             row = row_without_time([], line.reading, len(span), line.lack)
             cells += row.cells
         else:
-            cells.append(_marked(Cell("", span=len(span)), span[0]))
+            cells.append(_marked_on_demand(Cell("", span=len(span)), span[0]))
     return Row([line.head, *cells], row.css if row else "")
 
 
-def _identity(line: Line) -> dict[str, Any]:
+def _identity_fields(line: Line) -> dict[str, Any]:
     reading = line.reading
     if reading is None:
         return {"variant": line.variant, "status": "missing", "reason": line.lack}

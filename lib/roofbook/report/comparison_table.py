@@ -23,16 +23,16 @@ NOTES = (
     f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {INTERVAL_WORDS}. With"
     f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs, and says so.",
 )
-USUAL = ("across runs", "across devices")
+USUAL_HOWS = ("across runs", "across devices")
 """Ways to take a ratio that the note already says, so that cells do not repeat them."""
-STANDING = [StandingNote(note_text) for note_text in NOTES]
+STANDING_NOTES = [StandingNote(note_text) for note_text in NOTES]
 
 
 def comparison(case: Comparison) -> Table:
     """Return a table with a line for each variant: the time at each place, the shortest published one, each pair's ratio."""
     import pandas as pd
 
-    unit, size = _unit(case)
+    unit, size = _time_unit(case)
     columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.devices)]
     columns += [Cell("Shortest published", "num published")] if case.published else []
     columns += [Cell(str(pair), "num") for pair in case.ratios]
@@ -40,16 +40,18 @@ def comparison(case: Comparison) -> Table:
     for name, times in case.times.items():
         cells = [Cell(name)]
         cells += [
-            _time(times[place], size) if place in times else Cell(case.lacks[name][place], "absent wrap")
+            _time_cell(times[place], size) if place in times else Cell(case.lacks[name][place], "absent wrap")
             for place in case.devices
         ]
-        cells += [_published(case.published.get(name, {}), size)] if case.published else []
-        cells += [_ratio(ratios.get(name), times.get(pair.compared)) for pair, ratios in case.ratios.items()]
+        cells += [_published_cell(case.published.get(name, {}), size)] if case.published else []
+        cells += [_ratio_cell(ratios.get(name), times.get(pair.compared)) for pair, ratios in case.ratios.items()]
         lines.append(Row(cells))
         records += [_record(name, place, case) for place in case.devices]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
     units = dict.fromkeys(("seconds", "low", "high"), f"s per {case.lab.unit}")
-    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison", units)
+    return Table(
+        caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING_NOTES, "comparison", units
+    )
 
 
 def overview(comparisons: Sequence[Comparison]) -> list[Table]:
@@ -85,7 +87,7 @@ def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
         | dict(line.verdicts)
         for line in lines
     )
-    return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING[1:])
+    return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING_NOTES[1:])
 
 
 def cases(comparisons: Sequence[Comparison]) -> Html:
@@ -140,28 +142,28 @@ def picker_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         lab = labs.setdefault(
             comparison.lab.name, {"name": comparison.lab.name, "title": comparison.lab.title, "cases": []}
         )
-        lab["cases"].append(_case(comparison, numbers))
+        lab["cases"].append(_picker_case(comparison, numbers))
     named_places = [[place.id, str(place)] for place in places]
     named_places += [[f"published/{device}", f"{device}, published"] for device in devices]
     return {"places": named_places, "labs": list(labs.values())}
 
 
-def _case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
-    unit, size = _unit(case)
+def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
+    unit, size = _time_unit(case)
     cells: dict[str, dict[int, list[Any]]] = {}
     for name in case.times:
         row = cells[name] = {}
         for place in case.devices:
             time = case.times[name].get(place)
-            row[numbers[place]] = _drawn(time, size) if time else [case.lacks[name][place]]
+            row[numbers[place]] = _picker_cell(time, size) if time else [case.lacks[name][place]]
         for device, time in case.published.get(name, {}).items():
-            row[numbers[device]] = _drawn(time, size)
+            row[numbers[device]] = _picker_cell(time, size)
     ratios: dict[str, dict[str, list[str]]] = {}
     for pair, by_variant in case.ratios.items():
         for name, ratio in by_variant.items():
             ratios.setdefault(name, {})[f"{numbers[pair.compared]}/{numbers[pair.reference]}"] = [
                 ratio.word,
-                _factor(ratio),
+                _ratio_text(ratio),
                 ratio.how,
             ]
     heads = {f"{numbers[pair.compared]}/{numbers[pair.reference]}": str(pair) for pair in case.ratios}
@@ -183,27 +185,27 @@ def _fastest(case: Comparison) -> list[str]:
     return best
 
 
-def _drawn(time: Time, size: float) -> list[Any]:
+def _picker_cell(time: Time, size: float) -> list[Any]:
     text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
-    ends = [] if time.low != time.low else [_short(time.low / size), _short(time.high / size)]
+    ends = [] if time.low != time.low else [_rounded(time.low / size), _rounded(time.high / size)]
     host = [time.host] if time.host else []
-    return [f"{text} ({time.note})" if time.note else text, _short(time.seconds / size), *ends, *host]
+    return [f"{text} ({time.note})" if time.note else text, _rounded(time.seconds / size), *ends, *host]
 
 
-def _short(value: float) -> float:
+def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _unit(case: Comparison) -> tuple[str, float]:
+def _time_unit(case: Comparison) -> tuple[str, float]:
     return show.time_unit(time.seconds for times in case.times.values() for time in times.values())
 
 
-def _time(time: Time, size: float) -> Cell:
+def _time_cell(time: Time, size: float) -> Cell:
     text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
     return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.card)
 
 
-def _published(times: Mapping[str, Time], size: float) -> Cell:
+def _published_cell(times: Mapping[str, Time], size: float) -> Cell:
     if not times:
         return Cell(show.DASH, "num published")
     device = min(times, key=lambda device: times[device].seconds)
@@ -211,20 +213,20 @@ def _published(times: Mapping[str, Time], size: float) -> Cell:
     return Cell(show.number(times[device].seconds / size), "num published", small=small)
 
 
-def _factor(ratio: Speedup) -> str:
+def _ratio_text(ratio: Speedup) -> str:
     text = show.number(ratio.estimate)
     if TOO_FEW not in ratio.how:
         text = show.factor(ratio.estimate, ratio.low, ratio.high)
         if ratio.word == "undecided":
             text = f"{text.partition(' [')[0]} {show.undecided(ratio.estimate, ratio.low, ratio.high)}"
-    return text if ratio.how in USUAL else f"{text} ({ratio.how})"
+    return text if ratio.how in USUAL_HOWS else f"{text} ({ratio.how})"
 
 
-def _ratio(ratio: Speedup | None, time: Time | None) -> Cell:
+def _ratio_cell(ratio: Speedup | None, time: Time | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num")
     reading_id = time.card if time else ""
-    return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=reading_id)
+    return Cell(ratio.word, f"num verdict {ratio.word}", small=_ratio_text(ratio), of=reading_id)
 
 
 def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
 from .columns import Column
 from .html import Cell, StandingNote, Table
-from .run_parts import by_variant
+from .run_parts import table_by_variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ COMPARED = {
     "occupancy": "occupancy",
 }
 """Counters that may be a step's largest change, and their names in words."""
-ALIKE = 1.05
+UNCHANGED = 1.05
 """Largest factor at which a counter counts as unchanged."""
 
 NOTES = (
@@ -59,28 +59,34 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
 
     def amount(name: str, head: str, letter: str, amount_of: Callable[[Reading], float]) -> Column:
         prefix, size = show.prefix(amount_of(reading) for reading in ok)
-        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), amount_of, size, on_demand=True)
+        return _number_column(
+            name, head + f" ({prefix}{letter})" * bool(prefix + letter), amount_of, size, on_demand=True
+        )
 
     def parent(reading: Reading) -> str:
-        return _why(reading, readings.get(reading.parent or ""))
+        return _parent_text(reading, readings.get(reading.parent or ""))
 
     bytes_prefix = show.prefix(
-        [_told("dram_bytes")(reading) for reading in ok] + [_modelled(reading) for reading in ok]
+        [_counter("dram_bytes")(reading) for reading in ok] + [_modelled_bytes(reading) for reading in ok]
     )
     columns = [
-        _number("dram_bytes", f"DRAM ({bytes_prefix[0]}B)", _told("dram_bytes"), bytes_prefix[1]),
-        _number("ratio", "DRAM / modelled", lambda reading: _over(_told("dram_bytes")(reading), _modelled(reading))),
-        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
+        _number_column("dram_bytes", f"DRAM ({bytes_prefix[0]}B)", _counter("dram_bytes"), bytes_prefix[1]),
+        _number_column(
+            "ratio",
+            "DRAM / modelled",
+            lambda reading: _quotient(_counter("dram_bytes")(reading), _modelled_bytes(reading)),
+        ),
+        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _counter("occupancy")),
         Column.of("limit", Cell("Limit"), _limit, lambda reading: _counters(reading)["limit"]),
         Column.of(
             "against_parent", Cell("Compared with its parent"), lambda reading: Cell(parent(reading), "wrap"), parent
         ),
-        _number("bytes", f"Modelled ({bytes_prefix[0]}B)", _modelled, bytes_prefix[1], on_demand=True),
-        amount("l2_bytes", "L2", "B", _told("l2_bytes")),
-        amount("l1_bytes", "L1", "B", _told("l1_bytes")),
-        amount("instructions", "Instructions", "", _told("instructions")),
+        _number_column("bytes", f"Modelled ({bytes_prefix[0]}B)", _modelled_bytes, bytes_prefix[1], on_demand=True),
+        amount("l2_bytes", "L2", "B", _counter("l2_bytes")),
+        amount("l1_bytes", "L1", "B", _counter("l1_bytes")),
+        amount("instructions", "Instructions", "", _counter("instructions")),
         Column(Cell("Use of each unit"), lambda reading: Cell(_every_unit(reading), "wrap"), on_demand=True),
-        _number(
+        _number_column(
             "time_ratio",
             "Profiled / timed",
             lambda reading: _slowdown(reading, timed.get(reading.variant)),
@@ -94,24 +100,26 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
     ]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
     caption = caption or f"Hardware counters on {case}"
-    return by_variant(counted.with_order(names), columns, caption, notes, "counters")
+    return table_by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
-def against(step: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
+def changes_in_words(step: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
     """Describe a step's changes in words: the kernels' time, the counter that changed by the largest factor, and the limit.
 
     step, parent: as returned by `counters.total`. A counter that is 0 or unknown in one of the two has no factor.
     """
     parts = []
-    faster = _over(parent["seconds"], step["seconds"])
+    faster = _quotient(parent["seconds"], step["seconds"])
     if faster > 0:
-        parts.append("as fast" if _alike(faster) else f"{_times(faster)} as {'fast' if faster > 1 else 'slow'}")
+        parts.append(
+            "as fast" if _is_unchanged(faster) else f"{_times_text(faster)} as {'fast' if faster > 1 else 'slow'}"
+        )
     if factors := _factors(step, parent):
-        parts.append(_changed(factors, next(iter(factors))))
-    return "; ".join([*parts, *_other_limit(step, parent)])
+        parts.append(_change_text(factors, next(iter(factors))))
+    return "; ".join([*parts, *_limit_change(step, parent)])
 
 
-def moved(step: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
+def changed_counters(step: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
     """Return the counters that changed with a step of this measured effect: at most two of them, and the limit.
 
     word: the effect, as `Speedup.word`. The first counter agrees with the effect: for `faster` fewer bytes or instructions,
@@ -122,36 +130,42 @@ def moved(step: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
     factors = _factors(step, parent)
     if not factors:
         return ""
-    changed = [words for words, factor in factors.items() if not _alike(factor)]
+    changed = [words for words, factor in factors.items() if not _is_unchanged(factor)]
     expected = [
         words for words in changed if ((factors[words] > 1) == (words == COMPARED["occupancy"])) == (word == "faster")
     ]
     unexpected = [words for words in changed if words not in expected]
     named = [*expected[:1], *unexpected[:1]] if word in ("faster", "slower") else changed[:1]
-    parts = [_changed(factors, words) for words in named] or [f"none changed by more than {show.percent(ALIKE - 1)}"]
-    return "; ".join([*parts, *_other_limit(step, parent)])
+    parts = [_change_text(factors, words) for words in named] or [
+        f"none changed by more than {show.percent(UNCHANGED - 1)}"
+    ]
+    return "; ".join([*parts, *_limit_change(step, parent)])
 
 
 def _factors(step: Mapping[str, Any], parent: Mapping[str, Any]) -> dict[str, float]:
     """Return how many times as much each counter is of a step as of its parent, by its name in words; largest change first."""
-    all_factors = {words: _over(step[key], parent[key]) for key, words in COMPARED.items()}
+    all_factors = {words: _quotient(step[key], parent[key]) for key, words in COMPARED.items()}
     factors = {words: factor for words, factor in all_factors.items() if factor > 0}
     return dict(sorted(factors.items(), key=lambda word_factor: -abs(math.log(word_factor[1]))))
 
 
-def _changed(factors: Mapping[str, float], words: str) -> str:
+def _change_text(factors: Mapping[str, float], words: str) -> str:
     factor = factors[words]
-    return "no counter changed" if _alike(factor) else f"{words} {'rose' if factor > 1 else 'fell'} {_times(factor)}"
+    return (
+        "no counter changed"
+        if _is_unchanged(factor)
+        else f"{words} {'rose' if factor > 1 else 'fell'} {_times_text(factor)}"
+    )
 
 
-def _other_limit(step: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]:
+def _limit_change(step: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]:
     if step["limit"] and parent["limit"] and step["limit"] != parent["limit"]:
         return [f"limit {step['limit']} instead of {parent['limit']}"]
     return []
 
 
-def moved_by_step(profiles: "pd.DataFrame | None", step: Reading, parent: Reading, word: str) -> str:
-    """Return `moved` for a step on a case, if both were counted on it with the same units; otherwise ''.
+def changed_counters_of_step(profiles: "pd.DataFrame | None", step: Reading, parent: Reading, word: str) -> str:
+    """Return `changed_counters` for a step on a case, if both were counted on it with the same units; otherwise ''.
 
     profiles: rows of role PROFILE. step, parent: the measured readings. If the counters are of another backend, a bracket
     names it.
@@ -168,7 +182,7 @@ def moved_by_step(profiles: "pd.DataFrame | None", step: Reading, parent: Readin
             and parent_counted.ok
             and own_counted.units == parent_counted.units
         ):
-            text = moved(_counters(own_counted), _counters(parent_counted), word)
+            text = changed_counters(_counters(own_counted), _counters(parent_counted), word)
             backend = str(own_counted.row["backend"])
             return f"{text} (by {label(backend)})" if text and backend != step.row["backend"] else text
     return ""
@@ -179,16 +193,16 @@ def _counters(reading: Reading) -> Mapping[str, Any]:
     return counted
 
 
-def _told(counter: str) -> Callable[[Reading], float]:
+def _counter(counter: str) -> Callable[[Reading], float]:
     """Return a function from a reading to a counter; NaN if ncu did not report it."""
     return lambda reading: math.nan if (count := _counters(reading)[counter]) is None else float(count)
 
 
-def _modelled(reading: Reading) -> float:
+def _modelled_bytes(reading: Reading) -> float:
     return number_field(reading.row, "bytes")
 
 
-def _number(
+def _number_column(
     name: str, head: str, amount_of: Callable[[Reading], float], size: float = 1.0, on_demand: bool = False
 ) -> Column:
     """Return a column of numbers in units of `size`, with a dash for unknown ones."""
@@ -204,7 +218,7 @@ def _number(
 
 
 def _occupancy(reading: Reading) -> Cell:
-    return Cell(show.percent(_told("occupancy")(reading)), "num")
+    return Cell(show.percent(_counter("occupancy")(reading)), "num")
 
 
 def _limit(reading: Reading) -> Cell:
@@ -219,7 +233,7 @@ def _limit(reading: Reading) -> Cell:
 
 
 def _shares(reading: Reading) -> dict[str, float]:
-    return {unit: _told(share)(reading) for share, unit in LIMITS.items()}
+    return {unit: _counter(share)(reading) for share, unit in LIMITS.items()}
 
 
 def _every_unit(reading: Reading) -> str:
@@ -233,22 +247,22 @@ def _slowdown(reading: Reading, timed: Reading | None) -> float:
     return reading.median / timed.median
 
 
-def _why(reading: Reading, parent: Reading | None) -> str:
+def _parent_text(reading: Reading, parent: Reading | None) -> str:
     if reading.parent is None:
         return show.DASH
     if parent is None or not parent.ok:
         return f"{reading.parent} was not counted"
-    return f"{reading.parent}: {against(_counters(reading), _counters(parent))}"
+    return f"{reading.parent}: {changes_in_words(_counters(reading), _counters(parent))}"
 
 
-def _over(numerator: float | None, denominator: float | None) -> float:
+def _quotient(numerator: float | None, denominator: float | None) -> float:
     """Return numerator / denominator; NaN if either is unknown or the denominator is 0."""
     return numerator / denominator if numerator is not None and denominator else math.nan
 
 
-def _alike(factor: float) -> bool:
-    return 1 / ALIKE <= factor <= ALIKE
+def _is_unchanged(factor: float) -> bool:
+    return 1 / UNCHANGED <= factor <= UNCHANGED
 
 
-def _times(factor: float) -> str:
+def _times_text(factor: float) -> str:
     return f"{show.number(max(factor, 1 / factor))} times"

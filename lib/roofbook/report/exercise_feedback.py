@@ -7,10 +7,10 @@ from ..measure.answer import Mark
 from ..spec.exercise import Write
 from ..spec.lab import Lab
 
-WORDS = {"same": "as fast as", "undecided": "within the noise of"}
+RELATIONS = {"same": "as fast as", "undecided": "within the noise of"}
 
 
-def words(mark: Mark, lab: Lab, exercise: Write) -> str:
+def as_text(mark: Mark, lab: Lab, exercise: Write) -> str:
     """Return a line for each wrong case, one line for all right cases, and the time of a right answer."""
     hole = "; the hole is still there" if mark.has_hole and mark.code else ""
     if mark.does_not_compile:
@@ -61,8 +61,8 @@ def _time_in_words(timed: Any, lab: Lab, exercise: Write) -> str:
     time = f"{show.duration(timed['seconds'])} per {lab.unit} on {timed['case']}"
     estimate, low, high = timed["ratio"]
     relation = timed["relation"]
-    if relation in WORDS:
-        comparison = WORDS[relation]
+    if relation in RELATIONS:
+        comparison = RELATIONS[relation]
     elif estimate < 1:
         comparison = f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
     else:

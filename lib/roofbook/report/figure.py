@@ -34,7 +34,7 @@ COLOURS = {
 }
 SERIES = ("#3d7fc1", "#c9701a", "#2c9156", "#9a63c9", "#d0435b", "#1f9d94", "#85898f")
 FONT = 11.5
-_ALONE = (
+_STANDALONE_STYLE = (
     "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
     " @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
 )
@@ -114,7 +114,7 @@ class Figure:
         path = Path(path)
         if path.suffix == ".svg":
             alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-            write_whole(path, alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1))
+            write_whole(path, alone.replace("</title>\n", f"</title>\n{_STANDALONE_STYLE}\n", 1))
         elif path.suffix == ".png":
             buffer = BytesIO()
             with style():
@@ -195,15 +195,15 @@ def _with_tips(drawing: str) -> str:
 
 
 _LIKE_MARKUP = re.compile(rf'"|\bfont|url\(|xlink|{INK}')
-_OF_MARKUP = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":('})
+_MARKUP_ESCAPES = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":('})
 
 
 def _as_no_markup(text: str) -> str:
     """Return an escaped text of a drawing that no later rewriting can take for an attribute or a style."""
-    return text.translate(_OF_MARKUP).replace(INK, f"&#35;{INK[1:]}") if _LIKE_MARKUP.search(text) else text
+    return text.translate(_MARKUP_ESCAPES).replace(INK, f"&#35;{INK[1:]}") if _LIKE_MARKUP.search(text) else text
 
 
-LONGEST = 1200
+LONGEST_DESCRIPTION = 1200
 """Most characters of a description; a figure with more text in it has a table beside it."""
 
 
@@ -220,7 +220,7 @@ def describe(drawing: "Drawing", extra: str = "") -> str:
         words = [" ".join(text.get_text().split()) for text in ax.texts]
         sentences += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
     text = "; ".join([*sentences, *[extra] * bool(extra)])
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
+    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[: LONGEST_DESCRIPTION - 1]}\u2026"
 
 
 def clean(raw: str, title: str, description: str = "") -> str:
@@ -250,7 +250,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
         f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
         f'aria-label="{escape(label)}" preserveAspectRatio="xMidYMid meet" '
         f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt; '
-        f'{FAMILY}; {"; ".join(TEXT[:2])}">\n'
+        f'{FAMILY}; {"; ".join(DEFAULT_TEXT_STYLE[:2])}">\n'
         f"<title>{escape(title)}</title>\n{inner}\n</svg>"
     )
 
@@ -261,7 +261,7 @@ def slim(drawing: str) -> str:
     It drops elements and styles that show nothing or repeat their parent's.
     """
     text = re.sub(r"font-family: [^;\"]*;? ?", "", drawing)
-    text = re.sub(r'<text style="([^"]*)"', _of_text, text)
+    text = re.sub(r'<text style="([^"]*)"', _without_default_style, text)
     text = re.sub(r' transform="rotate\(-?0(?: [^)]*)?\)"', "", text)
     text = re.sub(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill: none"/>|<defs>\s*</defs>', "", text)
     text = re.sub(r' (?:d|x|y|points|transform)="[^"]*"', lambda match: _HUNDREDTHS.sub(_rounded, match[0]), text)
@@ -279,12 +279,14 @@ def slim(drawing: str) -> str:
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"</g>|<g\b[^>]*>", plain, text)).strip()
 
 
-TEXT = ("fill: currentColor", f"font-size: {FONT}px", "text-anchor: start")
+DEFAULT_TEXT_STYLE = ("fill: currentColor", f"font-size: {FONT}px", "text-anchor: start")
 """Default style of a drawing's text."""
 
 
-def _of_text(match: re.Match[str]) -> str:
-    declarations = [declaration for declaration in match[1].split("; ") if declaration and declaration not in TEXT]
+def _without_default_style(match: re.Match[str]) -> str:
+    declarations = [
+        declaration for declaration in match[1].split("; ") if declaration and declaration not in DEFAULT_TEXT_STYLE
+    ]
     return f'<text style="{"; ".join(declarations)}"' if declarations else "<text"
 
 

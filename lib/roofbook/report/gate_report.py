@@ -13,11 +13,11 @@ from ..measure.side_by_side import Rule
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS, LEAST, RatioEstimate
 from .html import Cell, Row, Table
 
-ORDER = ("broken", "slower", "undecided", "not compared", "faster", "unchanged")
+VERDICT_ORDER = ("broken", "slower", "undecided", "not compared", "faster", "unchanged")
 """Verdicts in the order of the table's lines: failures first."""
-LISTED = 8
+MOST_NAMES = 8
 """Most names of new or removed variants in a sentence."""
-WEAKER = (
+WEAKER_NOTE = (
     "These rows were taken at another time, and not in turns with what was measured now: this is the weaker comparison. A"
     " commit in place of rows has its own source measured beside today's."
 )
@@ -27,7 +27,7 @@ def gate_table(findings: Findings, rule: Rule) -> Table:
     """Return a table with a line for each variant and case, failures first; times are per unit, ratios are now over before."""
     import pandas as pd
 
-    ordered = sorted(findings.outcomes, key=lambda outcome: ORDER.index(outcome.verdict))
+    ordered = sorted(findings.outcomes, key=lambda outcome: VERDICT_ORDER.index(outcome.verdict))
     name, size = show.time_unit([second for outcome in ordered for second in outcome.seconds or ()])
     heads = [
         Cell("Variant"), Cell("Case"), Cell("Verdict"), Cell("Times as long", "num"), Cell(f"Before, {name}", "num"),
@@ -47,14 +47,14 @@ def _cells(outcome: Gated, size: float) -> list[Cell]:
         Cell(f"{outcome.lab} {outcome.variant}"),
         Cell(outcome.case),
         Cell(outcome.verdict),
-        Cell(_times(ratio) if ratio else show.DASH, "num"),
+        Cell(_ratio_text(ratio) if ratio else show.DASH, "num"),
         *(Cell(time, "num") for time in times),
         Cell(str(outcome.runs or ""), "num"),
         Cell(outcome.reason, "wrap"),
     ]
 
 
-def _times(ratio: RatioEstimate) -> str:
+def _ratio_text(ratio: RatioEstimate) -> str:
     """Return a ratio with three decimals, since three digits could hide the difference that the verdict rests on."""
     return f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
 
@@ -70,7 +70,7 @@ def notes(findings: Findings, rule: Rule) -> list[str]:
             " Undecided: neither."
         )
         if findings.commit is None:
-            sentences.append(f"{WEAKER} A difference needs {ENOUGH_RUNS} runs on both sides.")
+            sentences.append(f"{WEAKER_NOTE} A difference needs {ENOUGH_RUNS} runs on both sides.")
     same = findings.same
     if same:
         sentences.append(
@@ -82,8 +82,8 @@ def notes(findings: Findings, rule: Rule) -> list[str]:
         (findings.removed, "Gone"),
     ):
         if names:
-            remainder = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-            sentences.append(f"{heading}: {', '.join(names[:LISTED])}{remainder}.")
+            remainder = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            sentences.append(f"{heading}: {', '.join(names[:MOST_NAMES])}{remainder}.")
     return sentences
 
 
@@ -95,7 +95,7 @@ def summary(findings: Findings) -> str:
     if not findings.outcomes:
         variants = "1 variant" if findings.same == 1 else f"{findings.same} variants"
         return f"The code of {variants} is the same as in {findings.against}, so nothing was measured."
-    counts = [(word, sum(outcome.verdict == word for outcome in findings.outcomes)) for word in ORDER]
+    counts = [(word, sum(outcome.verdict == word for outcome in findings.outcomes)) for word in VERDICT_ORDER]
     counts_text = ", ".join(f"{count} {word}" for word, count in counts if count)
     return f"Against {findings.against}: {counts_text}."
 
@@ -106,7 +106,8 @@ def as_json(findings: Findings, rule: Rule) -> str:
         _record(outcome) | {"runs": outcome.runs, "ratios": list(outcome.ratios)} for outcome in findings.outcomes
     ]
     report = {
-        "against": findings.against, "commit": findings.commit, "failed": bool(findings.failing), "comparison": _how(findings),
+        "against": findings.against, "commit": findings.commit, "failed": bool(findings.failing),
+        "comparison": _comparison_text(findings),
         "rule": asdict(rule) | {"least": LEAST}, "compared": findings.compared, "unchanged": findings.same,
         "elsewhere": findings.elsewhere, "new": findings.new, "gone": findings.removed,
         "results": outcomes,
@@ -114,7 +115,7 @@ def as_json(findings: Findings, rule: Rule) -> str:
     return strict_json.dumps(printable_data(report), indent=1, ensure_ascii=False) + "\n"
 
 
-def _how(findings: Findings) -> str:
+def _comparison_text(findings: Findings) -> str:
     return "in turns with the commit's own source" if findings.commit else "with stored rows, across runs"
 
 
@@ -144,7 +145,7 @@ def annotations(findings: Findings) -> Sequence[str]:
 
 def _annotation(level: str, outcome: Gated, findings: Findings) -> str:
     ratio = outcome.ratio
-    comparison = f"{_times(ratio)} times as long as in {findings.against}" if ratio else ""
+    comparison = f"{_ratio_text(ratio)} times as long as in {findings.against}" if ratio else ""
     device = f" on {outcome.device} by {outcome.backend}" if outcome.device else ""
     text = "; ".join(
         filter(None, [f"{outcome.variant} on {outcome.case}{device}: {outcome.verdict}", comparison, outcome.reason])

@@ -80,10 +80,10 @@ def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
         f"Ratios with their {CONFIDENCE} interval. 'these runs': of one or two runs on a side, so another may differ by more.",
         "A number opens the card with all samples, before and after.",
     ]
-    return Table(caption, heads, lines, pd.DataFrame(records), notes if lines else [NOTHING], "history")
+    return Table(caption, heads, lines, pd.DataFrame(records), notes if lines else [NO_CHANGE], "history")
 
 
-NOTHING = "No measurement changed beyond its noise."
+NO_CHANGE = "No measurement changed beyond its noise."
 
 
 def summary(cards: Sequence[LinkedCard]) -> Table:

@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, notes_of_runs, ratio_cell, share_cell
+from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, ratio_cell, run_count_notes, share_cell
 from .figure import INK, Figure, add_tips, describe, finish, style
 from .html import ON_DEMAND, Cell, Row, Table
 from .variant_style import styles_of
@@ -134,7 +134,7 @@ def glance(lines: Sequence[GlanceRow], caption: str) -> Table:
         if previous is None or previous.lab != row.lab:
             rows.append(Row([Cell(row.lab, span=len(COLUMNS) - on_demand), Cell("", ON_DEMAND, on_demand)], "group"))
         rows.append(Row(row.cells))
-    notes = [*NOTES, *notes_of_runs(number for row in lines for number in row.runs)]
+    notes = [*NOTES, *run_count_notes(number for row in lines for number in row.runs)]
     return Table(caption, COLUMNS, rows, pd.DataFrame([row.record for row in lines]), notes, "glance", {"seconds": "s"})
 
 

@@ -39,7 +39,7 @@ from .cell_format import (
     time_cell,
     usual_how,
 )  # fmt: skip
-from .columns import Column, Line, by_columns, ratio_column
+from .columns import Column, Line, ratio_column, table_of_columns
 from .html import Cell, StandingNote, Table
 
 if TYPE_CHECKING:
@@ -123,10 +123,10 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     else:
         columns.append(vs_base)
     if data.bounds is not None:
-        columns.append(_share(data.bounds))
+        columns.append(_share_column(data.bounds))
     columns.append(Column(Cell("What changed", "below"), lambda reading: changed(reading.variant), always=changed))
     columns += [vs_base] * bool(libraries)
-    columns += [_rate(*data.rate)] if data.rate else []
+    columns += [_rate_column(*data.rate)] if data.rate else []
     columns += [
         Column(
             Cell("Error / allowed", "num"), check_cell, ("error", "bound"),
@@ -144,15 +144,15 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         lines.append(Line(head, name, reading, absence_reason(name, data.skip_reasons), marks))
     notes = [
         *notes_of(good),
-        *_which(data, libraries, good, home),
+        *_library_note(data, libraries, good, home),
         *data.stands_in,
-        *_cache(data),
-        *_same_code(data, names),
+        *_cache_note(data),
+        *_same_code_note(data, names),
     ]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [reading for reading in good if reading.role != "probe"], unit)
     notes += [*native_notes(good), *host_notes(good, home)]
-    return by_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
+    return table_of_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 
 def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]:
@@ -180,7 +180,7 @@ def samples_column() -> Column:
     )  # fmt: skip
 
 
-def _rate(amount: float, name: str) -> Column:
+def _rate_column(amount: float, name: str) -> Column:
     return Column(
         Cell(name, "num"),
         lambda reading: Cell(show.number(amount / reading.median), "num", of=reading.id),
@@ -203,7 +203,9 @@ def _library(data: CaseData, reading: Reading, libraries: Mapping[str, Reading])
     return None if reading.role == "probe" else libraries.get(data.precision(reading))
 
 
-def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[Reading], home: Home) -> list[str]:
+def _library_note(
+    data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[Reading], home: Home
+) -> list[str]:
     """Return the note that names the library of each precision, and the precisions without one."""
     if not libraries:
         return []
@@ -218,7 +220,7 @@ def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[
     return [f"Library: the fastest of the same precision on this device, {'; '.join(by_precision)}.{none}{exact}"]
 
 
-def _share(bounds: Mapping[str, Bound]) -> Column:
+def _share_column(bounds: Mapping[str, Bound]) -> Column:
     def share(reading: Reading) -> float | None:
         floor = bound_of(bounds, reading)
         return floor.seconds / reading.median if floor else None
@@ -233,7 +235,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
 
     variant: the swept one, needed if several were swept over this axis. Every point that is 'same' as the fastest is marked.
     """
-    readings, parent = swept(data.rows, axis, data.case, variant)
+    readings, parent = sweep_readings(data.rows, axis, data.case, variant)
     swept_reading = data.readings.get(parent)
     good = [reading for reading in readings.values() if reading.ok]
     first = fastest(good)
@@ -268,11 +270,15 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
         best = reading is first or (ratio is not None and ratio.same)
         lines.append(Line(Cell(point), reading.variant, reading, css="best" if best else "", fields={"point": point}))
     untimed = [f"{parent} has no time here."] * (swept_reading is None or not swept_reading.ok)
-    notes = [*notes_of(good), *untimed, *_cache(data)]
-    return by_columns(caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
+    notes = [*notes_of(good), *untimed, *_cache_note(data)]
+    return table_of_columns(
+        caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep"
+    )
 
 
-def swept(rows: "pd.DataFrame", axis: str, case: str, variant: str | None = None) -> tuple[dict[str, Reading], str]:
+def sweep_readings(
+    rows: "pd.DataFrame", axis: str, case: str, variant: str | None = None
+) -> tuple[dict[str, Reading], str]:
     """Return the newest reading of each point of one variant's sweep over `axis`, in order, and the name of that variant."""
     points = [reading for reading in newest(rows, case, ["sweep"]).values() if text_field(reading.row, "axis") == axis]
     parents = list(dict.fromkeys(str(reading.parent) for reading in points))
@@ -323,16 +329,16 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     worth_note = StandingNote(
         f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
     )
-    notes = [*notes_of(timed, worth_note), *_same_code(data, list(without.values()))]
+    notes = [*notes_of(timed, worth_note), *_same_code_note(data, list(without.values()))]
     caption = caption or f"{best} without one optimisation, on {data.case}"
-    return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
+    return table_of_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
 
-def _cache(data: CaseData) -> list[str]:
+def _cache_note(data: CaseData) -> list[str]:
     return [StandingNote(data.cache_note)] * bool(data.cache_note)
 
 
-def _same_code(data: CaseData, names: Sequence[str]) -> list[str]:
+def _same_code_note(data: CaseData, names: Sequence[str]) -> list[str]:
     """Return the note on measured variants that the device's compiler makes the same machine code of as of their parents."""
     pairs = "; ".join(
         f"{name} and {data.readings[name].parent}, since {data.same_code[name]}"

@@ -20,7 +20,7 @@ _INDENT = 4
 
 
 @dataclass(frozen=True)
-class _Said:
+class _TextCell:
     """A cell as text: the columns that it covers, and whether it is a command."""
 
     covers: range
@@ -46,10 +46,10 @@ class _Layout:
     def __init__(self, table: "Table", most: int) -> None:
         self.table, self.most = table, most
         self.classes = [column.css.split() for column in table.columns]
-        self.said = [_line(table.columns, self.classes, head=True)]
-        self.said += [_line(row.cells, self.classes) for row in table.rows]
+        self.lines_of_cells = [_line(table.columns, self.classes, head=True)]
+        self.lines_of_cells += [_line(row.cells, self.classes) for row in table.rows]
         self.natural, self.least = [0] * len(self.classes), [0] * len(self.classes)
-        for cell in (cell for line in self.said for cell in line if len(cell.covers) == 1):
+        for cell in (cell for line in self.lines_of_cells for cell in line if len(cell.covers) == 1):
             column = cell.covers.start
             self.natural[column] = max(self.natural[column], width(cell.text))
             self.least[column] = max(self.least[column], cell.longest)
@@ -61,12 +61,12 @@ class _Layout:
 
     def lines(self) -> Iterator[str]:
         yield from prose(self.table.caption, self.most)
-        drawn = [self._drawn(number) for number in range(len(self.blocks))]
+        drawn = [self._block_lines(number) for number in range(len(self.blocks))]
         for head, body, rule in drawn:
             yield from (rule, *head, rule, *body)
         yield drawn[-1][2]
         for column in self.alike:
-            name, all_say = self.said[0][column].text, self._cell(self.said[1], column).text
+            name, all_say = self.lines_of_cells[0][column].text, self._cell_at(self.lines_of_cells[1], column).text
             yield from prose(f"{name}: {all_say}" if name else all_say, self.most)
         for note in self.table.notes:
             yield from prose(note, self.most)
@@ -74,45 +74,45 @@ class _Layout:
     def _blocks(self) -> list[list[int]]:
         """Return the columns of each block, including those that name the row."""
         every = list(range(len(self.classes)))
-        if self._stand(every):
+        if self._fits(every):
             return [every]
         keys = [column for column in every if column == 0 or "key" in self.classes[column]]
-        if self._needed(keys) + GAP + COMFORT > self.most:
+        if self._least_width(keys) + GAP + COMFORT > self.most:
             keys = [0]
-        self.alike = [column for column in every if column not in keys and self._same(column)]
+        self.alike = [column for column in every if column not in keys and self._is_alike(column)]
         asides = ("command", "below")
         remaining = [column for column in every if column not in keys and column not in self.alike]
-        if self._stand(keys + remaining):
+        if self._fits(keys + remaining):
             return [sorted(keys + remaining)]
         self.below = [
             column
             for column in remaining
-            if any(word in self.classes[column] for word in asides) or self._needed([*keys, column]) > self.most
+            if any(word in self.classes[column] for word in asides) or self._least_width([*keys, column]) > self.most
         ]
         blocks: list[list[int]] = []
         for column in (column for column in remaining if column not in self.below):
-            if blocks and self._stand([*blocks[-1], column]):
+            if blocks and self._fits([*blocks[-1], column]):
                 blocks[-1].append(column)
             else:
                 blocks.append([*keys, column])
         return [sorted(block) for block in blocks] or [keys]
 
-    def _stand(self, block: Sequence[int]) -> bool:
+    def _fits(self, block: Sequence[int]) -> bool:
         """Return whether columns fit side by side, none narrower than is comfortable."""
         widths = [min(self.natural[column], max(self.least[column], COMFORT)) for column in block]
         return sum(widths) + GAP * (len(block) - 1) <= self.most
 
-    def _needed(self, block: Sequence[int]) -> int:
+    def _least_width(self, block: Sequence[int]) -> int:
         return sum(self.least[column] for column in block) + GAP * (len(block) - 1)
 
-    def _same(self, column: int) -> bool:
+    def _is_alike(self, column: int) -> bool:
         """Return whether a column has the same text in all of three rows or more, and no cell spans it."""
-        cells = [self._cell(line, column) for line in self.said[1:]]
+        cells = [self._cell_at(line, column) for line in self.lines_of_cells[1:]]
         return len(cells) > 2 and all(len(cell.covers) == 1 and cell.text == cells[0].text for cell in cells)
 
     @staticmethod
-    def _cell(line: Sequence[_Said], column: int) -> _Said:
-        return next((cell for cell in line if column in cell.covers), _Said(range(column, column + 1), ""))
+    def _cell_at(line: Sequence[_TextCell], column: int) -> _TextCell:
+        return next((cell for cell in line if column in cell.covers), _TextCell(range(column, column + 1), ""))
 
     def _widths(self, block: Sequence[int]) -> dict[int, int]:
         """Return each column's width in a block: the same for columns that wrap, but no less than their longest word."""
@@ -122,23 +122,23 @@ class _Layout:
                 return widths
         return {column: self.least[column] for column in block}
 
-    def _drawn(self, number: int) -> tuple[list[str], list[str], str]:
+    def _block_lines(self, number: int) -> tuple[list[str], list[str], str]:
         """Return head, body and rule of a block."""
         widths = self._widths(self.blocks[number])
-        head, *body = (self._row(line, number, widths) for line in self.said)
+        head, *body = (self._row(line, number, widths) for line in self.lines_of_cells)
         across = sum(widths.values()) + GAP * (len(widths) - 1)
         rule = "-" * min(self.most, max([across, *map(width, head)]))
         return head, [line for row in body for line in row], rule
 
-    def _row(self, line: Sequence[_Said], number: int, widths: dict[int, int]) -> list[str]:
+    def _row(self, line: Sequence[_TextCell], number: int, widths: dict[int, int]) -> list[str]:
         """Return the lines of a row in a block: its cells side by side, then texts below them."""
         cells: list[tuple[int, bool, list[str]]] = []
         under: list[str] = []
         for cell in line:
             columns = [column for column in cell.covers if column in widths]
             if not columns:
-                if number == len(self.blocks) - 1 and cell.text and self._nowhere(cell):
-                    under += self._under(cell)
+                if number == len(self.blocks) - 1 and cell.text and self._is_in_no_block(cell):
+                    under += self._lines_below(cell)
                 continue
             space = sum(widths[column] for column in columns) + GAP * (len(columns) - 1)
             text = cell.text
@@ -149,7 +149,7 @@ class _Layout:
                 if shown_before and columns[0] != 0 and width(text) > space:
                     text = ABOVE if space >= len(ABOVE) else ""
                 elif cell.longest > space:
-                    text, under = "", under + self._under(cell)
+                    text, under = "", under + self._lines_below(cell)
             right = "num" in self.classes[columns[0]] and len(cell.covers) == 1
             cells.append((space, right, wrapped(text, space)))
         height = max((len(lines) for _, _, lines in cells), default=0)
@@ -163,24 +163,24 @@ class _Layout:
             out.append((" " * GAP).join(parts).rstrip(" "))
         return out + under
 
-    def _nowhere(self, cell: _Said) -> bool:
+    def _is_in_no_block(self, cell: _TextCell) -> bool:
         """Return whether neither a block nor the line for equal texts shows any column of the cell."""
         shown_columns = {column for block in self.blocks for column in block} | set(self.alike)
         return not shown_columns & set(cell.covers)
 
-    def _under(self, cell: _Said) -> list[str]:
+    def _lines_below(self, cell: _TextCell) -> list[str]:
         indent = min(_INDENT, max(0, self.most - cell.longest))
         if cell.command:
             return command(cell.text, self.most, _INDENT)
         return filled(pieces(cell.text), self.most, " " * indent, " " * indent)
 
 
-def _line(cells: "Sequence[Cell]", classes: Sequence[Sequence[str]], head: bool = False) -> list[_Said]:
+def _line(cells: "Sequence[Cell]", classes: Sequence[Sequence[str]], head: bool = False) -> list[_TextCell]:
     """Return cells as texts, each with the columns that it covers."""
     texts, column = [], 0
     for cell in cells:
         text = printable(" ".join(part for part in (cell.text, cell.small) if part))
         covers = range(column, column + cell.span)
-        texts.append(_Said(covers, " ".join(text.splitlines()), not head and "command" in classes[column]))
+        texts.append(_TextCell(covers, " ".join(text.splitlines()), not head and "command" in classes[column]))
         column += cell.span
     return texts

@@ -24,7 +24,7 @@ from .status import card as facts_of_run
 
 DIGITS = 4
 """Significant digits of samples in a card; the rows have all digits."""
-_OF_A_MOMENT = ("time", "load_1min", "memory_available_bytes", "git", "neighbours")
+_CHANGING_FACTS = ("time", "load_1min", "memory_available_bytes", "git", "neighbours")
 """Facts of a row's machine that differ in each run."""
 
 
@@ -38,7 +38,7 @@ class Machines:
 
     def number(self, provenance: str | None) -> int:
         """Return the index in `listed` of the machine of a row; -1 if the row has no facts of it."""
-        lasting = {name: fact for name, fact in read_json(provenance or "{}").items() if name not in _OF_A_MOMENT}
+        lasting = {name: fact for name, fact in read_json(provenance or "{}").items() if name not in _CHANGING_FACTS}
         if not lasting:
             return -1
         text = json.dumps(lasting, sort_keys=True)
@@ -71,7 +71,7 @@ def card(
         "what": change,
         "unit": name,
         "seconds": size,
-        "time": _text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
+        "time": _interval_text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
         "why": last.reason,
         "answer": answer(versions),
         "command": command(last, scale, device),
@@ -81,14 +81,14 @@ def card(
     }
 
 
-WIDE = 4.0
+LOGARITHMIC_FROM = 4.0
 """Factor between the longest and the shortest sample from which the axis of a card is logarithmic."""
 
 
 def axis(times: Sequence[float], size: float) -> dict[str, Any]:
     """Return the axis of samples in seconds: its ends, whether it is logarithmic, and ticks with texts in units of `size`."""
     least, most = min(times), max(times)
-    if most > WIDE * least:
+    if most > LOGARITHMIC_FROM * least:
         low, high = least / 1.15, most * 1.15
         powers = range(math.floor(math.log10(low / size)), math.ceil(math.log10(high / size)) + 1)
         ticks_at = [digit * 10.0**power * size for power in powers for digit in (1, 2, 5)]
@@ -98,7 +98,12 @@ def axis(times: Sequence[float], size: float) -> dict[str, Any]:
         step = _step((high - low) / size / 4) * size
         ticks_at = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
     ticks = [[float(f"{tick:.6g}"), show.tick(float(f"{tick / size:.6g}"))] for tick in ticks_at if low <= tick <= high]
-    return {"low": float(f"{low:.6g}"), "high": float(f"{high:.6g}"), "log": most > WIDE * least, "ticks": ticks}
+    return {
+        "low": float(f"{low:.6g}"),
+        "high": float(f"{high:.6g}"),
+        "log": most > LOGARITHMIC_FROM * least,
+        "ticks": ticks,
+    }
 
 
 def _step(least: float) -> float:
@@ -126,7 +131,7 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Compiler", _compilers(reading)),
         ("Variables", "; ".join(f"{name}={value}" for name, value in _environment(row).get("settings", {}).items())),
         ("Interval", _interval(reading)),
-        ("Between runs", _between(reading)),
+        ("Between runs", _spread(reading)),
         ("Samples", _samples(reading)),
         ("Timed", text_field(row, "timed")),
         ("Precision", text_field(row, "dtype")),
@@ -173,7 +178,7 @@ def _interval(reading: Reading) -> str:
     return f"{CONFIDENCE} of the median, {over}"
 
 
-def _between(reading: Reading) -> str:
+def _spread(reading: Reading) -> str:
     if not reading.ok:
         return ""
     if len(reading.runs) == 1:
@@ -200,11 +205,11 @@ def _verified(reading: Reading) -> str:
 
 def _throttled(reading: Reading) -> str:
     """Say why the device's clock was held down in samples, and whether these count."""
-    reasons = Counter(reason for run in reading.runs for reason in _throttle(run.row))
+    reasons = Counter(reason for run in reading.runs for reason in _throttle_reasons(run.row))
     if not reading.ok:
         return ""
     if not reasons:
-        return "no sample" if _tells(reading.row) else "not known: this device does not tell"
+        return "no sample" if _reports_throttling(reading.row) else "not known: this device does not tell"
     left_out, slowed = (sum(getattr(run, name) for run in reading.runs) for name in ("left_out", "slowed"))
     counts = ", ".join(f"{reason} in {count}" if count else reason for reason, count in reasons.items())
     return (
@@ -212,12 +217,12 @@ def _throttled(reading: Reading) -> str:
     )
 
 
-def _tells(row: Mapping[str, Any]) -> bool:
+def _reports_throttling(row: Mapping[str, Any]) -> bool:
     """Return whether the row's device reports what holds its clock: a GPU does if its clock was read."""
     return row["device_kind"] == "gpu" and bool(_listed(row, "clock_mhz"))
 
 
-def _throttle(row: Mapping[str, Any]) -> list[str]:
+def _throttle_reasons(row: Mapping[str, Any]) -> list[str]:
     """Return the reasons why a row's clock was held down, each once per sample."""
     by_sample = [reason for text in _listed(row, "sample_throttle") for reason in (text or "").split(REASONS) if reason]
     return by_sample or [str(reason) for reason in _listed(row, "throttle")]
@@ -240,15 +245,15 @@ def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
     return list(cells) if cells is not None and hasattr(cells, "__len__") else []
 
 
-def _text(reading: Reading, size: float) -> str:
+def _interval_text(reading: Reading, size: float) -> str:
     return show.interval(reading.median / size, reading.low / size, reading.high / size)
 
 
-def _ends(reading: Reading) -> list[float]:
-    return [_short(seconds) for seconds in (reading.median, reading.low, reading.high)]
+def _interval_ends(reading: Reading) -> list[float]:
+    return [_rounded(seconds) for seconds in (reading.median, reading.low, reading.high)]
 
 
-def _short(seconds: float) -> float:
+def _rounded(seconds: float) -> float:
     return float(f"{seconds:.{DIGITS}g}")
 
 
@@ -261,7 +266,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
     if not reading.ok:
         fields["why"] = reading.reason
     else:
-        fields |= {"time": _text(reading, size), "seconds": _ends(reading)}
+        fields |= {"time": _interval_text(reading, size), "seconds": _interval_ends(reading)}
     fields["runs"] = [_run(run, run_changes, size, machines) for run, run_changes in within(reading)]
     return fields
 
@@ -281,9 +286,9 @@ def _run(reading: Reading, changes: Sequence[Change], size: float, machines: Mac
     }
     if reading.ok:
         fields |= {
-            "time": _text(reading, size),
-            "seconds": _ends(reading),
-            "samples": [_short(seconds) for seconds in reading.times],
+            "time": _interval_text(reading, size),
+            "seconds": _interval_ends(reading),
+            "samples": [_rounded(seconds) for seconds in reading.times],
         }
     for name, field in (("clock", "clock_mhz"), ("temperature", "temperature_c")):
         read = [
@@ -293,7 +298,7 @@ def _run(reading: Reading, changes: Sequence[Change], size: float, machines: Mac
         ]
         if read:
             fields[name] = [min(read), max(read)]
-    if reasons := list(dict.fromkeys(_throttle(row))) or ["not known"] * (not _tells(row)):
+    if reasons := list(dict.fromkeys(_throttle_reasons(row))) or ["not known"] * (not _reports_throttling(row)):
         fields["throttle"] = reasons
     if reading.left_out:
         fields["left_out"] = reading.left_out

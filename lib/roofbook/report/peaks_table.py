@@ -11,7 +11,7 @@ from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
 from .figure import FONT, INK, SERIES, WIDTH, Figure, add_tips, describe, finish, style
 from .html import ON_DEMAND, Cell, Row, Table
-from .roofs import binary
+from .roofs import binary_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
     lines, records = [], []
     readings = [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
-    served_by_cache = _held(readings)
+    served_by_cache = _bytes_served_by_caches(readings)
     for reading in readings:
         row = reading.row
         description = changes.get(row["variant"], row["variant"]).rstrip(".")
@@ -77,9 +77,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
 
 
-def between_devices(
-    measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str
-) -> Table:
+def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str) -> Table:
     """Return a table with a line for each peak of one case whose units are times, on each device.
 
     measured: device, as a reader knows it -> its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
@@ -156,10 +154,10 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             )  # fmt: skip
             add_tips(
                 mark[0],
-                *(f"{name}, {binary(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
+                *(f"{name}, {binary_size(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
             )
             highest, at_size = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
-            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary(at_size)}")
+            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary_size(at_size)}")
             top = max(top, *high)
         if theoretical:
             ax.axhline(theoretical / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
@@ -169,7 +167,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             )  # fmt: skip
             top = max(top, theoretical / 1e9)
         ax.set_ylim(0, 1.08 * top)
-        ax.set_xticks(sizes, [binary(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_xticks(sizes, [binary_size(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
         ax.xaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.grid(True)
@@ -184,7 +182,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         return finish(drawing, f"Bandwidth of {device} by working set", notes, description=description)
 
 
-def _held(readings: Iterable[Reading]) -> Mapping[float, float]:
+def _bytes_served_by_caches(readings: Iterable[Reading]) -> Mapping[float, float]:
     """Return the most bytes that a cache serves, by the theoretical rate of the memory behind it.
 
     A stream faster than that rate is served by a cache, and so are slower streams of as many bytes or fewer. They have no

@@ -11,7 +11,7 @@ from .cell_format import INTERVAL_WORDS, ratio_cell, ratio_head, usual_how
 from .columns import Column, ratio_column
 from .html import Cell, StandingNote, Table
 from .ladder_table import notes_of, time_column
-from .run_parts import by_variant
+from .run_parts import table_by_variant
 
 NOTE = StandingNote(
     "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "
@@ -33,23 +33,25 @@ def peers(data: CaseData, caption: str = "") -> Table:
     columns = [
         time_column(data.unit([peer.variant for peer in timed]), scale),
         Column.of("dtype", Cell("Precision"), lambda peer: _precision(data, peer), _dtype),
-        *_beside(data, timed, nearest, "step", "ratio", "Best step like it", "no step in this precision has a time here"),
-        *_beside(
+        *_step_columns(data, timed, nearest, "step", "ratio", "Best step like it", "no step in this precision has a time here"),
+        *_step_columns(
             data, timed, dict.fromkeys(nearest, fastest_step), "fastest", "ratio_of_fastest", "Fastest step",
             "no step has a time here", on_demand=True,
         ),
     ]  # fmt: skip
 
     def description(peer: Reading) -> Cell:
-        return Cell(data.changes.get(peer.variant, ""), "change", small=_unlike(data, peer, nearest[peer.variant]))
+        return Cell(
+            data.changes.get(peer.variant, ""), "change", small=_differences_text(data, peer, nearest[peer.variant])
+        )
 
     if data.changes or any(description(peer).small for peer in timed):
         columns.insert(-2, Column(Cell("What it is", "below"), description))
     notes = notes_of(timed, NOTE)
-    return by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
+    return table_by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
 
 
-def _beside(
+def _step_columns(
     data: CaseData,
     peers: Sequence[Reading],
     steps_by_peer: Mapping[str, Reading | None],
@@ -65,7 +67,7 @@ def _beside(
         step = steps_by_peer[peer.variant]
         if not step:
             return Cell(show.DASH, small=f"({lack})")
-        return Cell(step.variant, small=_unlike(data, peer, step) if on_demand else "")
+        return Cell(step.variant, small=_differences_text(data, peer, step) if on_demand else "")
 
     def times(peer: Reading) -> Speedup | None:
         step = steps_by_peer[peer.variant]
@@ -82,7 +84,7 @@ def _beside(
     ]
 
 
-def _unlike(data: CaseData, peer: Reading, step: Reading | None) -> str:
+def _differences_text(data: CaseData, peer: Reading, step: Reading | None) -> str:
     """Return '(the peer leaves results channels-last; the step ...)': the conditions in which they differ; '' for none."""
     sides = data.unlike(peer.variant, step.variant) if step else ([], [])
     clauses = [

@@ -34,7 +34,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         readings = readings_by_case.get(case, {})
         reading = readings.get(name) if name else None
         key = figure["variant"], figure["case"], figure["metric"]
-        cell, record = _ours(
+        cell, record = _our_cell(
             figure, reading, readings, reference, figures.units.get(case), figures.part(*key), figures.fact(*key)
         )
         if (measured_text := figures.measured.get(key)) is not None:
@@ -60,7 +60,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
                     Cell(figure["metric"] + trial),
                     Cell(value, "num published"),
                     cell,
-                    _times(record),
+                    _ratio_cell(record),
                     Cell(figure["device"], "published"),
                     Cell(our_device),
                 ]
@@ -120,11 +120,11 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         notes,
         "published-beside-ours",
         dict.fromkeys(("ours", "ours_low", "ours_high"), "s where a time, else the unit of the value"),
-        _parts(tables),
+        _folds(tables),
     )
 
 
-def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Fold]:
+def _folds(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Fold]:
     """Return a collapsible part for each of the report's tables; none if there is only one.
 
     tables: name -> rows, each with its number and record.
@@ -154,7 +154,7 @@ def _trials(table: "pd.DataFrame") -> list[list[dict[str, Any]]]:
     return list(groups.values())
 
 
-def _ours(
+def _our_cell(
     figure: Mapping[str, Any],
     reading: Reading | None,
     readings: Mapping[str, Reading],
@@ -170,7 +170,7 @@ def _ours(
     if not reading.ok:
         return Cell(f"failed: {reading.reason}", "failed"), {"status": "failed"}
     if fact is not None:
-        return _fact(figure, reading, fact)
+        return _fact_cell(figure, reading, fact)
     names = (part,) if isinstance(part, str) else part or ()
     for name in names:
         if name not in reading.parts:
@@ -218,7 +218,7 @@ def _ours(
     )
 
 
-def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
+def _fact_cell(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
     """Return our cell for a published number that is compared with a fact of our run."""
     fact_value = reading.facts.get(fact)
     if isinstance(fact_value, bool) or not isinstance(fact_value, int | float) or not math.isfinite(fact_value):
@@ -230,7 +230,7 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
     return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), {"status": "ok", "ours": number}
 
 
-def _times(record: Mapping[str, Any]) -> Cell:
+def _ratio_cell(record: Mapping[str, Any]) -> Cell:
     if math.isnan(record.get("published_over_ours", math.nan)):
         return Cell(show.DASH, "num")
     return Cell(show.number(record["published_over_ours"]), "num")

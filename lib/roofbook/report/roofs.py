@@ -26,7 +26,7 @@ STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes 
     "int8": ("v", (0, (5, 1.5, 1.2, 1.5, 1.2, 1.5))),
     "int32": ("P", (0, (2.5, 1.2))),
 }
-OTHER = ("h", (0, (9, 2, 1.2, 2)))
+OTHER_STYLE = ("h", (0, (9, 2, 1.2, 2)))
 LETTER, LINE = 0.56 * (FONT - 1) / 72, (FONT + 2) / 72  # inches that a letter of a label takes, and a line of them
 LEFT, BOTTOM, ACROSS, UP = 0.12, 0.12, 0.86, 0.85  # of the axes in the drawing
 FOOT = 0.03  # of their height is left free below the names
@@ -99,11 +99,11 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         raise UsageError(f"no peak of {', '.join(dtypes)} measured; peaks of: {', '.join(peaks.flops) or 'none'}")
     slope, levels = peaks.bandwidth_for(data.working_set), peaks.levels()
     slopes = {f"memory at this size: {show.quantity(slope, 'B/s')}": slope} | {
-        f"up to {binary(level.size)}: {show.quantity(level.bandwidth, 'B/s')}": level.bandwidth
+        f"up to {binary_size(level.size)}: {show.quantity(level.bandwidth, 'B/s')}": level.bandwidth
         for level in levels
         if abs(level.bandwidth / slope - 1) > 0.05
     }
-    warnings = _above(spots, tops, slope, levels[-1].bandwidth)
+    warnings = _warnings(spots, tops, slope, levels[-1].bandwidth)
     labels = {
         dtype: f"{dtype}: {show.quantity(top, work_unit(dtype) + '/s')}\nridge {show.number(top / slope)}"
         for dtype, top in sorted(tops.items(), key=lambda roof: roof[1])
@@ -118,7 +118,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.top))
         _diagonals(ax, frame, slopes, slope, max(tops.values()))
         _roofs(ax, frame, tops, labels, slope, max(slopes.values()))
-        way_to_fastest = path(names, readings)
+        way_to_fastest = way_to_fastest_step(names, readings)
         _arrows(ax, names, readings, spots, way_to_fastest)
         styles = styles_of(data)
         tips = {name: _tip(name, spot, tops, slope) for name, spot in spots.items()}
@@ -161,7 +161,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         return finish(drawing, title or f"Roofline of {case}", notes, list(warnings.values()), description)
 
 
-def path(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:
+def way_to_fastest_step(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:
     """Return the ladder's way to the fastest step among `names`: its ancestors among them, the first ancestor first.
 
     Empty if none of its ancestors is among them.
@@ -203,7 +203,7 @@ def _spot(reading: Reading, counted: float | None) -> Spot:
     )
 
 
-def _above(
+def _warnings(
     spots: Mapping[str, Spot], tops: Mapping[str, float], case_slope: float, memory: float
 ) -> dict[tuple[str, ...], str]:
     """Return a warning for each group of variants above the same bound, by their names.
@@ -249,7 +249,7 @@ def _frame(
     lid = min(roofs[-1], column + math.log10(slope))
     height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (top - bottom) - FOOT))
     gap = 2.2 * LINE / height * (top - bottom)
-    places = apart(roofs, gap, bottom + gap / 2, top - gap / 2)
+    places = spread_apart(roofs, gap, bottom + gap / 2, top - gap / 2)
     corner = min(places) - gap / 2 - math.log10(steepest) - 0.06
     label = LETTER * max(len(line) for text in labels.values() for line in text.split("\n"))
     name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer one leaves the axes
@@ -306,7 +306,7 @@ def _marker(ax: Any, spot: Spot, colour: str, tip: str) -> None:
 
 
 def _style(dtype: str) -> tuple[str, Any]:
-    return STYLES.get(dtype, OTHER)
+    return STYLES.get(dtype, OTHER_STYLE)
 
 
 def _legends(ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted: bool, height: float) -> None:
@@ -368,14 +368,14 @@ def _names(ax: Any, frame: Frame, spots: Mapping[str, Spot]) -> None:
     gap = LINE / frame.scale
     ordered = sorted(spots, key=lambda name: spots[name].y)
     low = frame.bottom + FOOT * (frame.top - frame.bottom) + 0.6 * gap
-    heights = apart([math.log10(spots[name].y) for name in ordered], gap, low, frame.lid - 0.6 * gap)
+    heights = spread_apart([math.log10(spots[name].y) for name in ordered], gap, low, frame.lid - 0.6 * gap)
     x = 10**frame.column
     for name, y in zip(ordered, heights, strict=True):
         ax.plot([spots[name].x, x / 1.06], [spots[name].y, 10**y], color=INK, lw=0.6, alpha=0.35, zorder=1)
         ax.text(x, 10**y, name, va="center", ha="left", size=FONT - 1)
 
 
-def apart(wishes: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_apart(wishes: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return values at least `gap` apart, in the order of the sorted `wishes`, with the least squared distance from these.
 
     They are then moved into [low, high]; if that is too short for them, they go below `low`.
@@ -393,7 +393,7 @@ def apart(wishes: Sequence[float], gap: float, low: float, high: float) -> list[
     return [min(place, high - (last - rank) * gap) for rank, place in enumerate(raised)]
 
 
-def binary(size: float) -> str:
+def binary_size(size: float) -> str:
     """Return a working set in binary units, as caches are sized."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= factor:

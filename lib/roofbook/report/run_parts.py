@@ -10,7 +10,7 @@ from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import absence_reason, device_note, fact_cell, host_notes, part_cell
-from .columns import Column, Line, by_columns
+from .columns import Column, Line, table_of_columns
 from .html import Cell, StandingNote, Table
 
 RESOURCES = (
@@ -28,10 +28,10 @@ RESOURCES = (
     ("work_group_limit", "Largest group"),
 )
 """Facts of a run, by their names in `Kernel.resources` and `occupancy`, and the heads of their columns."""
-FIRST = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
+SHOWN_FACTS = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
 """Facts that a page shows without being asked for all columns."""
 
-AT_ONCE = 4
+SHOWN_COLUMNS = 4
 """Number of columns of parts and facts that a page shows without being asked for all columns."""
 RESOURCES_NOTE = StandingNote("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
@@ -50,12 +50,12 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     medians = [_median(reading, part) for reading in readings for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(reading.row["unit"]) for reading in readings), "unit")
-    columns = [_part(part, scale, unit) for part in parts] + [
-        _fact(fact, head, readings) for fact, head in facts.items()
+    columns = [_part_column(part, scale, unit) for part in parts] + [
+        _fact_column(fact, head, readings) for fact, head in facts.items()
     ]
-    columns = [replace(column, on_demand=index >= AT_ONCE) for index, column in enumerate(columns)]
+    columns = [replace(column, on_demand=index >= SHOWN_COLUMNS) for index, column in enumerate(columns)]
     notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
-    return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
+    return table_by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
 
 def resources(data: CaseData, caption: str = "") -> Table:
@@ -65,8 +65,8 @@ def resources(data: CaseData, caption: str = "") -> Table:
     """
     readings = data.verified(data.order)
     reported = [(fact, head) for fact, head in RESOURCES if any(fact in reading.facts for reading in readings)]
-    reported.sort(key=lambda fact_head: fact_head[0] not in FIRST)
-    columns = [_fact(fact, head, readings, fact not in FIRST) for fact, head in reported]
+    reported.sort(key=lambda fact_head: fact_head[0] not in SHOWN_FACTS)
+    columns = [_fact_column(fact, head, readings, fact not in SHOWN_FACTS) for fact, head in reported]
     if not columns:
         raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
     backends = dict.fromkeys(str(reading.row["backend"]) for reading in readings)
@@ -75,11 +75,11 @@ def resources(data: CaseData, caption: str = "") -> Table:
     old_rule = [
         reading.variant for reading in readings if "occupancy" in reading.facts and "occupancy_by" not in reading.facts
     ]
-    notes += _counted(readings)
+    notes += _occupancy_note(readings)
     notes += [
         f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(old_rule)}."
     ] * bool(old_rule)
-    return by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
+    return table_by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
 
 
 def _median(reading: Reading, part: str) -> float | None:
@@ -87,7 +87,7 @@ def _median(reading: Reading, part: str) -> float | None:
     return reading.parts_together([part]).median if part in reading.parts else None
 
 
-def _part(part: str, scale: tuple[str, float], unit: str) -> Column:
+def _part_column(part: str, scale: tuple[str, float], unit: str) -> Column:
     head = Cell(f"{part} ({scale[0]})", "num")
     return Column.of(
         part,
@@ -98,20 +98,20 @@ def _part(part: str, scale: tuple[str, float], unit: str) -> Column:
     )
 
 
-def _fact(fact: str, head: str, readings: Sequence[Reading], on_demand: bool = False) -> Column:
+def _fact_column(fact: str, head: str, readings: Sequence[Reading], on_demand: bool = False) -> Column:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
-    cell = _occupancy if fact == "occupancy" else lambda reading: fact_cell(reading, fact)
+    cell = _occupancy_cell if fact == "occupancy" else lambda reading: fact_cell(reading, fact)
     return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda reading: reading.facts.get(fact), on_demand)
 
 
-def _occupancy(reading: Reading) -> Cell:
+def _occupancy_cell(reading: Reading) -> Cell:
     """Return the cell of the occupancy in per cent. A note says who counted it."""
     if "occupancy" not in reading.facts:
         return fact_cell(reading, "occupancy")
     return Cell(show.percent(reading.facts["occupancy"]), "num")
 
 
-def _counted(readings: Sequence[Reading]) -> list[str]:
+def _occupancy_note(readings: Sequence[Reading]) -> list[str]:
     """Return the note that says who counted the occupancy."""
     counted_by = {reading.variant: COUNTED_BY.get(reading.facts.get("occupancy_by", ""), "") for reading in readings}
     names = {
@@ -123,7 +123,7 @@ def _counted(readings: Sequence[Reading]) -> list[str]:
     return [f"Occupancy {words}: {', '.join(variants)}." for words, variants in names.items()]
 
 
-def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
+def table_by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
     """Return a table with a line for each variant of `data.order`: the columns of its reading, or why it has none."""
     home = home_of(reading for reading in data.readings.values() if reading.ok)
     lines = [
@@ -132,4 +132,4 @@ def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: S
         for reading in [data.readings.get(name)]
     ]
     noted = [*notes, *host_notes((data.readings[name] for name in data.order if name in data.readings), home)]
-    return by_columns(caption, "Variant", columns, lines, noted, css)
+    return table_of_columns(caption, "Variant", columns, lines, noted, css)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EFFICIENCY = 0.97
 """Weak scaling for which the note on the model says how many rows it takes."""
-NEAR = 0.25
+LARGEST_ERROR = 0.25
 """Largest error of a model, as a share of the measured time, at which it may speak of other grids."""
 
 
@@ -45,7 +45,7 @@ def scaling(readings: Mapping[tuple[int, int], Reading], series: "Series", capti
                 Cell(str(devices), "num"),
                 Cell(show.number(reading.median / size), "num"),
                 ratio_cell(gains[devices, rows], head_how=how),
-                _percent(weak),
+                _percent_cell(weak),
                 Cell(show.DASH if modelled is None else show.number(modelled / size), "num"),
                 Cell("read from it" if is_input else show.DASH)
                 if error is None
@@ -57,8 +57,8 @@ def scaling(readings: Mapping[tuple[int, int], Reading], series: "Series", capti
             "rows": rows, "devices": devices, "seconds": reading.median,
             "over_one": gain.estimate if gain else math.nan, "over_one_low": gain.low if gain else math.nan,
             "over_one_high": gain.high if gain else math.nan,
-            "strong": _figure(measured.strong(times, devices, rows)), "weak": _figure(weak),
-            "model_seconds": _figure(modelled), "model_error": _figure(error),
+            "strong": _number_or_nan(measured.strong(times, devices, rows)), "weak": _number_or_nan(weak),
+            "model_seconds": _number_or_nan(modelled), "model_error": _number_or_nan(error),
         })  # fmt: skip
     heads = [
         Cell("Rows", "num"), Cell("Devices", "num"), Cell(f"Time, {name}", "num"), ratio_head("Over one device", how),
@@ -68,7 +68,7 @@ def scaling(readings: Mapping[tuple[int, int], Reading], series: "Series", capti
     notes = [
         "Weak scaling: the time of one device on its share of the rows, over the time of all on the whole grid.",
         *(
-            _of_model(model, size, name, errors)
+            _model_notes(model, size, name, errors)
             if model
             else ["No model: it takes one device on two grids, the larger one slower."]
         ),
@@ -77,20 +77,20 @@ def scaling(readings: Mapping[tuple[int, int], Reading], series: "Series", capti
     return Table(caption or series.question, heads, lines, frame, notes, "scaling")
 
 
-def _figure(value: float | None) -> float:
+def _number_or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _percent(share: float | None) -> Cell:
+def _percent_cell(share: float | None) -> Cell:
     return Cell(show.DASH if share is None else show.percent(share), "num")
 
 
-def _round(value: float) -> str:
+def _rounded_text(value: float) -> str:
     """Return a number with two digits, since a model of two times gives no more."""
     return show.number(float(f"{value:.1e}"), places=0) if math.isfinite(value) else show.number(value, places=0)
 
 
-def _of_model(model: measured.Model, size: float, name: str, errors: Mapping[int, float]) -> list[str]:
+def _model_notes(model: measured.Model, size: float, name: str, errors: Mapping[int, float]) -> list[str]:
     """Return notes: how the model was fitted, and from how many rows on several devices pay, if its error is small enough.
 
     errors: number of devices -> largest error, as a share of the measured time.
@@ -101,7 +101,7 @@ def _of_model(model: measured.Model, size: float, name: str, errors: Mapping[int
         f"The model: {rows}, and a fixed time: {fixed}. Read from one device on the largest grid, and from the smallest grid."
     ]
     for devices in (number for number in model.fixed if number > 1):
-        if errors.get(devices, 0.0) > NEAR:
+        if errors.get(devices, 0.0) > LARGEST_ERROR:
             error = show.percent(errors[devices])
             sentences.append(
                 f"With {devices} devices it is off by up to {error}: from how many rows on they pay, it cannot say."
@@ -109,7 +109,7 @@ def _of_model(model: measured.Model, size: float, name: str, errors: Mapping[int
             continue
         pays, weak = model.pays_from(devices), model.weak_from(devices, EFFICIENCY)
         sentences.append(
-            f"By it {devices} devices are faster than one from about {_round(pays)} rows on, and weak scaling reaches "
-            f"{show.percent(EFFICIENCY)} from about {_round(weak)} rows a device on."
+            f"By it {devices} devices are faster than one from about {_rounded_text(pays)} rows on, and weak scaling reaches "
+            f"{show.percent(EFFICIENCY)} from about {_rounded_text(weak)} rows a device on."
         )
     return sentences

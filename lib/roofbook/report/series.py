@@ -16,7 +16,7 @@ from .cell_format import ratio_cell, ratio_head, run_notes, usual_how
 from .figure import FONT, INK, WIDTH, Figure, add_tips, describe, finish, style
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
-from .sweeps import course, grouped, labelled, logarithmic
+from .sweeps import fitting_labels, is_logarithmic, line_description, reason_notes
 from .variant_style import styles_in_order
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..spec.lab import Series
 
-Found = Mapping[tuple[str, str], Reading]
+Readings = Mapping[tuple[str, str], Reading]
 """(variant, case) -> its newest reading."""
 Skipped = Mapping[tuple[str, str], str]
 """(variant, case) -> reason why it cannot be measured there."""
@@ -51,12 +51,12 @@ def series(
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-    readings = _readings(rows, series)
+    readings = _newest_readings(rows, series)
     good = [reading for reading in readings.values() if reading.ok]
     if not good:
         raise UsageError(f"no point of the series over {series.axis} has a verified time")
     xs = [x for x, _ in series.points]
-    log = _log(series)
+    log = _is_logarithmic(series)
     name, size = show.time_unit(reading.median for reading in good)
     drawn = [variant for variant in series.variants if any(reading.variant == variant for reading in good)]
     styles = styles_in_order([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
@@ -77,7 +77,7 @@ def series(
                 (show.tick(x), reading.median) for x, reading in zip(xs, times, strict=True) if reading and reading.ok
             ]
             add_tips(mark[0], *(f"{variant} at {x}: {show.duration(seconds)}" for x, seconds in points))
-            courses.append(course(variant, points))
+            courses.append(line_description(variant, points))
         rings = [ring for pair in series.against for ring in _rings(readings, series, *pair)]
         for x, seconds, rises in rings:
             ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
@@ -87,7 +87,7 @@ def series(
             if len(rings) <= MOST_NUMBERS:
                 ax.annotate(show.number(x), (x, seconds / size), **words)
         places = {show.tick(x): x for x in xs}
-        labels = labelled(list(places), places, log)
+        labels = fitting_labels(list(places), places, log)
         ax.set_xticks([places[text] for text in labels], labels)
         ax.xaxis.set_minor_locator(FixedLocator([x for text, x in places.items() if text not in labels]))
         ax.xaxis.set_minor_formatter(NullFormatter())
@@ -116,13 +116,13 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
     import pandas as pd
 
     skipped = skipped or {}
-    readings = _readings(rows, series)
+    readings = _newest_readings(rows, series)
     ends = (series.points[0], series.points[-1])
     lines, records = [], []
     for first, second in series.against:
-        points, ratios = _compared(readings, series, first, second)
-        crossing_xs = cross([x for x, _ in points], ratios, _log(series))
-        outcome = Cell(_said(crossing_xs, ratios)) if ratios else Cell(show.DASH, "absent")
+        points, ratios = _common_points(readings, series, first, second)
+        crossing_xs = crossing_points([x for x, _ in points], ratios, _is_logarithmic(series))
+        outcome = Cell(_outcome_text(crossing_xs, ratios)) if ratios else Cell(show.DASH, "absent")
         at_ends = [
             faster(readings.get((second, case)), readings[first, case]) if (first, case) in readings else None
             for _, case in ends
@@ -133,7 +133,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
             | {
                 f"at_{end}{suffix}": number
                 for end, ratio in zip(ENDS, at_ends, strict=True)
-                for suffix, number in _ends_of(ratio).items()
+                for suffix, number in _interval_fields(ratio).items()
             }
         )
     hows = [usual_how(at_ends[end] for _, at_ends in lines) for end in range(len(ends))]
@@ -157,7 +157,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         "second",
         "said",
         "crossings",
-        *(f"at_{end}{suffix}" for end in ENDS for suffix in _ends_of(None)),
+        *(f"at_{end}{suffix}" for end in ENDS for suffix in _interval_fields(None)),
     ]
     frame = pd.DataFrame(records, columns=names)
     return Table(caption or series.question, columns, table_rows, frame, notes, "crossings")
@@ -166,13 +166,13 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
 ENDS = ("start", "end")
 
 
-def _ends_of(ratio: Speedup | None) -> dict[str, float]:
+def _interval_fields(ratio: Speedup | None) -> dict[str, float]:
     """Return a ratio and the ends of its interval by the suffixes of their fields; NaN without a ratio."""
     numbers = (ratio.estimate, ratio.low, ratio.high) if ratio else (math.nan,) * 3
     return dict(zip(("", "_low", "_high"), numbers, strict=True))
 
 
-def cross(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> list[float]:
+def crossing_points(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> list[float]:
     """Return each x at which a ratio's logarithm, interpolated linearly over x (over its logarithm with `log`), passes 0.
 
     xs: increasing. Points at which the ratio is the `same` as 1 bend the line, but prove no side: a crossing lies between two
@@ -190,10 +190,10 @@ def cross(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> 
     return crossing_xs
 
 
-def _said(crossing_xs: Sequence[float], ratios: Sequence[Speedup]) -> str:
+def _outcome_text(crossing_xs: Sequence[float], ratios: Sequence[Speedup]) -> str:
     """Describe where the first of a pair is faster. ratios: at all points at which both have a time."""
     sure = ["faster" if ratio.estimate > 1 else "slower" for ratio in ratios if not ratio.same]
-    counts = {word: sum(ratio.word == relation for ratio in ratios) for word, relation in OPEN.items()}
+    counts = {word: sum(ratio.word == relation for ratio in ratios) for word, relation in OPEN_RELATIONS.items()}
     open_points = ", ".join(f"{word} at {count}" for word, count in counts.items() if count)
     if not sure:
         return next((f"{word} at every point" for word, count in counts.items() if count == len(ratios)), open_points)
@@ -211,12 +211,12 @@ def _said(crossing_xs: Sequence[float], ratios: Sequence[Speedup]) -> str:
     return f"{outcome}; {open_points}" if open_points else outcome
 
 
-OPEN: dict[str, stats.Relation] = {"the same": "same", "undecided": "undecided"}
+OPEN_RELATIONS: dict[str, stats.Relation] = {"the same": "same", "undecided": "undecided"}
 """Words for points at which neither variant is faster -> relation of their ratio."""
 
 
-def _compared(
-    readings: Found, series: "Series", first: str, second: str
+def _common_points(
+    readings: Readings, series: "Series", first: str, second: str
 ) -> tuple[list[tuple[float, str]], list[Speedup]]:
     """Return the points at which both have a verified time, and how many times as fast the first is there."""
     pairs = [(point, readings.get((second, point[1])), readings.get((first, point[1]))) for point in series.points]
@@ -225,16 +225,16 @@ def _compared(
     return [point for point, _ in compared], [ratio for _, ratio in compared]
 
 
-def _rings(readings: Found, series: "Series", first: str, second: str) -> list[tuple[float, float, bool]]:
+def _rings(readings: Readings, series: "Series", first: str, second: str) -> list[tuple[float, float, bool]]:
     """Return (x, seconds) of each crossing, on the line of the first, and whether the upper one of both lines rises there."""
-    points, ratios = _compared(readings, series, first, second)
-    xs, cases, log = [x for x, _ in points], [case for _, case in points], _log(series)
+    points, ratios = _common_points(readings, series, first, second)
+    xs, cases, log = [x for x, _ in points], [case for _, case in points], _is_logarithmic(series)
     times_of_first, slower_times = (
         [max(readings[variant, case].median for variant in pair) for case in cases]
         for pair in ((first,), (first, second))
     )
     rings = []
-    for x in cross(xs, ratios, log):
+    for x in crossing_points(xs, ratios, log):
         right = min(bisect_right(xs, x), len(xs) - 1)
         low, middle, high = (math.log(position) if log else position for position in (xs[right - 1], x, xs[right]))
         seconds = times_of_first[right - 1] * (times_of_first[right] / times_of_first[right - 1]) ** (
@@ -244,17 +244,17 @@ def _rings(readings: Found, series: "Series", first: str, second: str) -> list[t
     return rings
 
 
-def _log(series: "Series") -> bool:
-    return logarithmic([x for x, _ in series.points])
+def _is_logarithmic(series: "Series") -> bool:
+    return is_logarithmic([x for x, _ in series.points])
 
 
-def _absence(readings: Found, variant: str, case: str, skipped: Skipped) -> str:
+def _absence(readings: Readings, variant: str, case: str, skipped: Skipped) -> str:
     """Return why a point has no verified time; '' if it has one."""
     reading = readings.get((variant, case))
     return reading.reason if reading else skipped.get((variant, case), "not measured")
 
 
-def _gaps(readings: Found, series: "Series", skipped: Skipped) -> list[str]:
+def _gaps(readings: Readings, series: "Series", skipped: Skipped) -> list[str]:
     """Return notes on points without a verified time: first variants that lack all for one reason, then single points."""
     reasons_by_variant: dict[str, str] = {}
     reasons_by_point: dict[str, str] = {}
@@ -266,12 +266,12 @@ def _gaps(readings: Found, series: "Series", skipped: Skipped) -> list[str]:
             reasons_by_point |= reasons
     lacking = {variant: reason for variant, reason in reasons_by_variant.items() if reason}
     lacking_points = {point: reason for point, reason in reasons_by_point.items() if reason}
-    return absences(list(lacking), lacking, lacking) + grouped(
+    return absences(list(lacking), lacking, lacking) + reason_notes(
         lacking_points, len(series.variants) * len(series.points)
     )
 
 
-def _readings(rows: "pd.DataFrame", series: "Series") -> dict[tuple[str, str], Reading]:
+def _newest_readings(rows: "pd.DataFrame", series: "Series") -> dict[tuple[str, str], Reading]:
     own_rows = rows[rows["variant"].isin(series.variants)] if len(rows) else rows
     cases = [case for _, case in series.points if len(own_rows) and (own_rows["case"] == case).any()]
     return {(reading.variant, case): reading for case in cases for reading in newest(own_rows, case).values()}

@@ -117,11 +117,11 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     git, gpu = facts.pop("git", None) or {}, facts.pop("gpu", None) or {}
     commit = str(git.get("commit") or "")[:12] + (" with uncommitted changes" if git.get("dirty") else "")
     commit += f" ({git['change']})" if git.get("change") else ""
-    merged = {**device, **environment, **facts, **_of_card(gpu), "commit": commit.strip()}
+    merged = {**device, **environment, **facts, **_gpu_facts(gpu), "commit": commit.strip()}
     merged = {**parameters, **{name: fact for name, fact in merged.items() if name not in parameters}}
     for name in [name for name in merged if name.endswith("_bytes") and merged[name]]:
         merged[name.removesuffix("_bytes")] = show.quantity(float(merged.pop(name)), "B")
-    pairs = [(name, _fact(fact)) for name, fact in merged.items() if _fact(fact)]
+    pairs = [(name, _fact_text(fact)) for name, fact in merged.items() if _fact_text(fact)]
     lines = [Row([Cell(name.replace("_", " ")), Cell(fact)]) for name, fact in pairs]
     return Table(
         caption,
@@ -133,7 +133,7 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     )
 
 
-def _of_card(gpu: Mapping[str, Any]) -> dict[str, str]:
+def _gpu_facts(gpu: Mapping[str, Any]) -> dict[str, str]:
     """Return the facts of a GPU: its identifiers, power limit, clock limit and modes."""
 
     def limit(name: str, default: str, unit: str, words: str) -> str:
@@ -153,14 +153,14 @@ def _of_card(gpu: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _fact(fact: Any) -> str:
+def _fact_text(fact: Any) -> str:
     """Return a fact as one line."""
     if isinstance(fact, Mapping):
-        return ", ".join(f"{name} {_fact(inner)}" for name, inner in fact.items() if _fact(inner))
+        return ", ".join(f"{name} {_fact_text(inner)}" for name, inner in fact.items() if _fact_text(inner))
     if isinstance(fact, bool):
         return "yes" if fact else "no"
     if isinstance(fact, (list, tuple)):
-        return ", ".join(_fact(member) for member in fact)
+        return ", ".join(_fact_text(member) for member in fact)
     if isinstance(fact, float):
         return show.number(fact)
     return "" if fact is None else str(fact)

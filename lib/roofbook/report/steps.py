@@ -9,7 +9,7 @@ from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, cases_of, faster, newest
 from ..analysis.sentences import effect_text
 from ..escaping import escape
-from .counters_table import moved_by_step
+from .counters_table import changed_counters_of_step
 from .html import Html, html_diff, number_of, with_code
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def step(
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{parent_text}{with_code(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judged(predictions, cases)}</p>'
+        f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judging_note(predictions, cases)}</p>'
         if variant.expect
         else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles),
@@ -87,7 +87,7 @@ def effect(
     if both variants were counted.
     """
     readings_by_case = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
-    reasons = {case: _lack(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
+    reasons = {case: _lack_reason(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
     if len(set(reasons.values())) == 1 and any(reasons.values()):
         return Html(
             f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(reasons.values()))))}</li></ul>'
@@ -97,8 +97,8 @@ def effect(
         css, text, cause = "absent", escape(_sentence(reasons[case]).removesuffix(".")), ""
         if not reasons[case]:
             reading, parent_reading = readings_by_case[case][name], readings_by_case[case].get(parent or "")
-            css, text = _brought(reading, parent_reading, predictions.get(case))
-            cause = _counted(profiles, reading, parent_reading)
+            css, text = _effect_line(reading, parent_reading, predictions.get(case))
+            cause = _counters_note(profiles, reading, parent_reading)
         mark = f' class="{css}"' * bool(css)
         lines.append(
             f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span>{cause}</li>'
@@ -106,7 +106,7 @@ def effect(
     return Html(f'<ul class="effect">{"".join(lines)}</ul>')
 
 
-def _brought(reading: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
+def _effect_line(reading: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
     """Return a CSS class and 'Confirmed: 1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; without a parent only a time."""
     ratio = faster(parent, reading)
     if ratio is None or parent is None:
@@ -126,16 +126,16 @@ def _brought(reading: Reading, parent: Reading | None, prediction: "Prediction |
     )
 
 
-def _counted(profiles: "pd.DataFrame | None", reading: Reading, parent: Reading | None) -> str:
+def _counters_note(profiles: "pd.DataFrame | None", reading: Reading, parent: Reading | None) -> str:
     """Return the counters that changed with the effect on a case; '' if not both variants were counted."""
     ratio = faster(parent, reading)
     if parent is None or ratio is None:
         return ""
-    counted = moved_by_step(profiles, reading, parent, ratio.word)
+    counted = changed_counters_of_step(profiles, reading, parent, ratio.word)
     return f'<div class="cause">Counters: {escape(counted)}.</div>' if counted else ""
 
 
-def _judged(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:
+def _judging_note(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:
     """Return the rule by which predictions are judged, in words; several rules name their cases."""
     by_words: dict[str, list[str]] = {}
     for case, prediction in predictions.items():
@@ -148,7 +148,7 @@ def _judged(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -
     return f' <small class="judged">(Judged as: {escape(text)}.)</small>'
 
 
-def _lack(reading: Reading | None, lack: str) -> str:
+def _lack_reason(reading: Reading | None, lack: str) -> str:
     """Return why there is no time; '' if there is one."""
     if reading is None:
         return lack or "not measured"

@@ -12,14 +12,14 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
-from .ladder_table import swept
+from .ladder_table import sweep_readings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b|\binf\b")
-NAMED, KINDS = 3, 4  # so many cells are named, so many kinds of reasons are told; the others are counted
-ROOM = 48  # characters that fit below the axis of a line figure
+MOST_NAMED, MOST_KINDS = 3, 4  # so many cells are named, so many kinds of reasons are told; the others are counted
+AXIS_CHARACTERS = 48  # characters that fit below the axis of a line figure
 
 
 def line_sweep(
@@ -50,7 +50,7 @@ def line_sweep(
         on_case = f" on {case}" if case else ""
         raise UsageError(f"no sweep over {', '.join(axes)}{on_case}; measured: {', '.join(measured_axes) or 'none'}")
     points = points_in_order(str(point) for point in sweep_rows["point"])
-    places, kind = _places(points)
+    places, kind = _positions(points)
     lines = {
         str(name): [
             reading
@@ -90,7 +90,7 @@ def line_sweep(
             )
             times = [(str(reading.row["point"]), reading.median) for reading in ok]
             add_tips(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
-            courses += [course(label, times)] * bool(times)
+            courses += [line_description(label, times)] * bool(times)
             for reading in (reading for reading in readings if not reading.ok):
                 (cross,) = ax.plot(
                     places[str(reading.row["point"])],
@@ -105,8 +105,8 @@ def line_sweep(
                 failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.reason
         if not spans_decades:
             ax.set_ylim(bottom=0)
-        labels = points if kind == "words" else labelled(points, places, log=kind == "log")
-        slanted = kind == "words" and sum(map(len, points)) > ROOM - 3
+        labels = points if kind == "words" else fitting_labels(points, places, log=kind == "log")
+        slanted = kind == "words" and sum(map(len, points)) > AXIS_CHARACTERS - 3
         ax.set_xticks(
             [places[point] for point in labels],
             labels,
@@ -128,13 +128,13 @@ def line_sweep(
             [
                 StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."),
                 *notes,
-                *grouped(failures, sum(map(len, lines.values()))),
+                *reason_notes(failures, sum(map(len, lines.values()))),
             ],
             description=describe(drawing, "; ".join(courses)),
         )
 
 
-def course(name: str, points: Sequence[tuple[str, float]]) -> str:
+def line_description(name: str, points: Sequence[tuple[str, float]]) -> str:
     """Return a line in words: its first, least and last time. points: (label, seconds)."""
     (first, start), (least_point, least), (last, end) = points[0], min(points, key=lambda point: point[1]), points[-1]
     parts = [f"{show.duration(start)} at {first}"]
@@ -145,24 +145,24 @@ def course(name: str, points: Sequence[tuple[str, float]]) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
-def _places(points: Sequence[str]) -> tuple[dict[str, float], str]:
+def _positions(points: Sequence[str]) -> tuple[dict[str, float], str]:
     """Return the x of each point, and the kind of the x axis: linear, log, or words side by side."""
     try:
         numbers = {point: float(point) for point in points}
     except ValueError:
         return {point: float(index) for index, point in enumerate(points)}, "words"
-    return numbers, "log" if logarithmic(numbers.values()) else "linear"
+    return numbers, "log" if is_logarithmic(numbers.values()) else "linear"
 
 
-def logarithmic(numbers: Collection[float]) -> bool:
+def is_logarithmic(numbers: Collection[float]) -> bool:
     """Return whether an axis through these numbers is logarithmic: all above 0, and a factor of 8 or more between them."""
     return min(numbers) > 0 and max(numbers) / min(numbers) >= 8
 
 
-def labelled(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
+def fitting_labels(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
     """Return the points whose labels fit below the axis, each clear of the previous one."""
     positions = {point: math.log(places[point]) if log else places[point] for point in points}
-    gap = (positions[points[-1]] - positions[points[0]]) / ROOM * (max(map(len, points)) + 0.5)
+    gap = (positions[points[-1]] - positions[points[0]]) / AXIS_CHARACTERS * (max(map(len, points)) + 0.5)
     chosen = [points[0]]
     for point in points[1:]:
         if positions[point] - positions[chosen[-1]] >= gap:
@@ -170,7 +170,7 @@ def labelled(points: Sequence[str], places: Mapping[str, float], log: bool) -> l
     return chosen
 
 
-def grouped(reasons: Mapping[str, str], tried: int) -> list[str]:
+def reason_notes(reasons: Mapping[str, str], tried: int) -> list[str]:
     """Return a note for each kind of reason why there is no time; reasons that differ only in numbers are one kind.
 
     reasons: name of the failed -> reason. tried: how many were tried.
@@ -180,12 +180,12 @@ def grouped(reasons: Mapping[str, str], tried: int) -> list[str]:
         kinds.setdefault(NUMBER.sub("0", reason), {})[name] = reason
     by_frequency = sorted(kinds.values(), key=len, reverse=True)
     notes = []
-    for kind in by_frequency[:KINDS]:
+    for kind in by_frequency[:MOST_KINDS]:
         first, reason = next(iter(kind.items()))
         is_one_reason = len(set(kind.values())) == 1
-        subject = ", ".join(kind) if is_one_reason and len(kind) <= NAMED else f"{len(kind)} of {tried}"
+        subject = ", ".join(kind) if is_one_reason and len(kind) <= MOST_NAMED else f"{len(kind)} of {tried}"
         notes.append(f"{subject}: {reason}" if is_one_reason else f"{subject}, such as {first}: {reason}")
-    others = [name for kind in by_frequency[KINDS:] for name in kind]
+    others = [name for kind in by_frequency[MOST_KINDS:] for name in kind]
     return notes + [f"{len(others)} of {tried}: other reasons, listed among the failures."] * bool(others)
 
 
@@ -199,7 +199,7 @@ def sweep_grid(
     """
     import pandas as pd
 
-    readings, _ = swept(data.rows, axis, data.case, variant)
+    readings, _ = sweep_readings(data.rows, axis, data.case, variant)
     skipped = skip_reasons or {}
     pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *skipped)}
     not_pairs = [point for point, pair in pairs.items() if len(pair) != 2]
@@ -249,9 +249,9 @@ def heat_map(
     ]
     tried = int(np.isfinite(times).sum()) + len(reasons)
     all_notes += notes
-    all_notes += grouped({_pair(column, row): reason for (row, column), reason in reasons.items()}, tried)
+    all_notes += reason_notes({_pair(column, row): reason for (row, column), reason in reasons.items()}, tried)
     across, down = (max(len(str(label)) for label in side) for side in (frame.columns, frame.index))
-    if across > down and (across + 1) * len(frame.columns) > ROOM:
+    if across > down and (across + 1) * len(frame.columns) > AXIS_CHARACTERS:
         frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel
         reasons, across = {(column, row): reason for (row, column), reason in reasons.items()}, down
     height, width = times.shape
@@ -290,7 +290,7 @@ def heat_map(
         ax.add_patch(
             Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
         )
-        slanted = (across + 1) * width > ROOM
+        slanted = (across + 1) * width > AXIS_CHARACTERS
         ax.set_xticks(
             [number + 0.5 for number in range(width)],
             [str(label) for label in frame.columns],

@@ -19,7 +19,7 @@ KINDS = {
     "to host": (COLOURS["published"], 0.055, 0.11, "copy to the host"),
 }
 """Kind of span -> colour, offset and height in its lane in inches, and name in the legend."""
-MOST = 90  # bars of a variant that can be told apart: of a longer run its beginning is drawn
+MOST_BARS = 90  # bars of a variant that can be told apart: of a longer run its beginning is drawn
 LANE, HEADING = 0.28, 0.3  # inches
 
 
@@ -39,7 +39,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
     if not traced:
         raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} has a timeline")
     ends = {name: max(span.end for span in spans) for name, spans in traced.items()}
-    until = min([max(ends.values()), *(spans[MOST].start for spans in traced.values() if len(spans) > MOST)])
+    until = min([max(ends.values()), *(spans[MOST_BARS].start for spans in traced.values() if len(spans) > MOST_BARS)])
     height = sum(HEADING + LANE * len(_queues(spans)) for spans in traced.values())
     with style():
         drawing = Drawing(figsize=(WIDTH, height))
@@ -50,7 +50,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
         ax.grid(axis="x")
         top = 0.0
         for name, spans in traced.items():
-            _heading(ax, top + 0.6 * HEADING, name, _said(spans, ends[name]))
+            _heading(ax, top + 0.6 * HEADING, name, _heading_text(spans, ends[name]))
             top += HEADING
             for queue in _queues(spans):
                 own_spans = [span for span in spans if span.queue == queue and span.start < until]
@@ -80,7 +80,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
         return finish(drawing, title or f"Timeline of the queues on {case}", notes)
 
 
-def hidden(spans: Sequence[Span]) -> float:
+def overlap_share(spans: Sequence[Span]) -> float:
     """Return the share of the copying time in which a kernel runs too; NaN if nothing is copied."""
     edges = sorted(
         (seconds, step, span.what == "kernel") for span in spans for seconds, step in ((span.start, 1), (span.end, -1))
@@ -111,8 +111,8 @@ def _queues(spans: Sequence[Span]) -> list[int]:
     return sorted({span.queue for span in spans})
 
 
-def _said(spans: Sequence[Span], end: float) -> str:
-    share = hidden(spans)
+def _heading_text(spans: Sequence[Span], end: float) -> str:
+    share = overlap_share(spans)
     return show.duration(end) + (
         "" if math.isnan(share) else f" \u00b7 kernels during {show.percent(share)} of the copying"
     )

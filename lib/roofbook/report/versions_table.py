@@ -9,7 +9,7 @@ from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
 from .cell_format import INTERVAL_WORDS
-from .history_tables import NOTHING
+from .history_tables import NO_CHANGE
 from .html import Cell, Row, Table
 
 HEADS = ("Measurement", "Since (UTC)", "Commit", "Runs", "Time", "Times as fast as before", "Why")
@@ -31,13 +31,13 @@ def versions_tables(
                 versions_by_device.setdefault(key[2:5], []).append((key, version))
     changes = sum(version.changed for versions in versions_by_key.values() for version in versions)
     count = sum(len(versions) for versions in versions_by_key.values())
-    counted = f"{_several(len(versions_by_key), 'measurement')} in {_several(count, 'version')}"
-    notes = [f"{counted}; {_several(changes, 'change')} beyond the noise."]
+    counted = f"{_count_text(len(versions_by_key), 'measurement')} in {_count_text(count, 'version')}"
+    notes = [f"{counted}; {_count_text(changes, 'change')} beyond the noise."]
     if versions_by_device:
         notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")
         notes.append("'these runs': of one or two runs on a side, so another may differ by more.")
     else:
-        notes.append(NOTHING)
+        notes.append(NO_CHANGE)
     return [
         _table(f"{lab} on {', '.join(place)}", keys_versions) for place, keys_versions in versions_by_device.items()
     ], notes
@@ -89,5 +89,5 @@ def _record(key: tuple[str, ...], version: Version) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _several(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"

@@ -24,7 +24,7 @@ from roofbook.analysis.verdicts import judged, verdict
 from roofbook.book.experiment import Experiment
 from roofbook.book.page import Note
 from roofbook.measure.counters import counted, parse
-from roofbook.report.counters_table import against, moved
+from roofbook.report.counters_table import changed_counters, changes_in_words
 from roofbook.report.html import Table
 from roofbook.spec import registry
 from roofbook.store.current import matching_source
@@ -129,19 +129,19 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
         "seconds": 2.0, "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 0, "instructions": None, "occupancy": 0.5,
         "limit": "DRAM",
     }  # fmt: skip
-    assert against(parent, parent) == "as fast; no counter changed"
+    assert changes_in_words(parent, parent) == "as fast; no counter changed"
     assert (
-        against({**parent, "dram_bytes": 2.0, "seconds": 1.0}, parent)
+        changes_in_words({**parent, "dram_bytes": 2.0, "seconds": 1.0}, parent)
         == "2.00 times as fast; DRAM bytes fell 4.00 times"
     )
     slower = {**parent, "l2_bytes": 24.0, "dram_bytes": 4.0, "seconds": 3.0, "limit": "L2"}
-    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 instead of DRAM"
+    assert changes_in_words(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 instead of DRAM"
     assert (
-        against({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
+        changes_in_words({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
         == "as fast; no counter changed"
     )
     unknown = dict.fromkeys(parent)
-    assert against(unknown, parent) == against(parent, unknown) == ""
+    assert changes_in_words(unknown, parent) == changes_in_words(parent, unknown) == ""
 
 
 def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_does_not() -> None:
@@ -150,14 +150,14 @@ def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_d
     }  # fmt: skip
     own = {**parent, "l2_bytes": 4.0, "dram_bytes": 6.0, "instructions": 150, "limit": "L2"}
     both = "L2 bytes fell 2.00 times; instructions rose 1.50 times; limit L2 instead of DRAM"
-    assert moved(own, parent, "faster") == both
+    assert changed_counters(own, parent, "faster") == both
     turned = "instructions rose 1.50 times; L2 bytes fell 2.00 times; limit L2 instead of DRAM"
-    assert moved(own, parent, "slower") == turned
-    assert moved(own, parent, "same") == "L2 bytes fell 2.00 times; limit L2 instead of DRAM"
-    assert moved({**parent, "occupancy": 0.75}, parent, "faster") == "occupancy rose 1.50 times"
-    assert moved({**parent, "occupancy": 0.25}, parent, "slower") == "occupancy fell 2.00 times"
-    assert moved({**parent, "dram_bytes": 8.1}, parent, "faster") == "none changed by more than 5.00\u202f%"
-    assert moved(dict.fromkeys(parent), parent, "faster") == ""
+    assert changed_counters(own, parent, "slower") == turned
+    assert changed_counters(own, parent, "same") == "L2 bytes fell 2.00 times; limit L2 instead of DRAM"
+    assert changed_counters({**parent, "occupancy": 0.75}, parent, "faster") == "occupancy rose 1.50 times"
+    assert changed_counters({**parent, "occupancy": 0.25}, parent, "slower") == "occupancy fell 2.00 times"
+    assert changed_counters({**parent, "dram_bytes": 8.1}, parent, "faster") == "none changed by more than 5.00\u202f%"
+    assert changed_counters(dict.fromkeys(parent), parent, "faster") == ""
 
 
 def test_a_step_says_what_was_counted_of_it_and_its_parent(profiles: Path) -> None:
