@@ -414,6 +414,10 @@ def test_a_graph_repeats_its_launches_or_is_not_supported(device: Device, progra
 def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
     log = "build failed\n/tmp/.x/tempfile-12-ab.cl:7:3: warning: hm\n/tmp/.x/tempfile-12-ab.cl:9:5: error: use of 'x'\n"
     assert opencl._first_error(log) == "line 9:5: error: use of 'x'"
+    linking = (
+        "clBuildProgram failed\n\nError(s) while linking: \nCannot find symbol _exit in kernel library\nfailed to build"
+    )
+    assert opencl._first_error(linking) == "Cannot find symbol _exit in kernel library"
     nvrtc_log = "/tmp/ab/cd.cubin.cu(9): warning: hm\n\n/tmp/ab/cd.cubin.cu(11): error: no 'x'\n\n1 error detected\n"
     assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
     for first_error in (opencl._first_error, cuda._first_error):

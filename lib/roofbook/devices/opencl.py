@@ -458,9 +458,14 @@ def _added_options() -> str:
 
 
 def _first_error(log: str) -> str:
-    """The compiler's first error, with the temporary file that it names taken out."""
+    """Return the compiler's first error, without the temporary file that it names, or the line after a linker's heading.
+
+    log: as PyOpenCL raises it. Its first line, which says that the build failed, stands in where no other line says more.
+    """
     lines = [re.sub(r"\S*tempfile\S*\.cl:", "line ", line).strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if "error:" in line), lines[0] if lines else "no message")
+    while_linking = (line for heading, line in pairwise(lines) if heading.startswith("Error(s) while linking"))
+    compiling = (line for line in lines if "error:" in line)
+    return next(compiling, None) or next(while_linking, lines[0] if lines else "no message")
 
 
 @contextlib.contextmanager
