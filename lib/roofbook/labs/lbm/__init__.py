@@ -1,6 +1,6 @@
-"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC). The lab itself, in lattice.py, is loaded when it is asked for.
+"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC). The lab itself, in lattice.py, is imported on first use.
 
-The course's program starts the device's driver first, which takes as long as the imports do.
+The course's program starts the device's driver before that, since the driver takes as long as the imports.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .lattice import LAB as LAB
 
 PREFERRED = CUDA.name
-"""Of a GPU that has several backends the course's program takes this one: the steps that keep the grid on the chip need it."""
+"""Backend that the course's program prefers on a GPU: the steps that keep the grid on the chip need it."""
 
 
 def __getattr__(name: str) -> Any:

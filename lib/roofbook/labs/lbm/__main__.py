@@ -1,4 +1,4 @@
-"""The course's program with the lab's kernels: python -m roofbook.labs.lbm PARAMS OBSTACLES, same files in and out."""
+"""The course's program with the lab's kernels, for the course's files: python -m roofbook.labs.lbm PARAMS OBSTACLES."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _folder(name: str) -> Path:
-    """The output folder, made before a long run rather than after it."""
+    """Make the output folder, before a long run instead of after it. Raises UsageError."""
     try:
         Path(name).mkdir(parents=True, exist_ok=True)
     except OSError as failure:
@@ -52,13 +52,13 @@ def _folder(name: str) -> Path:
 
 
 BYTES_A_CELL, BYTES_A_STEP = 180, 50
-"""What the host needs to write the results, in double precision: the grid, and the mean speeds as Python's numbers."""
+"""Bytes that the host needs to write the results: for the grid in double precision, and for mean speeds as Python's numbers."""
 FREE_ANYWHERE = 1 << 28
-"""Bytes that every host has free: for less nobody is asked, since to import who knows takes a while."""
+"""Bytes that every host has free: for less, free memory is not looked up, since the import for it takes a while."""
 
 
 def _check_size(path: str, params: Params) -> None:
-    """UsageError for a case that the memory cannot hold, or single precision cannot."""
+    """Raise UsageError for a case that does not fit the memory or single precision."""
     import numpy as np
 
     cells = params.nx * params.ny
@@ -68,44 +68,44 @@ def _check_size(path: str, params: Params) -> None:
 
         free = psutil.virtual_memory().available
         if need > free:
-            what = f"{cells} cells and {params.iterations} iterations need about {need / 1e9:.3g} GB of memory"
-            raise UsageError(f"{path}: {what}, {free / 1e9:.3g} GB are free")
+            need_text = f"{cells} cells and {params.iterations} iterations need about {need / 1e9:.3g} GB of memory"
+            raise UsageError(f"{path}: {need_text}, {free / 1e9:.3g} GB are free")
     single = np.finfo(np.float32)
-    most, least = float(single.max), 36 * float(single.tiny)  # what goes one way in a cell is a 36th, at the least
+    most, least = float(single.max), 36 * float(single.tiny)  # the smallest population of a cell is a 36th
     driven = params.density * params.accel
     if max(params.density, driven) > most:
         raise UsageError(f"{path}: density, and density times accel, must be at most {most:.3g} (single precision)")
     if params.density < least or (params.accel and driven < least):
-        what = "density, and density times accel unless accel is 0,"
-        raise UsageError(f"{path}: {what} must be at least {least:.3g} (single precision)")
+        need_text = "density, and density times accel unless accel is 0,"
+        raise UsageError(f"{path}: {need_text} must be at least {least:.3g} (single precision)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
+    """Run the program and return its exit code: 0, 2 after an error of the user (one line on stderr), 130 after Ctrl-C."""
     return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
 
 
-def _run(given: argparse.Namespace) -> None:
-    start_driver_of(given.device, PREFERRED)
+def _run(arguments: argparse.Namespace) -> None:
+    start_driver_of(arguments.device, PREFERRED)
 
-    from . import course  # all else is imported while the driver starts
+    from . import course  # the other imports run while the driver starts
     from .problem import reynolds
 
-    params = course.read_params(given.params)
-    _check_size(given.params, params)
-    obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)
-    folder = _folder(given.out)
+    params = course.read_params(arguments.params)
+    _check_size(arguments.params, params)
+    obstacles = course.read_obstacles(arguments.obstacles, params.nx, params.ny)
+    folder = _folder(arguments.out)
 
     from .lattice import simulate
 
     start = time.perf_counter()
-    told: list[str] = []
-    f, av_vels = simulate(given.device, given.variant, params, obstacles, told.append)
+    lines: list[str] = []
+    f, av_vels = simulate(arguments.device, arguments.variant, params, obstacles, lines.append)
     elapsed = time.perf_counter() - start
     course.write_final_state(folder / "final_state.dat", f, params, obstacles)
     course.write_av_vels(folder / "av_vels.dat", av_vels)
     print("==done==")
-    for line in told:
+    for line in lines:
         print(f"Variant:\t\t\t{line}")
     print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
     print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
@@ -113,5 +113,5 @@ def _run(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's threads would wait for work that never comes, awake
-    os._exit(main())  # the operating system takes all back sooner than CuPy and Python do
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's threads would wait in a loop for work that never comes
+    os._exit(main())  # the operating system frees everything sooner than CuPy and Python would

@@ -1,6 +1,6 @@
-"""A CPU's steps of this lab: a band of rows for each core, and several time steps in one launch.
+"""The steps for CPUs: a band of rows for each core, and several time steps in one launch (bands.k).
 
-The plan is Bands; bands.k says how a band is walked. Rows that two bands need are computed by both.
+Rows that two bands need are computed by both.
 """
 
 import math
@@ -17,39 +17,40 @@ from ...spec.source import Source
 from .plans import UNWRITTEN, Grid, Simulation
 
 LANES = 16
-"""Cells of the longest vector; a row has so many more on either side."""
+"""Number of cells in the longest vector; a row has so many more on either side."""
 AWAY = 16384
-"""Cells that a core computes, roughly, in the time of a launch."""
+"""Number of cells that a core computes, roughly, in the time of a launch."""
 
 
 KEPT = 1 << 20
-"""Bytes of rows of earlier steps that a core's cache holds."""
+"""Number of bytes of earlier steps' rows that a core's cache holds."""
 ENOUGH = 8
-"""Steps of a launch beyond which reading and writing a large grid costs little."""
+"""Number of steps in a launch beyond which reading and writing a large grid costs little."""
 
 
 def steps_of_a_launch(nx: int) -> int:
-    """With so many steps in a launch a step costs least: its share of the launch, and the neighbours' rows computed again.
+    """Return the number of steps in a launch with which a step costs least.
 
-    In cells of a core's time that is AWAY / steps and about steps * nx. A grid that no cache holds is read and written once a
-    launch, so ENOUGH steps if the cache keeps three rows of each. Two at least.
+    A step's costs are its share of the launch and the neighbours' rows that are computed again: in cells of a core's time
+    AWAY / steps and about steps * nx. A grid that no cache holds is read and written once a launch, so at least ENOUGH steps
+    are taken if the cache keeps three rows of each step. The result is at least 2.
     """
     three_rows = 3 * 9 * 4 * (-(-nx // LANES) + 2) * LANES
     return max(2, round(math.sqrt(AWAY / nx)), min(ENOUGH, 1 + KEPT // three_rows))
 
 
 def steps_at(variant: Variant, nx: int) -> int:
-    """The steps of a launch of a variant of Bands."""
+    """Return the number of steps in a launch of a variant of Bands."""
     return int(variant.options.get("steps") or steps_of_a_launch(nx))
 
 
 def vector_of(device: Device) -> dict[str, int]:
-    """The knob for the vectors of a CPU: their lanes are a register's."""
+    """Return the knob for the vectors of a CPU: as many lanes as a register."""
     return {"LANES": LANES if device.vector_floats >= LANES else LANES // 2}
 
 
 class Rows(Grid):
-    """The populations on a device row by row, in each its nine directions, with LANES cells more at both ends of each."""
+    """The populations on a device, row by row: each row has its nine directions, each with LANES more cells at both ends."""
 
     def __init__(self, device: Device, nx: int, ny: int) -> None:
         self.nx, self.across = nx, -(-nx // LANES) * LANES
@@ -66,13 +67,13 @@ class Rows(Grid):
         self.queue.write(self.buffers[0], laid)
 
     def read(self) -> np.ndarray:
-        """f as (9, ny, nx), float64."""
+        """Return f (9, ny, nx), float64."""
         laid = self.queue.read(self.buffers[0], np.empty(self.shape, np.float32))
         return laid[:, :, LANES : LANES + self.nx].transpose(1, 0, 2).astype(np.float64)
 
 
 class Bands(Simulation):
-    """A work-item per core, each with a band of rows. Option `steps`: those of a launch; without it as many as pay."""
+    """One work-item per core, each with a band of rows. Option `steps`: number of steps in a launch; by default the best."""
 
     grids_needed = 0
 
@@ -80,15 +81,15 @@ class Bands(Simulation):
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("bands")
         nx, ny = self.params.nx, self.params.ny
-        one, other = Rows(device, nx, ny), Rows(device, nx, ny)
-        self.grids = [one, other]
-        _, directions, stride = one.shape
-        walls = np.ones((ny, one.across), np.int8)
+        first, second = Rows(device, nx, ny), Rows(device, nx, ny)
+        self.grids = [first, second]
+        _, directions, stride = first.shape
+        walls = np.ones((ny, first.across), np.int8)
         walls[:, :nx] = inputs["obstacles"]
         self.obstacles.release()
         self.obstacles = device.upload(walls)
-        kept = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
-        self.scratch = device.empty(4 * self.groups * kept)
+        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        self.scratch = device.empty(4 * self.groups * floats_of_a_group)
         self.sums = device.empty(4 * self.groups * self.units)
 
     def lay_out(self) -> None:
@@ -109,9 +110,9 @@ class Bands(Simulation):
 
     def run(self) -> None:
         for step in range(0, self.units, self.most):
-            here, there = (self.grids[each].buffers[0] for each in (self.now, 1 - self.now))
+            source, target = (self.grids[number].buffers[0] for number in (self.now, 1 - self.now))
             self.queue.launch(
-                self.kernel, self.size, self.local, here, there, self.obstacles, self.scratch, self.sums, np.int32(step),
+                self.kernel, self.size, self.local, source, target, self.obstacles, self.scratch, self.sums, np.int32(step),
                 np.int32(min(self.most, self.units - step)), self.omega, self.w1, self.w2,
             )  # fmt: skip
             self.now = 1 - self.now
@@ -125,27 +126,27 @@ class Bands(Simulation):
 
 
 BANDS = Source.of(Path(__file__).parent / "bands.k", CONSTANTS="HOISTED", NX=128, NY=128, STEPS=1)
-"""A plan sets the case's sizes."""
+"""The kernel for a grid of 128x128; the plan sets the sizes of the case."""
 
 STEPS = (
     Variant(
         "bands", "vectors", BANDS, Bands,
-        "A work-item per core walks down a band of rows, a register of cells at a time (its parent: sixteen); periodic copies "
-        "lie at both ends of each row.",
-        "Hundreds of work-items become as many as there are cores: what a launch costs besides its arithmetic falls by half.",
+        "A work-item per core walks down a band of rows, a register of cells at a time (its parent: sixteen); each row ends in "
+        "periodic copies on both sides.",
+        "One work-item per core instead of hundreds: the cost of a launch besides its arithmetic falls by half.",
         needs=frozenset({"cpu"}), kind="cpu", options={"steps": 1},
         differs=("source", "plan", "options"), predicts={"small": FASTER},
     ),
     Variant(
         "several-steps", "bands", BANDS, Bands,
-        "Several steps in one launch, each a row behind the step before; what neighbours need of each other is computed twice.",
-        "A small grid saves launches. A large one is read and written once in so many steps, and its rows stay in the cache.",
+        "Several steps in one launch, each a row behind the step before; rows that two neighbours need are computed twice.",
+        "A small grid saves launches. A large one is read and written once in several steps, and its rows stay in the cache.",
         needs=frozenset({"cpu"}), kind="cpu", differs=("options",), predicts=FASTER,
     ),
     Variant(
         "paired", "several-steps", BANDS.with_knobs(ARITHMETIC="PAIRS"), Bands,
-        "Opposite directions share what differs in its sign alone; one division instead of two.",
-        "Three fifths of the operations. They are what is left to save, now that neither launches nor memory take the time.",
+        "Opposite directions share terms that differ only in sign; one division instead of two.",
+        "Three fifths of the operations, which take the time now that launches and memory do not.",
         needs=frozenset({"cpu"}), kind="cpu", predicts=FASTER,
     ),
 )  # fmt: skip

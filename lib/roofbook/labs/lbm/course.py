@@ -1,6 +1,6 @@
 """The course's files: parameters and obstacles in, av_vels.dat and final_state.dat out, and its 1 % check.
 
-For whoever has the files of the University of Bristol's coursework, or a program that reads and writes them.
+They are those of the University of Bristol's coursework.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...paths import write_whole
 from .problem import Array, Mask, Params, macroscopic
 
 TOLERANCE = 0.01
-"""The course accepts a largest relative difference of av_vels up to this."""
+"""Largest relative difference of av_vels that the course accepts."""
 
 FIELDS = ("nx", "ny", "iterations", "reynolds_dim", "density", "accel", "omega")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -34,7 +34,7 @@ def _shown(text: str) -> str:
 
 
 def _lines(path: PathLike) -> Iterator[tuple[int, str]]:
-    """Line number and text of every line that holds something; '#' starts a comment."""
+    """Yield number and text of each line that is not empty; '#' starts a comment. Raises UsageError."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
@@ -56,22 +56,22 @@ def _lines(path: PathLike) -> Iterator[tuple[int, str]]:
 
 
 def read_params(path: PathLike) -> Params:
-    """The parameter file: nx, ny, iterations, reynolds_dim, density, accel, omega, one value a line.
+    """Read the parameter file: nx, ny, iterations, reynolds_dim, density, accel, omega, one value a line.
 
-    Raises UsageError with the line, what was found and what was expected.
+    Raises UsageError with the line, the text found and the text expected.
     """
     values: dict[str, float] = {}
-    where: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for number, text in _lines(path):
         if len(values) == len(FIELDS):
             raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected the end: {len(FIELDS)} values")
         name = FIELDS[len(values)]
-        whole = name in FIELDS[:4]
-        if not (_INTEGER if whole else _NUMBER).fullmatch(text):
-            kind = "an integer" if whole else "a finite number"
+        is_integer = name in FIELDS[:4]
+        if not (_INTEGER if is_integer else _NUMBER).fullmatch(text):
+            kind = "an integer" if is_integer else "a finite number"
             raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected {name}, {kind}")
-        values[name] = int(text) if whole else float(text)
-        where[name] = number
+        values[name] = int(text) if is_integer else float(text)
+        lines[name] = number
     if len(values) < len(FIELDS):
         missing = ", ".join(FIELDS[len(values) :])
         raise UsageError(f"{path}: found {len(values)} values, expected {len(FIELDS)}; missing: {missing}")
@@ -79,13 +79,13 @@ def read_params(path: PathLike) -> Params:
         return Params(**values)  # type: ignore[arg-type]
     except ValueError as wrong:
         field = str(wrong).split()[0]
-        raise UsageError(f"{path}, line {where.get(field, where['ny'])}: {wrong}") from None
+        raise UsageError(f"{path}, line {lines.get(field, lines['ny'])}: {wrong}") from None
 
 
 def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
-    """The obstacle file, lines 'x y 1' for blocked cells: bool (ny, nx). An empty file blocks nothing.
+    """Read the obstacle file, lines 'x y 1' for blocked cells: bool (ny, nx). An empty file blocks nothing.
 
-    Raises UsageError as `read_params` does, also where no fluid cell is left, or none in the accelerated row ny-2.
+    Raises UsageError like `read_params`, also if no fluid cell is left, or none in the accelerated row ny-2.
     """
     obstacles = np.zeros((ny, nx), bool)
     for number, text in _lines(path):
@@ -107,7 +107,7 @@ def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
 
 
 def _write(path: PathLike, lines: Iterable[str]) -> None:
-    """An earlier file stays whole until the new one is. The text is ASCII."""
+    """Write lines of ASCII. An earlier file is replaced only by a complete new one."""
     _write_bytes(path, (line.encode("ascii") for line in lines))
 
 
@@ -120,31 +120,31 @@ def _write_bytes(path: PathLike, pieces: Iterable[bytes]) -> None:
 
 
 def write_params(path: PathLike, params: Params) -> None:
-    """The parameter file of `params`; `read_params` gives the same numbers back."""
+    """Write the parameter file of `params`; `read_params` gives the same numbers back."""
     _write(path, (f"{getattr(params, name)}\n" for name in FIELDS))
 
 
 def write_obstacles(path: PathLike, obstacles: Mask) -> None:
-    """The obstacle file of a mask (ny, nx)."""
+    """Write the obstacle file of a mask (ny, nx)."""
     _write(path, (f"{x} {y} 1\n" for y, x in np.argwhere(obstacles).tolist()))
 
 
 def write_av_vels(path: PathLike, av_vels: Array) -> None:
-    """av_vels.dat: a line 't:<tab>value' for each step."""
+    """Write av_vels.dat: a line 't:<tab>value' for each step."""
     values = np.asarray(av_vels, np.float64)
     steps = np.array([b"%d:\t" % step for step in range(len(values))], "S")
-    wide = steps.itemsize
-    text = np.full((len(values), wide + WIDTH + 1), ord("\n"), np.uint8)
-    text[:, :wide] = steps.view(np.uint8).reshape(len(values), wide)
-    text[:, wide:-1] = scientific(values)
+    width = steps.itemsize
+    text = np.full((len(values), width + WIDTH + 1), ord("\n"), np.uint8)
+    text[:, :width] = steps.view(np.uint8).reshape(len(values), width)
+    text[:, width:-1] = scientific(values)
     _write_bytes(path, [bytes(text).translate(None, b"\0")])
 
 
 def write_final_state(path: PathLike, f: Array, params: Params, obstacles: Mask) -> None:
-    """final_state.dat: 'x y ux uy |u| pressure obstacle' for each cell, x fastest; pressure is density/3.
+    """Write final_state.dat: 'x y ux uy |u| pressure obstacle' for each cell, x fastest; pressure is density/3.
 
-    A blocked cell is at rest and has the pressure of params.density. The last column is the cell's own flag; the
-    course's program prints there the flag of another cell where the case is not symmetric in x and y.
+    A blocked cell is at rest and has the pressure of params.density. The last column is the cell's own flag; if a case is not
+    symmetric in x and y, the course's program prints the flag of another cell there.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         rho, ux, uy = macroscopic(np.asarray(f, np.float64))
@@ -162,28 +162,28 @@ def write_final_state(path: PathLike, f: Array, params: Params, obstacles: Mask)
 
 
 CELLS_AT_ONCE = 1 << 14
-"""Cells that are turned into text at once: what a core's own cache holds."""
+"""Number of cells that are turned into text at once: as many as a core's own cache holds."""
 
 
 def _cells_text(first: int, values: Array, fluid: Mask) -> bytes:
-    """Lines of the cells of some rows of the grid, from row `first` on. values: (rows, nx, 4)."""
+    """Return the lines for the cells of some rows of the grid, from row `first` on. values: (rows, nx, 4)."""
     rows, nx, numbers = values.shape
-    left, up = (np.array([b"%d " % n for n in each], "S") for each in (range(nx), range(first, first + rows)))
-    wide, high = left.itemsize, up.itemsize
-    text = np.zeros((rows, nx, wide + high + numbers * (WIDTH + 1) + 2), np.uint8)
-    text[:, :, :wide] = left.view(np.uint8).reshape(1, nx, wide)
-    text[:, :, wide : wide + high] = up.view(np.uint8).reshape(rows, 1, high)
-    middle = text[:, :, wide + high : -2].reshape(rows, nx, numbers, WIDTH + 1)
+    columns, up = (np.array([b"%d " % n for n in side], "S") for side in (range(nx), range(first, first + rows)))
+    width, high = columns.itemsize, up.itemsize
+    text = np.zeros((rows, nx, width + high + numbers * (WIDTH + 1) + 2), np.uint8)
+    text[:, :, :width] = columns.view(np.uint8).reshape(1, nx, width)
+    text[:, :, width : width + high] = up.view(np.uint8).reshape(rows, 1, high)
+    middle = text[:, :, width + high : -2].reshape(rows, nx, numbers, WIDTH + 1)
     middle[..., :WIDTH] = scientific(values)
     middle[..., WIDTH] = ord(" ")
-    text[:, :, wide + high : -2] = middle.reshape(rows, nx, -1)
+    text[:, :, width + high : -2] = middle.reshape(rows, nx, -1)
     text[:, :, -2] = ord("1") - fluid
     text[:, :, -1] = ord("\n")
     return bytes(text).translate(None, b"\0")
 
 
 WIDTH = 20
-"""Letters of a number as '%.12E' at most: -1.234567890123E-100."""
+"""Largest number of letters in a number written by '%.12E': -1.234567890123E-100."""
 _LEAST, _MOST = -290, 300  # exponents whose powers of ten are normal numbers
 _POWERS = np.array([float(f"1e{12 - e}") for e in range(_LEAST, _MOST)])
 _FOURS = np.array([b"%04d" % n for n in range(10000)], "S4").view(np.uint32)
@@ -192,10 +192,10 @@ _FIRST_FOUR, _FIFTH = np.ascontiguousarray(_EXPONENTS[:, :4]).view(np.uint32)[:,
 
 
 def scientific(values: Array) -> NDArray[np.uint8]:
-    """Each number as '%.12E' writes it, in WIDTH bytes: shape (*values.shape, WIDTH). Bytes that a number does not need are 0.
+    """Write each number like '%.12E', in WIDTH bytes: shape (*values.shape, WIDTH). Bytes that a number does not need are 0.
 
-    A number times a power of ten is its 13 digits, but for an error of at most 1e13 / 2**52 = 0.0022: what that could round
-    otherwise is left to Python, as is what has no such power.
+    A number times a power of ten gives its 13 digits, with an error of at most 1e13 / 2**52 = 0.0022. Numbers that this error
+    could round otherwise are left to Python, and so are numbers that have no such power.
     """
     plain = np.ascontiguousarray(values, np.float64).reshape(-1)
     size = np.abs(plain)
@@ -204,12 +204,14 @@ def scientific(values: Array) -> NDArray[np.uint8]:
         usual = (exponent >= _LEAST) & (exponent < _MOST)
         exponent = np.where(usual, exponent, 0).astype(np.int64)
         digits = size * _POWERS[exponent - _LEAST]
-        whole = np.rint(digits)
-        doubtful = ~usual | (whole < 1e12) | (whole >= 1e13) | (np.abs(np.abs(digits - whole) - 0.5) < 0.003)
+        digits_13 = np.rint(digits)
+        doubtful = (
+            ~usual | (digits_13 < 1e12) | (digits_13 >= 1e13) | (np.abs(np.abs(digits - digits_13) - 0.5) < 0.003)
+        )
     zero = size == 0
-    whole[doubtful] = 0
-    first_five = np.floor(whole / 1e8)
-    high, low = first_five.astype(np.uint32), (whole - first_five * 1e8).astype(np.uint32)
+    digits_13[doubtful] = 0
+    first_five = np.floor(digits_13 / 1e8)
+    high, low = first_five.astype(np.uint32), (digits_13 - first_five * 1e8).astype(np.uint32)
     out = np.empty((len(plain), WIDTH), np.uint8)
     out[:, 0] = np.signbit(plain) * np.uint8(ord("-"))
     out[:, 1] = high // 10000 + ord("0")
@@ -226,7 +228,7 @@ def scientific(values: Array) -> NDArray[np.uint8]:
 
 
 def read_av_vels(path: PathLike) -> Array:
-    """The values of av_vels.dat, float64 (steps,). Raises UsageError as `read_params` does."""
+    """Read the values of av_vels.dat, float64 (steps,). Raises UsageError like `read_params`."""
     values: list[float] = []
     for number, text in _lines(path):
         step, colon, value = text.partition(":")
@@ -241,7 +243,7 @@ def read_av_vels(path: PathLike) -> Array:
 
 
 def check(av_vels: Array, reference: Array) -> float:
-    """Largest relative difference of av_vels against a reference of as many steps: a NaN gives NaN."""
+    """Return the largest relative difference of av_vels from a reference of as many steps: a NaN gives NaN."""
     av_vels, reference = np.asarray(av_vels, np.float64), np.asarray(reference, np.float64)
     if av_vels.shape != reference.shape or not av_vels.size:
         raise UsageError(f"found av_vels of shape {av_vels.shape}, expected that of the reference {reference.shape}")
@@ -252,6 +254,6 @@ def check(av_vels: Array, reference: Array) -> float:
 
 
 def check_files(path: PathLike, reference: PathLike) -> tuple[float, bool]:
-    """The course's check of two av_vels files: the largest relative difference, and whether it is within 1 %."""
+    """Do the course's check of two av_vels files. Return the largest relative difference, and whether it is within 1 %."""
     difference = check(read_av_vels(path), read_av_vels(reference))
     return difference, difference <= TOLERANCE

@@ -1,4 +1,4 @@
-"""What it shows of the physics. Every number is read or computed, none is typed."""
+"""The lab's demonstration of physics: conserved mass and momentum, and the decay of a vortex. All numbers are computed."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .problem import (
 
 
 def simulate(device: Device, variant: Variant, params: Params, obstacles: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """f after `params.iterations` steps of a variant from `f` (9, ny, nx): float64."""
+    """Return f after `params.iterations` steps of a variant from `f` (9, ny, nx): float64."""
     case = Case(f"{params.nx}x{params.ny}", "demonstration", {}, params.iterations)
     run = variant.plan(device, variant, case, {"params": params, "obstacles": obstacles, "f": f})
     run.reset()
@@ -31,7 +31,7 @@ def simulate(device: Device, variant: Variant, params: Params, obstacles: np.nda
 
 
 def demonstration(device: Device) -> Demonstration:
-    """Mass in the closed box; mass, momentum and decay of a Taylor-Green vortex; each on the device and in float64."""
+    """Compute mass in the closed box, and mass, momentum and decay of a Taylor-Green vortex, on the device and in float64."""
     import pandas as pd
 
     variant = LAB.variant(LAB.best)
@@ -52,11 +52,11 @@ def demonstration(device: Device) -> Demonstration:
     theory = taylor_green_decay(vortex.viscosity, k, k, vortex.iterations)
 
     def decay(f: np.ndarray) -> float:
-        speed = [np.hypot(*macroscopic(each)[1:]).max() for each in (f, swirl)]
+        speed = [np.hypot(*macroscopic(state)[1:]).max() for state in (f, swirl)]
         return float(speed[0] / speed[1])
 
     lines, records = [], []
-    for what, exact, (own, double) in (
+    for quantity, exact, (on_device, double) in (
         (f"Mass after {box.iterations} steps in the closed box, relative change", 0.0,
          [mass(f) / mass(start) - 1 for f in boxed]),
         (f"Mass after {vortex.iterations} steps of a Taylor-Green vortex, relative change", 0.0,
@@ -65,9 +65,9 @@ def demonstration(device: Device) -> Demonstration:
          [max(map(abs, momentum(f))) / mass(f) for f in swirled]),
         ("Speed of the vortex, as a share of its initial speed", theory, [decay(f) for f in swirled]),
     ):  # fmt: skip
-        cells = [f"{value:.4g}" for value in (exact, own, double)]
-        lines.append([what, *cells])
-        records.append({"what": what, "theory": exact, "device": own, "float64": double})
+        cells = [f"{value:.4g}" for value in (exact, on_device, double)]
+        lines.append([quantity, *cells])
+        records.append({"what": quantity, "theory": exact, "device": on_device, "float64": double})
     heads = [
         "Quantity",
         "Theory",

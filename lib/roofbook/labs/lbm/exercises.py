@@ -1,4 +1,4 @@
-"""The exercises of lattice Boltzmann: what waiting for each step costs, which group to launch, and the sum of a group."""
+"""The exercises of lattice Boltzmann: the cost of waiting for each step, the shape of work-groups, and the sum of a group."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -12,7 +12,7 @@ EXERCISES = Exercises(
     turn=(
         Turn(
             "wg", "Which shape of work-group suits a grid that is stored row by row?",
-            "Neighbouring work-items should read neighbouring cells: a narrow group fetches lines of which it uses a part.",
+            "Neighbouring work-items should read neighbouring cells: a narrow group uses only a part of each fetched line.",
         ),
     ),
     write=(

@@ -1,7 +1,7 @@
-"""The host in Haskell: the launches of the C host from a loop that GHC compiles. Optional: it takes GHC.
+"""The host in Haskell: the launches of the C host from a loop that GHC compiles. Optional: it needs GHC.
 
-Like the C host it works on this process's own queue, kernels and buffers. In a process of its own PoCL would lack what
-`devices.opencl` teaches it of a CPU that is newer than its compiler.
+Like the C host it works on this process's queue, kernels and buffers. In a separate process, PoCL would lack the settings
+that `devices.opencl` makes for a CPU that is newer than its compiler.
 """
 
 import ctypes
@@ -23,13 +23,13 @@ FLAGS = ("-O2", "-Wall", "-Werror", "-shared", "-dynamic", "-fPIC", "-flink-rts"
 
 
 def missing() -> str | None:
-    """Why there is no Haskell host, in one line; None where there is one."""
+    """Return the reason, in one line, why there is no Haskell host; None if there is one."""
     return None if shutil.which("ghc") else "not here: no ghc, which compiles Haskell (Debian: apt-get install ghc)"
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled loop, with GHC's runtime started in this process. Raises BuildFailed."""
+    """Return the compiled loop, with GHC's runtime started in this process. Raises BuildFailed."""
     ghc = shutil.which("ghc") or "ghc"
     path = compiled.build([ghc, *FLAGS], SOURCES, compiled.output_of([ghc, "--info"]), suffix=".so")
     host = ctypes.CDLL(str(path))
@@ -43,7 +43,7 @@ def loop(
     queue: Any, kernels: Sequence[Any], size: Sequence[int], local: Sequence[int],
     arguments: Sequence[Sequence[Any]], steps: int, step_arg: int,
 ) -> None:  # fmt: skip
-    """As native.loop_opencl: enqueue kernels[s % 2] for s = 0, 1, ..., with argument `step_arg` set to s, then clFinish.
+    """Enqueue kernels[s % 2] for s = 0, 1, ..., with argument `step_arg` set to s, then clFinish, like native.loop_opencl.
 
     Raises BuildFailed, and DriverFailed with OpenCL's error code.
     """
@@ -51,15 +51,15 @@ def loop(
         kernel.kernel.set_args(*(getattr(value, "memory", value) for value in values))
     opencl = _loaded("libOpenCL")
     calls = [_address(opencl, name) for name in ("clEnqueueNDRangeKernel", "clSetKernelArg", "clFinish")]
-    sizes = [(ctypes.c_size_t * len(each))(*each) for each in (size, local)]
-    both = (ctypes.c_void_p * 2)(*(kernel.kernel.int_ptr for kernel in kernels))
-    error = library().haskell_loop(*calls, queue.queue.int_ptr, both, step_arg, len(size), *sizes, 0, steps)
+    sizes = [(ctypes.c_size_t * len(sizes_given))(*sizes_given) for sizes_given in (size, local)]
+    even_odd = (ctypes.c_void_p * 2)(*(kernel.kernel.int_ptr for kernel in kernels))
+    error = library().haskell_loop(*calls, queue.queue.int_ptr, even_odd, step_arg, len(size), *sizes, 0, steps)
     if error:
         raise DriverFailed(f"the Haskell host's OpenCL loop stopped with error {error}")
 
 
 class HaskellHost(CHost):
-    """The C host's launches from `loop`. By OpenCL alone."""
+    """The C host's launches from `loop`. Only for OpenCL."""
 
     sources = SOURCES
 

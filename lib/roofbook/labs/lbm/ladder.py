@@ -1,6 +1,6 @@
-"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it.
+"""The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs.
 
-The kernels and plans stand beside it. Steps with data flows of their own are declared where their plans are.
+The modules of special plans declare their own steps.
 """
 
 from pathlib import Path
@@ -14,10 +14,10 @@ from . import bands, haskell, on_chip, openacc, partly_ported, peers, plans, sha
 HERE = Path(__file__).parent
 
 SEPARATE = Source.of(HERE / "separate.k")
-"""Five kernels over an array of structures, as the course's program is written."""
+"""Five kernels over an array of structures, like the course's program."""
 
 FUSED = Source.of(HERE / "fused.k")
-"""The same arithmetic in one kernel, every knob where the course has it."""
+"""The arithmetic of the five kernels in one, with the course's choice for every knob."""
 
 SOA = FUSED.with_knobs(LAYOUT="SOA", GRID="NINE")
 STRUCT = SOA.with_knobs(GRID="STRUCT")
@@ -32,17 +32,17 @@ FLAT = BYTES.with_knobs(GRID="ONE")
 IN_PLACE = Source.of(
     HERE / "in_place.k", LAYOUT="SOA", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char",
 )  # fmt: skip
-"""One grid, what is left of the knobs at their best."""
+"""One grid, with the best values of the knobs that it still has."""
 VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
-"""The same step on explicit vectors."""
+"""A step on explicit vectors."""
 
 WITHOUT = r"\A(?![\s\S]*{})"
-"""Regular expression of a code that has no such thing."""
+"""Regular expression for code that does not match a pattern."""
 HALVES = r"ld\.global\.[bu]16[\s\S]*cvt\.f32\.f16[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
 PERSISTENT = Source.of(
     HERE / "persistent.cu", NX=128, ROWS=1, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", EXCHANGE="FLAGS"
 )  # fmt: skip
-"""The whole loop in one launch."""
+"""The whole loop over steps in one launch."""
 
 
 SEQUENTIAL = Source.of(HERE / "sequential.k")
@@ -83,7 +83,7 @@ LADDER = (
     Variant(
         "fused", "no-finish", FUSED, plans.Fused,
         "Propagate, rebound, collision and av_velocity in one kernel.",
-        "Reads and writes each population once per time step, not three times: up to 3x where memory bounds it.",
+        "Reads and writes each population once per time step, not three times: up to 3x if memory is the bound.",
         differs=("source", "plan"), published="propagate, rebound, collision, av_velocity fused", predicts={"large": up_to(3)},
     ),
     Variant(
@@ -94,7 +94,7 @@ LADDER = (
     ),
     Variant(
         "no-compute", "soa", SOA.with_knobs(PROBE=1), plans.Fused,
-        "The kernel returns at once: launches, empty groups, and copying and adding up their sums are left.",
+        "The kernel returns at once. Only launches, empty groups, and copying and adding up their sums are left.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
         role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
         predicts={"small": SAME},
@@ -121,13 +121,13 @@ LADDER = (
     Variant(
         "tree", "no-count", TREE, plans.Fused,
         "The work-group reduces by halving instead of by one work-item.",
-        "6 levels instead of 64 additions in a row: a small gain, where the reduction shows at all.",
+        "6 levels instead of 64 additions in a row: a small gain, if the reduction takes any time.",
         published="binary-tree reduction, without tot_cells",
     ),
     Variant(
         "kept-partials", "tree", KEPT, plans.KeptPartials,
         "Partial sums stay on the device and are reduced there at the end.",
-        "No read per time step, so the host never waits: about twice as fast where the host was the bottleneck.",
+        "No read per time step, so the host never waits: about twice as fast if the host was the bottleneck.",
         differs=("source", "plan"), published="partial sums kept on the device until the end", predicts={"small": about(2)},
     ),
     Variant(
@@ -139,7 +139,7 @@ LADDER = (
     Variant(
         "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
         "Partial sums are reduced every 3584 time steps.",
-        "As with 1792.",
+        "The same as with 1792.",
         options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations", predicts=SAME,
     ),
     Variant(
@@ -151,26 +151,26 @@ LADDER = (
     Variant(
         "accelerate-fused", "select", ACCELERATED, plans.KeptPartials,
         "Each cell of row ny-2 accelerates its own result for the next time step.",
-        "One launch per time step instead of two: about twice as fast where launches bound it.",
+        "One launch per time step instead of two: about twice as fast if launches are the bound.",
         published="accelerate_flow fused by masking", predicts={"small": about(2)},
     ),
     Variant(
         "bit-neighbours", "accelerate-fused", ACCELERATED.with_knobs(NEIGHBOUR="BITS"), plans.KeptPartials,
         "Neighbours by bit masks: sides are powers of two.",
-        "Saves one integer remainder per cell, which memory time hides: no effect.",
+        "Saves one integer remainder per cell, which is hidden behind memory: no effect.",
         options={"powers_of_two": True}, differs=("source", "options"),
         published="power-of-two neighbours by bit operations", shows={"fused": WITHOUT.format(r"rem\.")}, predicts=SAME,
     ),
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
         "The equilibrium multiplies by precomputed constants instead of dividing.",
-        "Saves more than a dozen divisions per cell: no effect where memory bounds it, a large one where it does not.",
+        "Saves more than a dozen divisions per cell: no effect if memory is the bound, a large one if it is not.",
         published="constants hoisted out of the kernel", predicts={"large": SAME},
     ),
     Variant(
         "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
         "The obstacle map holds bytes, not words.",
-        "Saves three of seventy-six bytes per cell: a few per cent where memory bounds it.",
+        "Saves three of seventy-six bytes per cell: a few per cent if memory is the bound.",
         shows={"fused": r"ld\.global(\.nc)?\.[bsu]8"}, predicts={"large": FEW_PERCENT},
     ),
     Variant(
@@ -214,7 +214,7 @@ LADDER = (
     Variant(
         "half-storage", "in-place", IN_PLACE.with_knobs(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
         "Populations are stored in fp16, as differences from rest; arithmetic stays in fp32.",
-        "37 bytes per cell instead of 73: twice as fast where memory bounds it, with a larger error.",
+        "37 bytes per cell instead of 73: twice as fast if memory is the bound, with a larger error.",
         options={"unit_roundoff": 2.0**-14}, shows=dict.fromkeys(("from_neighbours", "in_the_cell"), HALVES),
         differs=("source", "options"), predicts={"large": about(2)},
     ),
@@ -222,7 +222,7 @@ LADDER = (
         "half-storage-graph", "half-storage", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "The time steps on fp16 storage as a CUDA graph.",
-        "Shows the kernel without the host: half the bytes, half the time where memory bounds it.",
+        "Shows the kernel without the host: half the bytes, half the time if memory is the bound.",
         needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
         predicts={"small": FASTER},
     ),
@@ -248,7 +248,7 @@ LADDER = (
     ),
     Variant(
         "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
-        "Each exchanged value carries the number of its time step in the same 8 bytes: no flag, no fence.",
+        "Each exchanged value has the number of its time step in the same 8 bytes: no flag, no fence.",
         "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         needs=frozenset({"cooperative"}), predicts=FASTER,
     ),
@@ -259,18 +259,19 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "openmp", None, None, plans.Native, "C + OpenMP, fused and vectorised, all cores.", "What a CPU can do without OpenCL.",
+        "openmp", None, None, plans.Native,
+        "C + OpenMP, fused and vectorised, all cores.", "Shows how fast a CPU can be without OpenCL.",
         needs=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
     ),
     Variant(
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.",
-        "Where the course starts. The report began a step further.",
+        "The course starts here. The report began a step further.",
         needs=frozenset({"host"}), role="peer", options={"program": "Given"},
     ),
     Variant(
         "openacc", None, None, openacc.OpenAcc,
-        "C with OpenACC, by GCC: on the GPU where the device is one, on one core where it is a CPU.",
-        "What directives on plain loops bring, without a kernel.",
+        "C with OpenACC, by GCC: on the GPU if the device is one, on one core if it is a CPU.",
+        "Shows the gain of directives on plain loops, without a kernel.",
         role="peer", published="OpenACC",
     ),
     Variant(
@@ -286,23 +287,23 @@ PEERS = (
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
         "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
-        "Less than the problem, but what such libraries are usually timed on.",
+        "Less than the problem, but such libraries are usually timed like this.",
         needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
     Variant(
         "jax-cpu", None, None, sharded.Jax, "JAX on the CPU: array operations, compiled by XLA as one program.",
-        "The same time step as a physicist writes it down.",
+        "The same time step as a physicist would write it.",
         needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "jax", None, None, sharded.Jax, "JAX: array operations, all time steps as one program, compiled by XLA.",
-        "The same time step as a physicist writes it down.",
+        "The same time step as a physicist would write it.",
         needs=frozenset({"cupy"}), role="peer", options={"devices": 1},
     ),
     Variant(
         "jax-sharded", None, None, sharded.Jax,
         "JAX on two devices, half of the rows each: XLA exchanges their outermost rows in each step.",
-        "What a library for several devices makes of it.",
+        "Shows how a library for several devices solves it.",
         needs=frozenset({"cupy", "several"}), role="peer", options={"devices": 2},
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC): a driven flow around obstacles, step by step to the floor.
+"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC): a driven flow around obstacles.
 
-The ladder follows the published report; past its end stand the fields' own next steps: bytes, one grid, half precision.
+The ladder follows the published report. Steps of our own come after it: bytes, one grid, half precision, several steps at once.
 """
 
 import math
@@ -53,12 +53,12 @@ HERE = Path(__file__).parent
 SHAPES = (
     "1x16", "1x64", "4x1", "4x4", "4x16", "16x1", "16x4", "16x16", "32x1", "64x1", "64x4", "128x1", "256x1", "256x4", "1024x1",
 )  # fmt: skip
-"""Columns x rows. Those with one row, and 1x16, were published."""
+"""Shapes of work-groups, columns x rows. Those with one row, and 1x16, were published."""
 QUICK_SHAPES = ("1x16", "4x4", "16x16", "64x1", "1024x1")
 
 
 def shape(text: str) -> tuple[int, int]:
-    """`16x4` -> (16, 4)."""
+    """Parse a text such as `16x4` to (16, 4)."""
     x, _, y = text.partition("x")
     return int(x), int(y)
 
@@ -73,7 +73,7 @@ def _queued(kind: str, count: int) -> Variant:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best step with one of its optimisations taken back."""
+    """Return variants of the best step, each without one of its optimisations."""
     assert best.source is not None
     undone: dict[str, dict[str, int | str]] = {
         "structure of arrays": {"LAYOUT": "AOS"},
@@ -90,26 +90,26 @@ def _without(best: Variant) -> tuple[Variant, ...]:
 COUNTS = (1, 2, 4, 8, 16, 24)
 QUICK_COUNTS = ("1", "8", "24")
 LAUNCHES = {"quick": 2000, "test": 50}
-"""Launches of one sample of the queue time; elsewhere as many as were published."""
+"""Number of launches in a sample of the queue time, by scale; at other scales the published number."""
 AWKWARD = ("33x97", "65x19", "64x16", "32x64")
-"""A grid taller than wide, and one wider than tall; the others are for steps that take powers of two alone."""
+"""Grids with odd sizes, one taller than wide and one wider than tall; the others are for steps that need powers of two."""
 AWKWARD_STEPS = 13
-"""Time steps on such a grid: two walks, and one step more."""
+"""Number of time steps on such a grid: two walks and one more step."""
 ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
-"""Variants whose time is that of one core of the host."""
+"""Names of variants that run on one core of the host."""
 
 # FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
-# |u| 1 and its sum 1. Counted by hand from the source, an operation each for +, -, *, / and sqrt.
+# |u| 1 and its sum 1. Counted by hand from the source, one operation for each +, -, *, / and sqrt.
 FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
 
 
 def _stores_half(variant: Variant) -> bool:
-    """Whether populations are stored in fp16."""
+    """Return whether populations are stored in fp16."""
     return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
 
 
 class Lattice(Lab):
-    """The lab. A case's params are those of the course's parameter file, the obstacles go by the case's name."""
+    """The lab. A case's params are those of the course's parameter file; its name decides the obstacles."""
 
     name = "lbm"
     title = "Lattice Boltzmann"
@@ -152,10 +152,10 @@ class Lattice(Lab):
         return [_case(name, scale, *steps) for name, steps in CASES[scale].items()]
 
     def sized(self, name: str, scale: str) -> Case | None:
-        """A grid of the series, as a closed box where it is no published one."""
+        """Return a grid of the series, as a closed box unless it is a published one."""
         columns, rows = slabs.GROWN[scale]
-        known = {f"{columns}x{many}": columns * many for many in rows}
-        return _case(name, scale, *steps_of_size(known[name], scale)) if name in known else None
+        cells_by_name = {f"{columns}x{many}": columns * many for many in rows}
+        return _case(name, scale, *steps_of_size(cells_by_name[name], scale)) if name in cells_by_name else None
 
     def series(self, scale: str) -> Sequence[Series]:
         columns, rows = slabs.GROWN[scale]
@@ -169,7 +169,7 @@ class Lattice(Lab):
         )  # fmt: skip
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
-        """`params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), each population 10 % around rest."""
+        """Return `params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), populations within 10 % of rest."""
         params, obstacles = _problem(case.name)
         f = initial(params, np.float32)
         disturb(f, seed, 0.1)
@@ -179,14 +179,14 @@ class Lattice(Lab):
         return _case(name, "test", AWKWARD_STEPS, AWKWARD_STEPS)
 
     def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
-        """Sums are added up in several chunks here."""
+        """Return runs in which sums are added up in several chunks."""
         if "chunk" in variant.options:
             variant = replace(variant, options={**variant.options, "chunk": AWKWARD_STEPS // 3 + 1})
         return super().awkward_runs(case, variant)
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
-        if variant.role == "probe":  # an even number: the grids have changed places twice, and the first is untouched
+        if variant.role == "probe":  # an even number: the grids have been swapped twice, and the first is unchanged
             steps -= steps % 2
         return Case(case.name, case.scale, case.params, steps)
 
@@ -194,7 +194,7 @@ class Lattice(Lab):
         return "thin"
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same with cells that are too `thin` to be driven."""
+        """Return inputs with cells that are too `thin` to be driven."""
         return {**inputs, "f": with_thin_cells(inputs["params"], inputs["obstacles"], inputs["f"])}
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,18 +213,18 @@ class Lattice(Lab):
             return changed, 0.0, "change of a population, where none should change"
         if variant.options.get("bare"):
             f = _open_and_undriven(case, reference["start"])
-            said = "largest error of a population without obstacles or drive, over its tolerance"
-            return error(outputs["f"], f) / bound(case.units), 1.0, said
+            measure = "largest error of a population without obstacles or drive, over its tolerance"
+            return error(outputs["f"], f) / bound(case.units), 1.0, measure
         f, right = outputs["f"], reference["f"]
         allowed = reference["allowed"][_stores_half(variant)]
-        over, what = worst({
+        largest, error_name = worst({
             "largest error of a population": error(f, right) / allowed.largest,
             "root mean square error of the populations": mean_square_over(
                 mean_square_error(f, right), allowed.mean_square**2, right.size
             ),
             "largest error of a mean speed": error_av_vels(outputs["av_vels"], reference["av_vels"]) / allowed.speeds,
         })  # fmt: skip
-        return over, 1.0, f"{what}, over its tolerance"
+        return largest, 1.0, f"{error_name}, over its tolerance"
 
     def check_timed(
         self,
@@ -233,7 +233,7 @@ class Lattice(Lab):
         outputs: Mapping[str, np.ndarray],
         right: Callable[[Case], Mapping[str, Any]],
     ) -> tuple[float, float, str]:
-        """Of more steps than a reference takes: the first as it has them, and of the last state its mass and its mean speed."""
+        """Check a run that is too long for a reference: the first steps by it, and mass and mean speed of the last state."""
         small = self.verification_case(case, variant)
         if case.units <= small.units and variant.role != "probe":
             return self.check(case, variant, outputs, right(case))
@@ -241,40 +241,43 @@ class Lattice(Lab):
         if variant.role == "probe" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
         f, half = outputs["f"], _stores_half(variant)
-        told = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
+        ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
             obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
             first = error_av_vels(speeds[: small.units], reference["av_vels"])
-            told["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
+            ratios["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
             last = error_of_last(f, obstacles, speeds)
-            told["error of the last mean speed"] = last / tolerance_of_last(f, obstacles, float(speeds[-1]), half)
-            told["mean speeds that are no positive number"] = 2.0 * (not (np.isfinite(speeds) & (speeds > 0)).all())
-        over, what = worst(told)
-        return over, 1.0, f"{what}, over its tolerance"
+            ratios["error of the last mean speed"] = last / tolerance_of_last(f, obstacles, float(speeds[-1]), half)
+            ratios["mean speeds that are no positive number"] = 2.0 * (not (np.isfinite(speeds) & (speeds > 0)).all())
+        largest, error_name = worst(ratios)
+        return largest, 1.0, f"{error_name}, over its tolerance"
 
     def work(self, case: Case) -> Work:
-        """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""
+        """Return the work of a step. Bytes a cell: nine populations read and written, one of obstacle map. FLOPs of fused.k."""
         cells = case.params["nx"] * case.params["ny"]
         return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
 
     def case_class(self, case: Case) -> str:
-        """The small and the large grid are the smallest and the largest of the report, and what is beyond these."""
+        """Return SMALL for the report's smallest grid and smaller ones, LARGE for its largest and larger ones."""
         cells = case.params["nx"] * case.params["ny"]
         return SMALL if cells <= 128 * 128 else LARGE if cells >= 1024 * 1024 else ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        said = {
+        words = {
             "unit_roundoff": "stores populations in fp16",
             "fast_math": "approximates divisions and roots",
             "bare": "leaves out obstacles, drive and mean speeds",
         }
         several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
-        return (*several, *(words for option, words in said.items() if variant.options.get(option)))
+        return (*several, *(words for option, words in words.items() if variant.options.get(option)))
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
-        the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange, in one for
-        several steps, or a walk of several, a share."""
+        """Return the bytes that a step moves through memory.
+
+        Populations count in their stored format each time that a kernel reads or writes all of them; the obstacle map counts
+        each time that it is read. One launch for all steps moves only the data that neighbouring blocks exchange. A launch or
+        a walk of several steps divides the bytes by their number.
+        """
         nx, ny = case.params["nx"], case.params["ny"]
         knobs = variant.source.settings if variant.source else {}
         if variant.plan is bands.Bands:
@@ -286,7 +289,7 @@ class Lattice(Lab):
         if variant.plan is walk_down.WalkDown:
             return float((9 * 2 * (2 if _stores_half(variant) else 4) + 1) * nx * ny / walk_down.STEPS_OF_A_WALK)
         if on_chip.is_one_launch(variant):
-            return on_chip.told(variant, nx, ny) or self.work(case).bytes
+            return on_chip.bytes_exchanged(variant, nx, ny) or self.work(case).bytes
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
@@ -297,12 +300,14 @@ class Lattice(Lab):
             partly_ported.PartlyPorted,
             plans.SeparateKernels,
         )
-        populations, asked = (5, 3) if separate else (2, 1)  # propagate and collision write too, av_velocity only reads
-        if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads them all and writes them
+        populations, map_reads = (
+            (5, 3) if separate else (2, 1)
+        )  # propagate and collision write too, av_velocity only reads
+        if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads and writes all of them
             populations += 4
         value = 2 if knobs.get("GRID") == "SIXTEEN" else 4
         solid = 4 if separate or knobs.get("SOLID") == "int" else 0 if variant.options.get("bare") else 1
-        return float(nx * ny * (9 * value * populations + solid * asked))
+        return float(nx * ny * (9 * value * populations + solid * map_reads))
 
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
@@ -335,10 +340,10 @@ class Lattice(Lab):
             return "not on this case: a side is not a power of two"
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
-        if variant in on_chip.STEPS and (why := on_chip.refusal(variant, params["nx"], params["ny"])):
-            return why
-        if variant.plan is walk_down.WalkDown and (why := walk_down.WalkDown.refusal(params["nx"], params["ny"])):
-            return why
+        if variant in on_chip.STEPS and (reason := on_chip.refusal(variant, params["nx"], params["ny"])):
+            return reason
+        if variant.plan is walk_down.WalkDown and (reason := walk_down.WalkDown.refusal(params["nx"], params["ny"])):
+            return reason
         if variant.options.get("devices", 1) > params["ny"]:
             return "not on this case: fewer rows than devices"
         if variant.options.get("narrowest", 0) > params["nx"]:
@@ -355,14 +360,14 @@ def _case(name: str, scale: str, steps: int, check: int) -> Case:
 
 
 def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
-    """(steps of a timed sample, steps of the check) of a grid of the series: about as much work as of the listed cases."""
+    """Return (steps of a timed sample, steps of the check) for a grid of the series: about the work of the listed cases."""
     most, work = (4000, 1 << 30) if scale in ("published", "large") else (50, 1 << 21)
     return max(2, min(most, work // cells) // 2 * 2), max(2, min(21, (1 << 22) // cells))
 
 
 BYTES_PER_CELL = 9 * 4 * 2 + 1
 CROSSING = 6
-"""Populations of a column that cross the sides of its block, upwards and downwards."""
+"""Number of populations of a column that cross the sides of its block, upwards and downwards."""
 
 CASES: dict[str, dict[str, tuple[int, int]]] = {
     "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
@@ -378,7 +383,7 @@ _published = lru_cache(published)
 
 @lru_cache(maxsize=4)
 def _problem(name: str) -> tuple[Params, np.ndarray]:
-    """The published case of that name, an awkward one, else a closed box."""
+    """Return the published or awkward case with a name; otherwise a closed box of its size."""
     nx, ny = shape(name)
     if name in AWKWARD:
         return asymmetric(nx, ny)
@@ -387,12 +392,12 @@ def _problem(name: str) -> tuple[Params, np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _params(name: str) -> Params:
-    """Of `_problem`, whose map of a large grid is large, and takes its time."""
+    """Return the params of `_problem`; cached by themselves, since the map of a large grid takes much memory and time."""
     return _problem(name)[0]
 
 
 def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
-    """The reference's f after a case's steps from `start`, were no cell blocked and nothing driven."""
+    """Return the reference's f after a case's steps from `start`, with no cell blocked and nothing driven."""
     params = Params(**{**{field.name: case.params[field.name] for field in fields(Params)}, "accel": 0.0})
     return reference(params, np.zeros((params.ny, params.nx), bool), case.units, start)[0]
 
@@ -404,37 +409,37 @@ def simulate(
     obstacles: np.ndarray,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run a whole case as the course's program does, from fluid at rest. `tell` gets a line: which variant runs, and why.
+    """Run a whole case like the course's program, from fluid at rest. `tell` gets a line with the variant and the reason.
 
-    Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
-    that is not for this device or case.
+    Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError if the device or variant is unknown, or the
+    variant cannot run this case on this device.
     """
     device = open_device(device_spec, PREFERRED)
     case = Case(f"{params.nx}x{params.ny}", "course", asdict(params), params.iterations)
     candidates = [_named(variant, device, case)] if variant else _quickest(device, case)
     for choice in candidates:
         try:
-            done = _simulated(choice.variant, device, case, params, obstacles)
+            result = _simulated(choice.variant, device, case, params, obstacles)
         except (BuildFailed, DriverFailed, OutOfMemory, Unsupported) as error:
-            why = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             if choice is candidates[-1]:
-                raise UsageError(f"variant {choice.variant.name!r} cannot run this: {why}") from error
-            tell(f"{choice.variant.name} cannot run this: {why}")
+                raise UsageError(f"variant {choice.variant.name!r} cannot run this: {reason}") from error
+            tell(f"{choice.variant.name} cannot run this: {reason}")
         else:
             tell(f"{choice}")
-            return done
+            return result
     raise AssertionError("there is one candidate at least")
 
 
 def _simulated(
-    chosen: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
+    variant: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    if chosen.plan in _IN_CHUNKS:
-        # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
+    if variant.plan in _IN_CHUNKS:
+        # A whole run's partial sums may not fit the device: add them up each time that they fill 64 MiB.
         slots = math.ceil(params.nx * params.ny / 16)
-        chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
-    run = chosen.plan(
-        device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
+        variant = replace(variant, options={"chunk": max(2, (16 << 20) // slots), **variant.options})
+    run = variant.plan(
+        device, variant, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
     )
     try:
         if isinstance(
@@ -454,30 +459,27 @@ _IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace, *(step.plan for 
 
 
 def _named(name: str, device: Device, case: Case) -> "Choice":
-    """The variant that a user names. UsageError where it cannot run."""
+    """Return the variant that a user names. Raises UsageError if it cannot run."""
     from ...analysis.fastest_variant import Choice
 
-    chosen = LAB.variant(name)
-    why = LAB.skip_reason(chosen, case) or (
-        None if chosen.is_for(device.backend, device.kind) else f"not on {device.spec}"
+    variant = LAB.variant(name)
+    reason = LAB.skip_reason(variant, case) or (
+        None if variant.is_for(device.backend, device.kind) else f"not on {device.spec}"
     )
-    if why or chosen not in LAB.ladder or chosen.role == "probe":
-        raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
-    return Choice(chosen, "as asked for")
+    if reason or variant not in LAB.ladder or variant.role == "probe":
+        raise UsageError(f"variant {name!r} cannot run this: {reason or 'it simulates nothing'}")
+    return Choice(variant, "as asked for")
 
 
 def _quickest(device: Device, case: Case) -> "list[Choice]":
-    """The steps for a user who names none, the fastest first, of those that keep the course's single precision.
-
-    A user who names one device has none of those for several.
-    """
+    """Return the steps for a user who names none, fastest first, in the course's single precision and on one device."""
     from ...analysis.fastest_variant import checkout_store, choices
 
     def cells(name: str) -> float:
         return math.prod(shape(name))
 
     def fits(variant: Variant) -> bool:
-        """Whether all blocks of a persistent kernel can run at once, and 32 bits number the partial sums that a plan keeps."""
+        """Return whether all blocks of a persistent kernel can run at once, and 32-bit indices reach all partial sums."""
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
             if case.params["ny"] // rows > device.compute_units:

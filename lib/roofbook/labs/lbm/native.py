@@ -1,4 +1,4 @@
-"""The lab's C side for Python: the OpenMP and the given program as peers, and the C host loops over built kernels."""
+"""The lab's C code for Python: the OpenMP program and the course's program as peers, and the C host's loops over kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .problem import Array, Mask, Params, initial
 
 HERE = Path(__file__).parent
 GIVEN_FLAGS = ("-O3",)
-"""Flags of the given program: the course's own."""
+"""Flags of the course's program, those of the course."""
 
 _int, _float, _ptr, _size = ctypes.c_int, ctypes.c_float, ctypes.c_void_p, ctypes.c_size_t
 
@@ -58,10 +58,10 @@ def _inputs(params: Params, obstacles: Mask, f: Array | None) -> tuple[NDArray[n
 
 
 class OpenMP:
-    """C + OpenMP, fused and vectorised (openmp.c). `run` times nothing but the steps: memory is allocated before.
+    """C + OpenMP, fused and vectorised (openmp.c). `run` does only the steps: memory is allocated before.
 
-    threads: None for all that this process may use. `reason` says why OpenMP is missing (then one thread), else None.
-    Raises cc.NoCompiler or cc.BuildFailed.
+    threads: their number, by default all that this process may use. `reason` says why OpenMP is missing (then there is one
+    thread); otherwise it is None. Raises cc.NoCompiler or cc.BuildFailed.
     """
 
     def __init__(self, params: Params, obstacles: Mask, f: Array | None = None, threads: int | None = None) -> None:
@@ -80,13 +80,13 @@ class OpenMP:
         self._lib.lbm_set(self._grid, _pointer(state))
 
     def run(self, steps: int) -> NDArray[np.float32]:
-        """Advance by `steps`; returns and keeps (`av`) their av_vels, (steps,)."""
+        """Advance by `steps`. Return their av_vels, (steps,), which the attribute `av` keeps."""
         self.av = np.empty(steps, np.float32)
         self._lib.lbm_run(self._grid, steps, _pointer(self.av))
         return self.av
 
     def state(self) -> NDArray[np.float32]:
-        """A copy of f, (9, ny, nx)."""
+        """Return a copy of f, (9, ny, nx)."""
         f = np.empty(self._shape, np.float32)
         self._lib.lbm_get(self._grid, _pointer(f))
         return f
@@ -100,7 +100,7 @@ class OpenMP:
 class Given:
     """The program that the course hands out: one thread, array of structures, one loop nest a stage (openmp.c).
 
-    Same methods as `OpenMP`. Raises cc.NoCompiler or cc.BuildFailed.
+    It has the methods of `OpenMP`. Raises cc.NoCompiler or cc.BuildFailed.
     """
 
     threads = 1
@@ -117,7 +117,7 @@ class Given:
         self._moved = np.zeros_like(self._cells)
 
     def run(self, steps: int) -> NDArray[np.float32]:
-        """Advance by `steps`; returns and keeps (`av`) their av_vels, (steps,)."""
+        """Advance by `steps`. Return their av_vels, (steps,), which the attribute `av` keeps."""
         p = self._params
         self.av = np.empty(steps, np.float32)
         arrays = [_pointer(a) for a in (self._blocked, self._cells, self._moved)]
@@ -125,7 +125,7 @@ class Given:
         return self.av
 
     def state(self) -> NDArray[np.float32]:
-        """A copy of f, (9, ny, nx)."""
+        """Return a copy of f, (9, ny, nx)."""
         return np.ascontiguousarray(self._cells.transpose(2, 0, 1))
 
 
@@ -133,13 +133,13 @@ class Given:
 
 
 def _is(stem: str, path: str) -> bool:
-    """Whether a file is the library: wheels put letters of their own behind a name, as in libOpenCL-83fd16a5.so.1.0.0."""
+    """Return whether a file is the library: wheels add letters to a name, as in libOpenCL-83fd16a5.so.1.0.0."""
     return re.search(rf"/{stem}(-[^/]*)?\.so[^/]*$", path) is not None
 
 
 @functools.cache
 def _loaded(stem: str) -> ctypes.CDLL:
-    """The library `stem` that this process has already loaded (pyopencl may bring its own), else the system's."""
+    """Return the library `stem` that this process has already loaded (pyopencl may bring its own), or the system's."""
     try:
         maps = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
@@ -190,7 +190,7 @@ def opencl_loop(
 
 
 def _slot(argument: Any) -> Any:
-    """A kernel argument as a ctypes value: device array (its address), NumPy scalar, or ctypes value as it is."""
+    """Convert a kernel argument to a ctypes value: a device array to its address, a NumPy scalar to its bytes."""
     if hasattr(argument, "data") and hasattr(argument.data, "ptr"):
         return _ptr(argument.data.ptr)
     if isinstance(argument, np.generic):
@@ -214,8 +214,8 @@ def cuda_loop(
 
     functions: two CUfunction handles (CuPy: `RawKernel.kernel.ptr`); grid and block: up to three sizes; arguments:
     two lists of device arrays, NumPy scalars or ctypes values, where entry `step_arg` is replaced by int32 s.
-    stream: its handle, 0 for the default one. driver: addresses of cuLaunchKernel and cuStreamSynchronize, found in
-    the loaded libcuda if not given. Raises DriverFailed with the CUDA error code.
+    stream: its handle, 0 for the default one. driver: addresses of cuLaunchKernel and cuStreamSynchronize, by default those
+    of the loaded libcuda. Raises DriverFailed with the CUDA error code.
     """
     if len(functions) != 2 or len(arguments) != 2:
         raise ValueError("expected two functions and two lists of arguments, for even and odd steps")
@@ -246,7 +246,7 @@ def loop_opencl(
     queue: Any, kernels: Sequence[Any], size: Sequence[int], local: Sequence[int],
     arguments: Sequence[Sequence[Any]], steps: int, step_arg: int,
 ) -> None:  # fmt: skip
-    """`opencl_loop` on this project's own queue, kernels and buffers."""
+    """Run `opencl_loop` on this project's own queue, kernels and buffers."""
     for kernel, values in zip(kernels, arguments, strict=True):
         kernel.kernel.set_args(*(getattr(value, "memory", value) for value in values))
     opencl_loop(queue.queue, [kernel.kernel for kernel in kernels], size, local, steps, step_arg=step_arg)
@@ -256,7 +256,7 @@ def loop_cuda(
     queue: Any, kernels: Sequence[Any], size: Sequence[int], local: Sequence[int],
     arguments: Sequence[Sequence[Any]], steps: int, step_arg: int,
 ) -> None:  # fmt: skip
-    """`cuda_loop` on this project's own queue, kernels and buffers."""
+    """Run `cuda_loop` on this project's own queue, kernels and buffers."""
     grid = [n // block for n, block in zip(size, local, strict=True)]
     plain = [[getattr(value, "memory", value) for value in values] for values in arguments]
     handles = [kernel.function.ptr for kernel in kernels]

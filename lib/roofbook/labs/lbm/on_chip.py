@@ -1,6 +1,6 @@
-"""A GPU's last steps of this lab: several steps an exchange, the whole grid on the chip, several steps a pass over memory.
+"""The last steps for GPUs: several steps an exchange, the whole grid on the chip, several steps a pass over memory.
 
-All take several steps in a launch. The first two are for grids that the multiprocessors hold, the last for larger ones.
+All take several steps in a launch. The first two are for grids that fit the multiprocessors, the last for larger ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,14 +19,14 @@ from .plans import KeptPartials
 
 HERE = Path(__file__).parent
 BLOCKS_AT_MOST = 128
-"""Fewer than the multiprocessors of the GPUs in question, so that all blocks run at once, each on one of its own."""
+"""Largest number of blocks: fewer than these GPUs have multiprocessors, so that all run at once, one on each."""
 LOCAL_BYTES = 227 << 10
-"""Shared memory that a block may have."""
+"""Largest shared memory of a block, in bytes."""
 WARP = 32
 
 
 class Tiling(NamedTuple):
-    """How deep_halo.cu cuts a grid: a block's tile, and the steps of a round."""
+    """The partition of a grid in deep_halo.cu: a block's tile, and the steps of a round."""
 
     tile_x: int
     tile_y: int
@@ -38,31 +38,32 @@ class Tiling(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Of a tile with its halo."""
+        """Number of cells in a tile with its halo."""
         return self.wide * (self.tile_y + 2 * self.depth)
 
     @property
     def threads(self) -> int:
-        """That have a cell."""
+        """Number of threads that have a cell."""
         return ceil_div(self.cells, WARP) * WARP
 
     @property
     def local_bytes(self) -> int:
-        """Two copies of eight populations, with a ring beyond their ends; speeds of two rounds."""
+        """Bytes of shared memory: two copies of eight populations, with a ring beyond their ends; speeds of two rounds."""
         return 4 * (2 * 8 * (self.threads + 2 * (self.wide + 1)) + 2 * self.depth * self.tile_x * self.tile_y)
 
     @property
     def cost(self) -> float:
-        """Of a step, in the time in which a multiprocessor computes a warp's cells.
+        """Modelled time of a step, in units of the time in which a multiprocessor computes a warp's cells.
 
-        That is about 25 ns on Hopper, and about 20 without branches. A step takes three such times besides, an exchange forty.
+        The unit is about 25 ns on Hopper, and about 20 without branches. Besides its cells a step takes three units, and an
+        exchange forty.
         """
         rows = [self.tile_y + 2 * ring for ring in range(self.depth)]
         return (40 + 3 * self.depth + self.wide * sum(rows) / WARP) / self.depth
 
     @property
     def exchanged(self) -> int:
-        """Cells that a block sends in a round, and those that it receives."""
+        """Number of cells that a block sends in a round, plus those that it receives."""
         inner = max(0, self.tile_x - 2 * self.depth) * max(0, self.tile_y - 2 * self.depth)
         return self.tile_x * self.tile_y - inner + self.cells - self.tile_x * self.tile_y
 
@@ -79,12 +80,12 @@ def _tilings(nx: int, ny: int) -> Iterator[Tiling]:
 
 @lru_cache
 def tiling_of(nx: int, ny: int) -> Tiling | None:
-    """The tiling that costs least; None where BLOCKS_AT_MOST blocks do not hold the grid with their halos."""
-    return min(_tilings(nx, ny), key=lambda each: each.cost, default=None)
+    """Return the tiling with the least cost; None if the grid with halos does not fit BLOCKS_AT_MOST blocks."""
+    return min(_tilings(nx, ny), key=lambda tiling: tiling.cost, default=None)
 
 
 class RowCut(NamedTuple):
-    """How resident.cu cuts a grid: rows of a block, threads of a block."""
+    """The partition of a grid in resident.cu: rows of a block, threads of a block."""
 
     rows: int
     threads: int
@@ -95,9 +96,9 @@ class RowCut(NamedTuple):
 
 @lru_cache
 def rows_of(nx: int, ny: int) -> RowCut | None:
-    """The fewest rows with which BLOCKS_AT_MOST blocks hold the grid; None where none do, four at least.
+    """Return the fewest rows of a block, four at least, with which the grid fits BLOCKS_AT_MOST blocks; None if it does not.
 
-    A thread has sixteen cells at most, for more do not fit its registers.
+    A thread has sixteen cells at most: more do not fit its registers.
     """
     for rows in range(4, ny + 1):
         if ny % rows == 0 and ny // rows <= BLOCKS_AT_MOST:
@@ -110,7 +111,7 @@ def rows_of(nx: int, ny: int) -> RowCut | None:
 
 
 class SeveralSteps(KeptPartials):
-    """What these plans share. A launch of several steps after accelerate_flow; grids change places as often as it is made."""
+    """Base of these plans: launches of several steps after one of accelerate_flow."""
 
     kernel_name = ""
 
@@ -124,13 +125,13 @@ class SeveralSteps(KeptPartials):
         return self.kernel_name
 
     def turns(self) -> int:
-        """How often the grids change places in a run."""
+        """Return how often the grids are swapped in a run."""
         return 0
 
     def run(self) -> None:
-        here = self.now
+        start = self.now
         super().run()
-        self.now = (here + self.turns()) % 2
+        self.now = (start + self.turns()) % 2
 
 
 class OneLaunch(SeveralSteps):
@@ -138,8 +139,8 @@ class OneLaunch(SeveralSteps):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         params = inputs["params"]
-        if why := self.refusal(params.nx, params.ny):
-            raise Unsupported(why)
+        if reason := self.refusal(params.nx, params.ny):
+            raise Unsupported(reason)
         super().__init__(device, variant, case, inputs)
         (self.kernel,) = self.kernels
         self.kernel.configure(cooperative=True, dynamic_local_bytes=self.local_bytes())
@@ -148,24 +149,24 @@ class OneLaunch(SeveralSteps):
 
     @classmethod
     def refusal(cls, nx: int, ny: int) -> str | None:
-        """Why it cannot take a grid."""
+        """Return the reason why a grid cannot be run; None if it can."""
         return None if cls.blocks_for(nx, ny) else "not on this case: the blocks that run at once do not hold the grid"
 
     @classmethod
     def blocks_for(cls, nx: int, ny: int) -> int:
-        """The blocks that must run at once; 0 where none hold the grid."""
+        """Return the number of blocks that must run at once; 0 if the grid does not fit."""
         raise AssertionError("a plan says how it cuts a grid")
 
     @classmethod
     def moved(cls, nx: int, ny: int) -> float:
-        """Bytes that blocks tell each other in a step."""
+        """Return the bytes that blocks exchange in a step."""
         raise AssertionError("a plan says what its blocks exchange")
 
     def local_bytes(self) -> int:
         raise AssertionError("a plan says what its blocks keep")
 
     def words(self) -> int:
-        """Words of 8 bytes for what blocks tell each other."""
+        """Return the number of words of 8 bytes in the buffer for exchanges."""
         raise AssertionError("a plan says what its blocks exchange")
 
     def close(self) -> None:
@@ -174,7 +175,7 @@ class OneLaunch(SeveralSteps):
 
 
 class DeepHalo(OneLaunch):
-    """Each block takes several steps between two exchanges with its neighbours, and computes part of their cells for it."""
+    """Blocks take several steps between two exchanges, and compute some of their neighbours' cells for that."""
 
     kernel_name = "deep_halo"
 
@@ -192,7 +193,7 @@ class DeepHalo(OneLaunch):
 
     @classmethod
     def moved(cls, nx: int, ny: int) -> float:
-        """Bytes that blocks tell each other in a step, on average: three words of 16 bytes a cell."""
+        """Return the bytes that blocks exchange in a step, on average: three words of 16 bytes a cell."""
         tiling = tiling_of(nx, ny)
         return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else 0.0
 
@@ -211,26 +212,26 @@ class DeepHalo(OneLaunch):
 
     def submit(self) -> None:
         self.launch_accelerate(0)
-        here, there = self.grids[self.now].arguments, self.grids[1 - self.now].arguments
-        self.queue.launch(self.kernel, self.size, self.local, *here, *there, self.obstacles, self.sums, self.halo,
+        source, target = self.grids[self.now].arguments, self.grids[1 - self.now].arguments
+        self.queue.launch(self.kernel, self.size, self.local, *source, *target, self.obstacles, self.sums, self.halo,
                           np.int32(self.tag), np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
         self.tag += ceil_div(self.units, self.tiling.depth)  # tags only ever rise, so nothing is cleared between runs
         self.add_up(0, self.units)
 
 
 class DeepHaloBranchless(DeepHalo):
-    """The same where no branch divides a warp."""
+    """Blocks with several steps between two exchanges, without branches that divide a warp."""
 
     kernel_name = "deep_halo_branchless"
 
     def local_bytes(self) -> int:
-        """And speeds of halo cells, one for each step of a round."""
+        """Return the bytes of shared memory, with the speeds of halo cells, one for each step of a round."""
         tile_x, tile_y, depth = self.tiling
         return super().local_bytes() + 4 * ((depth - 1) * tile_x * tile_y + 1)
 
 
 class Resident(OneLaunch):
-    """Each block keeps its rows in shared memory and registers from the first step to the last."""
+    """Blocks that keep their rows in shared memory and registers from the first step to the last."""
 
     kernel_name = "resident"
     grids_needed = 1
@@ -249,7 +250,7 @@ class Resident(OneLaunch):
 
     @classmethod
     def moved(cls, nx: int, ny: int) -> float:
-        """Bytes that blocks tell each other in a step: six words of 8 bytes a column and block, written and read."""
+        """Return the bytes that blocks exchange in a step: six words of 8 bytes a column and block, written and read."""
         return 2 * 6 * 8 * nx * cls.blocks_for(nx, ny)
 
     def knobs(self) -> dict[str, Any]:
@@ -270,39 +271,41 @@ class Resident(OneLaunch):
 
 
 THREADS_OF_A_STRIP = 384
-"""Of a block, of which a multiprocessor holds two: with four steps a pass their registers and rows fit."""
+"""Number of threads in a block. A multiprocessor has two blocks: with four steps a pass their registers and rows fit."""
 BLOCKS_OF_STRIPS = 2
-"""Of a multiprocessor; the kernel asks the compiler for as many."""
+"""Number of blocks on a multiprocessor, which the kernel requires of the compiler."""
 STEPS_OF_A_PASS = 4
 
 
 class Strips(SeveralSteps):
-    """Blocks walk down strips of columns and take each row several steps further."""
+    """Blocks that walk down strips of columns and take each row several steps further."""
 
     kernel_name = "strips"
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         params = inputs["params"]
-        if why := self.refusal(params.nx, params.ny):
-            raise Unsupported(why)
+        if reason := self.refusal(params.nx, params.ny):
+            raise Unsupported(reason)
         super().__init__(device, variant, case, inputs)
-        (whole,), rest = self.kernels, self.units % self.most
-        self.passes: list[tuple[Kernel, int]] = [(self.ready(whole, self.most), self.most)] * (self.units // self.most)
-        if rest:
-            program = device.build(self.source.with_knobs(**self.knobs_for(rest)).render(device.backend))
-            self.passes.append((self.ready(program.kernel(self.kernel_name), rest), rest))
+        (full_pass,), remaining = self.kernels, self.units % self.most
+        self.passes: list[tuple[Kernel, int]] = [(self.ready(full_pass, self.most), self.most)] * (
+            self.units // self.most
+        )
+        if remaining:
+            program = device.build(self.source.with_knobs(**self.knobs_for(remaining)).render(device.backend))
+            self.passes.append((self.ready(program.kernel(self.kernel_name), remaining), remaining))
 
     def ready(self, kernel: Kernel, steps: int) -> Kernel:
-        """The kernel with shared memory for the rows between its steps: the last four of each, six populations."""
+        """Configure the kernel's shared memory for the rows between its steps: the last four of each, six populations."""
         kernel.configure(dynamic_local_bytes=max(16, 4 * (steps - 1) * 4 * 6 * (self.group_size + 2)))
         return kernel
 
     def lay_out(self) -> None:
         nx, ny = self.params.nx, self.params.ny
         self.most = min(self.units, STEPS_OF_A_PASS)
-        beside = 2 * (STEPS_OF_A_PASS - 1)
-        self.group_size = min(THREADS_OF_A_STRIP, ceil_div(nx + beside, WARP) * WARP)
-        self.strips = ceil_div(nx, self.group_size - beside)
+        halo_columns = 2 * (STEPS_OF_A_PASS - 1)
+        self.group_size = min(THREADS_OF_A_STRIP, ceil_div(nx + halo_columns, WARP) * WARP)
+        self.strips = ceil_div(nx, self.group_size - halo_columns)
         self.own = ceil_div(nx, self.strips)
         fitting = max(1, BLOCKS_OF_STRIPS * self.device.compute_units // self.strips)
         self.pieces = min(fitting, ceil_div(ny, 8))
@@ -319,7 +322,7 @@ class Strips(SeveralSteps):
 
     @classmethod
     def refusal(cls, nx: int, ny: int) -> str | None:
-        """Why it cannot take a grid."""
+        """Return the reason why a grid cannot be run; None if it can."""
         return "not on this case: a side is shorter than a pass has steps" if min(nx, ny) < STEPS_OF_A_PASS else None
 
     def turns(self) -> int:
@@ -337,7 +340,7 @@ class Strips(SeveralSteps):
 
 
 def _source(file: str, **sizes: int) -> Source:
-    """A plan sets the case's sizes."""
+    """Return a kernel for some sizes; the plan sets the sizes of the case."""
     return Source.of(HERE / file, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", **sizes)
 
 
@@ -349,66 +352,66 @@ STEPS = (
     Variant(
         "strips", "flat-grid", _source("strips.cu", NX=128, NY=128, STEPS=4, THREADS=160, OWN=128), Strips,
         "Four steps in a pass over memory: blocks walk down strips of columns, each step two rows behind the one before.",
-        "A quarter of the bytes: where memory bounds it more than twice as fast, until arithmetic does.",
+        "A quarter of the bytes: if memory was the bound, more than twice as fast, until arithmetic is.",
         differs=("source", "plan"),
     ),
     Variant(
         "deep-halo", "tagged-halo", DEEP_HALO, DeepHalo,
         "A halo as wide as the steps between two exchanges; tiles, and a word of 16 bytes for three populations and a number.",
-        "An exchange takes longer than a step's arithmetic. Several steps share one, and compute cells of the halo for it.",
+        "An exchange takes longer than a step's arithmetic. Several steps now share one, at the price of computing halo cells.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "on-chip", "tagged-halo", ON_CHIP, Resident,
         "A grid that fills the chip: a block keeps its rows in shared memory and registers, one copy of each cell.",
-        "No population goes to memory and back. What is left is arithmetic: a third of the time that the L2 allows.",
+        "No population goes to memory and back. Only arithmetic is left: a third of the time that the L2 allows.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "deep-halo-momentum", "deep-halo", DEEP_HALO.with_knobs(ARITHMETIC="MOMENTUM"), DeepHalo,
-        "The equilibrium in the momentum: two thirds of the operations, and few of them wait for the reciprocal.",
+        "The equilibrium as a function of momentum: two thirds of the operations, and few of them wait for the reciprocal.",
         "Half of a step is arithmetic, and half of that waits for other arithmetic: a scheduler has four warps.",
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
     Variant(
         "deep-halo-branchless", "deep-halo-momentum", BRANCHLESS, DeepHaloBranchless,
-        "No branch divides a warp: a solid cell reads its populations turned round.",
-        "The slowest block sets the pace, and that is one with walls: they cost ten selects a cell.",
+        "No branch divides a warp: a solid cell reads its populations from opposite directions.",
+        "The slowest block sets the pace, one with walls: they cost ten selects a cell.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "deep-halo-pause", "deep-halo-branchless", BRANCHLESS.with_knobs(PAUSE=200), DeepHaloBranchless,
-        "A block asks its neighbours only after all its threads have sent, and 200 clock cycles later.",
-        "A question before its answer is there is in the way of the answers.",
+        "A block polls its neighbours only after all its threads have sent, and 200 clock cycles later.",
+        "Polling before the data has arrived delays the data.",
         needs=frozenset({"cooperative"}), predicts=FEW_PERCENT,
     ),
     Variant(
         "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,
-        "The equilibrium in the momentum, as in `deep-halo-momentum`, where the grid fills the chip.",
-        "Here instructions bound a step: a fifth fewer are left.",
+        "The equilibrium as a function of momentum, as in `deep-halo-momentum`, with a grid that fills the chip.",
+        "Here instructions bound a step, and a fifth of them go.",
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
 )  # fmt: skip
 
 
 def refusal(variant: Variant, nx: int, ny: int) -> str | None:
-    """Why one of STEPS cannot take a grid."""
+    """Return the reason why one of STEPS cannot run a grid; None if it can."""
     assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch | Strips)
     return variant.plan.refusal(nx, ny)
 
 
 def is_one_launch(variant: Variant) -> bool:
-    """Whether it takes all steps in a launch with the grid on the chip."""
+    """Return whether a variant takes all steps in one launch, with the grid on the chip."""
     return isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
 
 
-def told(variant: Variant, nx: int, ny: int) -> float:
-    """Bytes that the blocks of a launch of all steps tell each other in a step; 0 where they do not hold the grid."""
+def bytes_exchanged(variant: Variant, nx: int, ny: int) -> float:
+    """Return the bytes that the blocks of a launch of all steps exchange in a step; 0 if the grid does not fit them."""
     assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
     return variant.plan.moved(nx, ny)
 
 
 def blocks_at_once(variant: Variant, nx: int, ny: int) -> int:
-    """The blocks of a launch of all steps, which must run at once."""
+    """Return the number of blocks in a launch of all steps, which must run at once."""
     assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
     return variant.plan.blocks_for(nx, ny)

@@ -1,7 +1,7 @@
-"""OpenACC as a peer: openacc.c by GCC, on an NVIDIA GPU where GCC offloads to one, on a core of the host for a CPU device.
+"""OpenACC as a peer: openacc.c by GCC, on an NVIDIA GPU if GCC offloads to it, on a core of the host for a CPU device.
 
-A program of its own that Python talks with by a pipe and that times its own loop. Optional: a row without it says what to
-install. It runs on the device that its row names, and nowhere else.
+The program is a separate process that times its own loop; Python writes to it and reads from it by pipes. It is optional: a
+row without it says which package to install. It runs only on the device that its row names.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ from .problem import Params
 HERE = Path(__file__).parent
 FLAGS = ("-std=gnu11", "-fopenacc")
 ON_HOST = (*cc.FAST, "-foffload=disable")
-"""As the C + OpenMP program is built."""
+"""Flags on the host, those of the C + OpenMP program without offloading."""
 ON_GPU = (
     "-O3", "-fno-math-errno", "-foffload=nvptx-none", "-foffload-options=nvptx-none=-march=sm_80",
     "-foffload-options=nvptx-none=-lm", "-no-pie", "-fcf-protection=none",
 )  # fmt: skip
-"""GCC's default architecture is one that today's CUDA no longer assembles; sm_80 is the oldest that the book is for.
-Ubuntu's GCC protects control flow unless told not to, and GCC's compiler for NVIDIA GPUs refuses to."""
+"""Flags on a GPU. Today's CUDA no longer assembles GCC's default architecture; sm_80 is the oldest that the book supports.
+Ubuntu's GCC protects control flow by default, which GCC's compiler for NVIDIA GPUs refuses."""
 
 
 @functools.cache
 def compiler() -> tuple[str, ...] | None:
-    """The command of a C compiler that has OpenACC: CC where it is set, cc or gcc; None where none has."""
+    """Return the command of a C compiler with OpenACC: CC if it is set, cc or gcc; None if none has it."""
     for words in filter(None, (shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"])):
         try:
             macros = compiled.output_of([*words, "-fopenacc", "-dM", "-E", "-x", "c", os.devnull])
@@ -47,12 +47,12 @@ def compiler() -> tuple[str, ...] | None:
     return None
 
 
-def program(where: str) -> Path:
-    """openacc.c compiled for `host` or `nvidia`. Raises BuildFailed, and Unsupported where GCC does not offload."""
+def program(target: str) -> Path:
+    """Compile openacc.c for `host` or `nvidia`. Raises BuildFailed, and Unsupported if GCC does not offload."""
     command = compiler()
     assert command, "rows where there is none are skipped"
     if (
-        where == "nvidia"
+        target == "nvidia"
         and not Path(
             compiled.output_of([*command, "-print-prog-name=accel/nvptx-none/mkoffload"]).strip()
         ).is_absolute()
@@ -61,12 +61,12 @@ def program(where: str) -> Path:
         raise Unsupported(
             f"not here: GCC {version} lacks its compiler for NVIDIA GPUs (Debian: apt-get install gcc-{version}-offload-nvptx)"
         )
-    flags = (*FLAGS, *(ON_GPU if where == "nvidia" else ON_HOST))
+    flags = (*FLAGS, *(ON_GPU if target == "nvidia" else ON_HOST))
     return compiled.build([*command, *flags], OpenAcc.sources, cc._machine(command), last=["-lm"])
 
 
 class OpenAcc(Runnable):
-    """The program on one case. Its state stays on the device between runs; `run` tells the seconds of its loop."""
+    """The program on one case. Its state stays on the device between runs; `run` returns the seconds of its loop."""
 
     sources = (HERE / "openacc.c",)
 
@@ -82,25 +82,25 @@ class OpenAcc(Runnable):
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.to, self.by, self.complaints = self.process.stdin, self.process.stdout, self.process.stderr
-        said = self.by.readline().decode().strip()
-        if said != self.where:
-            why = said.removeprefix("error: ") or self.last_words()
+        first_line = self.by.readline().decode().strip()
+        if first_line != self.where:
+            reason = first_line.removeprefix("error: ") or self.last_words()
             self.close()
-            raise Unsupported(f"the OpenACC program does not start: {why}")
+            raise Unsupported(f"the OpenACC program does not start: {reason}")
         self.tell(np.ascontiguousarray(inputs["obstacles"], np.uint8).tobytes())
 
     @staticmethod
     def missing() -> str | None:
-        """Why no OpenACC runs on this machine, in one line; None where it may."""
+        """Return the reason, in one line, why no OpenACC runs on this machine; None if it may."""
         return None if compiler() else "not here: no C compiler with OpenACC (Debian: apt-get install gcc)"
 
     @staticmethod
     def compilers(variant: Variant) -> dict[str, str]:
         return compilers.openacc_compiler(compiler())
 
-    def tell(self, said: bytes, array: np.ndarray | None = None) -> None:
+    def tell(self, command: bytes, array: np.ndarray | None = None) -> None:
         try:
-            self.to.write(said)
+            self.to.write(command)
             if array is not None:
                 self.to.write(array.data)
             self.to.flush()
@@ -108,14 +108,14 @@ class OpenAcc(Runnable):
             raise DriverFailed(f"the OpenACC program ended: {self.last_words()}") from None
 
     def answer(self, dtype: type, count: int) -> np.ndarray:
-        """So many numbers that the program says."""
-        said = self.by.read(count * np.dtype(dtype).itemsize)
-        if len(said) != count * np.dtype(dtype).itemsize:
+        """Read so many numbers from the program. Raises DriverFailed if it ended."""
+        answer = self.by.read(count * np.dtype(dtype).itemsize)
+        if len(answer) != count * np.dtype(dtype).itemsize:
             raise DriverFailed(f"the OpenACC program ended: {self.last_words()}")
-        return np.frombuffer(said, dtype)
+        return np.frombuffer(answer, dtype)
 
     def last_words(self) -> str:
-        """The last line that it complained in, or its exit code."""
+        """Return the last line of the program's errors, or its exit code."""
         code = self.process.wait()
         lines = self.complaints.read().decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {code}")
@@ -126,9 +126,9 @@ class OpenAcc(Runnable):
 
     def run(self) -> float:
         self.tell(b"r", np.array([self.units], np.int32))
-        told = self.answer(np.float64, 1 + self.units)
-        self.av_vels = told[1:].copy()
-        return float(told[0])
+        numbers = self.answer(np.float64, 1 + self.units)
+        self.av_vels = numbers[1:].copy()
+        return float(numbers[0])
 
     def outputs(self) -> dict[str, np.ndarray]:
         self.tell(b"g")
@@ -141,8 +141,8 @@ class OpenAcc(Runnable):
         return {"ran on": "host", "threads": 1, "flags": " ".join((*FLAGS, *ON_HOST))}
 
     def close(self) -> None:
-        """The program ends with its input."""
-        with contextlib.suppress(OSError):  # it has ended, and what it was told last was never read
+        """Close the program's input, which ends it."""
+        with contextlib.suppress(OSError):  # it has ended, and never read the last command
             self.to.close()
         self.process.wait()
         self.by.close()
@@ -150,12 +150,12 @@ class OpenAcc(Runnable):
 
 
 def arguments(params: Params) -> list[str]:
-    """nx, ny, omega and what the drive adds, as the program takes them: numbers in fp32 to the last bit."""
+    """Return the program's arguments: nx, ny, omega and both addends of the drive, exact numbers of fp32."""
     w1, w2 = (params.density * params.accel / part for part in (9, 36))
-    return [str(params.nx), str(params.ny), *(float(np.float32(each)).hex() for each in (params.omega, w1, w2))]
+    return [str(params.nx), str(params.ny), *(float(np.float32(number)).hex() for number in (params.omega, w1, w2))]
 
 
 def seen_by(device: Device) -> dict[str, str]:
-    """What shows a program this GPU alone. An instance of a shared one is what this process sees already."""
+    """Return the variable that shows a program only this GPU; none for an instance of a shared GPU, the only one visible."""
     card = (NvmlCard(device.pci_bus_id).facts() if device.kind == "gpu" else None) or {}
     return {"CUDA_VISIBLE_DEVICES": card["uuid"]} if card.get("uuid") and not card.get("mig") else {}

@@ -1,6 +1,6 @@
 """The report's first program: two of five functions as kernels, and the grid copied to the device and back in each step.
 
-The published tables do not say which two. They are those of the course's OpenCL program: accelerate_flow and propagate.
+The published tables do not say which two. Here they are those of the course's OpenCL program: accelerate_flow and propagate.
 """
 
 import ctypes
@@ -17,11 +17,14 @@ from .plans import UNWRITTEN, Simulation
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3",)
-"""As the course builds its programs."""
+"""Flags of the host's part, those of the course."""
 
 
 class PartlyPorted(Simulation):
-    """rebound, collision and av_velocity are the host's, in C, on one core. Raises cc.NoCompiler or cc.BuildFailed."""
+    """Two kernels on the device; rebound, collision and av_velocity in C on one core of the host.
+
+    Raises cc.NoCompiler or cc.BuildFailed.
+    """
 
     sources = (HERE / "partly_ported.c",)
 
@@ -38,7 +41,7 @@ class PartlyPorted(Simulation):
 
     @staticmethod
     def missing() -> str | None:
-        """Why the host's part does not run on this machine, in one line; None where it does."""
+        """Return the reason, in one line, why the host's part does not run on this machine; None if it does."""
         return cc.missing()
 
     @staticmethod
@@ -54,16 +57,16 @@ class PartlyPorted(Simulation):
         self.moved.fill(UNWRITTEN)
 
     def run(self) -> None:
-        queue, (here, there) = self.queue, (grid.buffers[0] for grid in self.grids)
+        queue, (source, target) = self.queue, (grid.buffers[0] for grid in self.grids)
         on_host = [array.ctypes.data for array in (self.cells, self.moved, self.blocked)]
         for step in range(self.units):
-            queue.write(here, self.cells)
-            queue.launch(self.accelerate, (self.row,), (self.group_size,), here, self.obstacles,
+            queue.write(source, self.cells)
+            queue.launch(self.accelerate, (self.row,), (self.group_size,), source, self.obstacles,
                          self.nx, self.ny, self.w1, self.w2)  # fmt: skip
             queue.finish()
-            queue.launch(self.propagate, self.size, self.local, here, there, self.nx, self.ny)
+            queue.launch(self.propagate, self.size, self.local, source, target, self.nx, self.ny)
             queue.finish()
-            queue.read(there, self.moved)
+            queue.read(target, self.moved)
             self.av_vels[step] = self.rest_of_step(self.blocked.size, self.omega, *on_host)
 
     def outputs(self) -> dict[str, np.ndarray]:

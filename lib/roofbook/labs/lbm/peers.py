@@ -1,6 +1,6 @@
-"""lbmpy as a peer: the lab's step as a generator of lattice Boltzmann kernels writes it, for a CPU or an NVIDIA GPU.
+"""lbmpy as a peer: the lab's step from a generator of lattice Boltzmann kernels, for a CPU or an NVIDIA GPU.
 
-An optional extra. It is imported when a peer is made, never before; a peer that cannot run says why in one line.
+lbmpy is optional, and is imported when a peer is created, never before. A peer that cannot run says why in one line.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ...spec.lab import Case, Runnable, Variant
 from .problem import EX, EY, OPPOSITE, Params
 
 LINE = 16
-"""Floats in a cache line."""
+"""Number of floats in a cache line."""
 
 
 class Generated(NamedTuple):
-    """Kernels of pystencils for even and odd steps, or for both alike, and where a step leaves the populations."""
+    """Kernels of pystencils for even and odd steps, or one for both, and the places where a step leaves the populations."""
 
     steps: list[Any]
     drives: list[Any]
-    """accelerate_flow on what the step of the same kind is about to read; none where nothing drives the flow."""
+    """Kernels for accelerate_flow on the populations that the step of the same kind reads; none if nothing drives the flow."""
     left: list[list[tuple[int, int, int]]]
-    """For each population its (plane, dx, dy): it lies in that plane, at the cell that far away."""
+    """Place of each population after a step: (plane, dx, dy), in that plane, at the cell that far away."""
 
 
 class Lbmpy(Runnable):
-    """What both devices have in common. D2Q9, single relaxation time, fp32; omega is an argument of the kernels.
+    """Base of both peers. D2Q9, single relaxation time, fp32; omega is an argument of the kernels.
 
-    Option `bare`: stream and collide alone; no cell is blocked, nothing drives the flow, no speeds are added up, and
-    `outputs` has no `av_vels`. Raises Unsupported where lbmpy or a compiler is missing, and BuildFailed.
+    Option `bare`: only stream and collide; no cell is blocked, nothing drives the flow, no speeds are added up, and `outputs`
+    has no `av_vels`. Raises Unsupported if lbmpy or a compiler is missing, and BuildFailed.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Lbmpy(Runnable):
 
     @staticmethod
     def missing() -> str | None:
-        """Which package is missing, in one line; None where all are installed. Imports none."""
+        """Return a line that names the missing package; None if all are installed. Imports none."""
         for module, package in (("lbmpy", "lbmpy"), ("cpuinfo", "py-cpuinfo")):
             if importlib.util.find_spec(module) is None:
                 return f"{package} is not installed: pip install 'roofbook[peers]'"
@@ -67,7 +67,7 @@ class Lbmpy(Runnable):
 
     @staticmethod
     def generated(make: Callable[..., Generated], *form: Any) -> Generated:
-        """What `for_cpu` or `for_gpu` makes. Raises Unsupported where lbmpy or pystencils is another than they know."""
+        """Generate kernels by `for_cpu` or `for_gpu`. Raises Unsupported for another version of lbmpy or pystencils."""
         try:
             return make(*form)
         except ImportError as error:
@@ -77,11 +77,11 @@ class Lbmpy(Runnable):
 
     @abstractmethod
     def write(self, f: NDArray[np.float32]) -> None:
-        """Set the state from f (9, ny, nx), and poison all that a step writes."""
+        """Set the state from f (9, ny, nx), and poison the memory that a step writes."""
 
     @abstractmethod
     def read(self) -> NDArray[np.float32]:
-        """The state as f (9, ny, nx)."""
+        """Return the state as f (9, ny, nx)."""
 
     def reset(self) -> None:
         self.now = 0
@@ -99,14 +99,16 @@ class Lbmpy(Runnable):
 
 
 class OnCpu(Lbmpy):
-    """Two grids, OpenMP and vectors. Rows and columns around a grid hold the periodic copies, made by NumPy each step."""
+    """Two grids, OpenMP and vectors. NumPy writes the periodic copies into rows and columns around a grid in each step."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.threads = processors()
-        made = self.generated(for_cpu, self.bare, self.threads)
-        self.target = made.steps[0].target.name
-        self.steps, self.drives = ([_loaded(each) for each in kernels] for kernels in (made.steps, made.drives))
+        generated = self.generated(for_cpu, self.bare, self.threads)
+        self.target = generated.steps[0].target.name
+        self.steps, self.drives = (
+            [_loaded(kernel) for kernel in kernels] for kernels in (generated.steps, generated.drives)
+        )
         nx, ny = self.params.nx, self.params.ny
         self.grids = [aligned(9, ny + 2, nx + 2) for _ in range(2)]
         cells = aligned(1, ny + 2, nx + 2)[0]
@@ -142,10 +144,10 @@ class OnCpu(Lbmpy):
 
 
 class OnGpu(Lbmpy):
-    """All steps of a run as one CUDA graph. A kernel finds its neighbours across the sides of the grid by itself.
+    """All steps of a run as one CUDA graph. The kernels wrap around the sides of the grid themselves.
 
-    Options: `pattern`, lbmpy's name of how populations stream: "pull" takes two grids, "aa", "esotwist", "esopull" and
-    "esopush" take one; `block`, threads of a block (columns, rows).
+    Options: `pattern`, lbmpy's name of a streaming pattern: "pull" takes two grids, "aa", "esotwist", "esopull" and "esopush"
+    take one; `block`, threads of a block (columns, rows).
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -154,10 +156,10 @@ class OnGpu(Lbmpy):
         super().__init__(device, variant, case, inputs)
         nx, ny = self.params.nx, self.params.ny
         self.block = variant.options["block"]
-        made = self.generated(for_gpu, variant.options["pattern"], self.bare, nx, ny, self.block)
-        self.left = made.left
+        generated = self.generated(for_gpu, variant.options["pattern"], self.bare, nx, ny, self.block)
+        self.left = generated.left
         self.queue = device.queue()
-        in_place = made.left[0] != made.left[1]
+        in_place = generated.left[0] != generated.left[1]
         self.buffers = [device.empty(4 * 9 * nx * ny) for _ in range(1 if in_place else 2)]
         self.sums = device.empty(4 * self.units)
         self.cells = device.upload(self.fluid.astype(np.int8))
@@ -166,9 +168,11 @@ class OnGpu(Lbmpy):
         self.arguments = [{"src": a, "dst": b, **shared} for a, b in ((grids[0], grids[-1]), (grids[-1], grids[0]))]
         sums = _array(self.sums, np.float32, self.units)
         self.slots = [sums[step : step + 1] for step in range(self.units)]
-        self.steps, self.drives = ([each.compile() for each in kernels] for kernels in (made.steps, made.drives))
-        # Compiled and loaded here: not while a graph is recorded.
-        self.loaded = [Kernel(each.raw_kernel, "kernel") for each in (*self.steps, *self.drives)]
+        self.steps, self.drives = (
+            [kernel.compile() for kernel in kernels] for kernels in (generated.steps, generated.drives)
+        )
+        # Compile and load kernels here, not while a graph is recorded.
+        self.loaded = [Kernel(kernel.raw_kernel, "kernel") for kernel in (*self.steps, *self.drives)]
         self.graphs: dict[int, Graph] = {}
 
     def write(self, f: NDArray[np.float32]) -> None:
@@ -213,31 +217,31 @@ class OnGpu(Lbmpy):
 
 
 def _array(buffer: Any, dtype: type, *shape: int) -> Any:
-    """A device's memory as a CuPy array."""
+    """Return a device's memory as a CuPy array."""
     return buffer.memory.view(dtype).reshape(shape)
 
 
 def aligned(planes: int, rows: int, columns: int) -> NDArray[np.float32]:
-    """Zeros (planes, rows, columns), where the second column of each row begins a cache line.
+    """Return zeros (planes, rows, columns) in which the second column of each row begins a cache line.
 
-    Three lines lie between planes: else as many streams share few sets of a cache where sides are powers of two.
+    There are three lines between planes: with sides that are powers of two, all planes would share few sets of a cache.
     """
     row = ceil_div(columns + LINE - 1, LINE) * LINE
     plane = rows * row + 3 * LINE
     memory = np.zeros(planes * plane + LINE, np.float32)
     first = -memory.ctypes.data // 4 % LINE
-    whole = memory[first : first + planes * plane].reshape(planes, plane)[:, : rows * row]
-    return whole.reshape(planes, rows, row)[:, :, LINE - 1 : LINE - 1 + columns]
+    grids = memory[first : first + planes * plane].reshape(planes, plane)[:, : rows * row]
+    return grids.reshape(planes, rows, row)[:, :, LINE - 1 : LINE - 1 + columns]
 
 
-# -- what is generated -------------------------------------------------------------------------------------------------
+# -- generated kernels -------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def for_cpu(bare: bool, threads: int) -> Generated:
-    """Kernels for grids of any size with a layer of copies around them, for the widest vectors of this CPU.
+    """Generate kernels for grids of any size with a layer of copies around them, for the widest vectors of this CPU.
 
-    pystencils has no condition on vectors: what is fluid is chosen by a factor of 0 or 1, and a kernel drives the flow.
+    pystencils has no condition on vectors: a factor of 0 or 1 selects fluid cells, and a separate kernel drives the flow.
     """
     import pystencils as ps
     from lbmpy.fieldaccess import StreamPullTwoFieldsAccessor
@@ -248,7 +252,9 @@ def for_cpu(bare: bool, threads: int) -> Generated:
     if not bare:
         fluid = cell.center
         rule = completed(rule, lambda a, b: fluid * a + (1 - fluid) * b, lambda relaxed: relaxed)
-    vectors = [each for each in ps.Target.available_vector_cpu_targets() if each.name != "ARM_SVE"]  # of unknown width
+    vectors = [
+        target for target in ps.Target.available_vector_cpu_targets() if target.name != "ARM_SVE"
+    ]  # of unknown width
     jit, _ = _compiler()
     widest = vectors[-1] if vectors else ps.Target.GenericCPU
     config = ps.CreateKernelConfig(target=widest, jit=jit, default_dtype="float32", ghost_layers=1)
@@ -262,7 +268,7 @@ def for_cpu(bare: bool, threads: int) -> Generated:
 
 @functools.cache
 def for_gpu(pattern: str, bare: bool, nx: int, ny: int, block: tuple[int, int]) -> Generated:
-    """Kernels for grids of one size. The step drives the flow for the next."""
+    """Generate kernels for grids of one size. A step also drives the flow for the next."""
     import pystencils as ps
     import sympy as sp
     from lbmpy.advanced_streaming.utility import Timestep, get_accessor
@@ -277,11 +283,15 @@ def for_gpu(pattern: str, bare: bool, nx: int, ny: int, block: tuple[int, int]) 
         rule = completed(rule, lambda a, b: sp.Piecewise((a, fluid), (b, True)), lambda f: pushed(f, driven))
 
     def config(**space: Any) -> Any:
-        made = ps.CreateKernelConfig(target=ps.Target.CUDA, default_dtype="float32", index_dtype="int32", **space)
-        made.skip_independence_check = True  # it does not see that no two cells share a population in any pattern
-        made.gpu.default_block_size = (*block, 1)
-        made.gpu.assume_warp_aligned_block_size = made.gpu.use_cub_reductions = True
-        return made
+        config_of_kernel = ps.CreateKernelConfig(
+            target=ps.Target.CUDA, default_dtype="float32", index_dtype="int32", **space
+        )
+        config_of_kernel.skip_independence_check = (
+            True  # it fails, though no two cells share a population in any pattern
+        )
+        config_of_kernel.gpu.default_block_size = (*block, 1)
+        config_of_kernel.gpu.assume_warp_aligned_block_size = config_of_kernel.gpu.use_cub_reductions = True
+        return config_of_kernel
 
     kinds = [get_accessor(pattern, kind) for kind in (Timestep.EVEN, Timestep.ODD)]
     steps = [create_lbm_kernel(rule, src, dst, periodic(kind)) for kind in kinds]
@@ -296,12 +306,12 @@ def for_gpu(pattern: str, bare: bool, nx: int, ny: int, block: tuple[int, int]) 
 
 
 def _place(access: Any) -> tuple[int, int, int]:
-    """(plane, dx, dy) of an access of pystencils."""
+    """Return (plane, dx, dy) of an access of pystencils."""
     return int(access.index[0]), int(access.offsets[0]), int(access.offsets[1])
 
 
 def relaxation() -> Any:
-    """lbmpy's own collision, in the directions' order of the lab, with the quadratic equilibrium and omega as a symbol."""
+    """Return lbmpy's own collision in the lab's order of directions, with the quadratic equilibrium and a symbol omega."""
     import sympy as sp
     from lbmpy import LBMConfig, LBStencil, Method, Stencil, create_lb_collision_rule
 
@@ -315,9 +325,9 @@ def relaxation() -> Any:
 
 
 def completed(rule: Any, choose: Callable[[Any, Any], Any], drive: Callable[[Any], Any]) -> Any:
-    """A collision after which blocked cells have swapped opposite directions instead, and the sum of |u| has grown.
+    """Complete a collision: blocked cells swap opposite directions instead, and |u| is added to the sum.
 
-    choose(a, b): a in fluid, b in a blocked cell. drive: what becomes of the nine relaxed populations of fluid.
+    choose(a, b): a in fluid, b in a blocked cell. drive: function of the nine relaxed populations of fluid.
     """
     import sympy as sp
     from lbmpy.methods.abstractlbmethod import LbmCollisionRule
@@ -325,23 +335,23 @@ def completed(rule: Any, choose: Callable[[Any, Any], Any], drive: Callable[[Any
 
     before, after = rule.method.pre_collision_pdf_symbols, rule.method.post_collision_pdf_symbols
     relaxed = sp.symbols("relaxed_:9")
-    ux, uy = rule.method.first_order_equilibrium_moment_symbols  # a collision leaves them as they are
-    found = [Assignment(symbol, rule.main_assignments_dict[f]) for symbol, f in zip(relaxed, after, strict=True)]
+    ux, uy = rule.method.first_order_equilibrium_moment_symbols  # a collision does not change them
+    collided = [Assignment(symbol, rule.main_assignments_dict[f]) for symbol, f in zip(relaxed, after, strict=True)]
     results = [
         Assignment(f, choose(result, before[opposite]))
         for f, result, opposite in zip(after, drive(relaxed), OPPOSITE, strict=True)
     ]
     speed = TypedSymbol("speed", DynamicType.NUMERIC_TYPE)
     results.append(AddReductionAssignment(speed, choose(sp.sqrt(ux**2 + uy**2), 0)))
-    return LbmCollisionRule(rule.method, results, [*rule.subexpressions, *found])
+    return LbmCollisionRule(rule.method, results, [*rule.subexpressions, *collided])
 
 
-def pushed(f: Any, where: Any) -> list[Any]:
+def pushed(f: Any, condition: Any) -> list[Any]:
     """The nine populations after accelerate_flow where `where` holds."""
     import sympy as sp
 
     w1, w2 = sp.symbols("w1 w2")
-    enough = sp.And(where, f[3] > w1, f[6] > w2, f[7] > w2)
+    enough = sp.And(condition, f[3] > w1, f[6] > w2, f[7] > w2)
     gains = (0, w1, 0, -w1, 0, w2, -w2, -w2, w2)
     return [
         value + sp.Piecewise((gain, enough), (0, True)) if gain else value for value, gain in zip(f, gains, strict=True)
@@ -349,7 +359,7 @@ def pushed(f: Any, where: Any) -> list[Any]:
 
 
 def drive_of(places: list[Any], cell: Any) -> list[Any]:
-    """accelerate_flow on populations that lie at these places of a grid."""
+    """Return the assignments of accelerate_flow on populations at these places of a grid."""
     import sympy as sp
     from pystencils import Assignment
 
@@ -363,9 +373,9 @@ def drive_of(places: list[Any], cell: Any) -> list[Any]:
 
 
 def periodic(pattern: Any) -> Any:
-    """A pattern of lbmpy whose neighbours across a side of the grid are those on the opposite side.
+    """Return a pattern of lbmpy that wraps around the sides of the grid.
 
-    What lbmpy's PeriodicTwoFieldsAccessor is to "pull", for any pattern.
+    lbmpy's PeriodicTwoFieldsAccessor does this for the pattern "pull".
     """
     import sympy as sp
     from lbmpy.fieldaccess import PdfFieldAccessor
@@ -395,10 +405,10 @@ def periodic(pattern: Any) -> Any:
 
 @functools.cache
 def _compiler() -> tuple[Any, tempfile.TemporaryDirectory[str]]:
-    """pystencils' compiler for CPUs, and the folder of this process where it keeps what it has compiled.
+    """Return pystencils' compiler for CPUs, and this process's folder for compiled files.
 
-    Not its own choice of folder, which may be shared by machines with other vectors. Not its own -Ofast: linked with that,
-    gcc 12 and older turn off subnormals in the whole process.
+    Its default folder may be shared by machines with other vectors. Its default -Ofast makes gcc 12 and older turn off
+    subnormals in the whole process.
     """
     from pystencils.jit import CpuJit
     from pystencils.jit.cpu.compiler_info import CompilerInfo
@@ -410,7 +420,7 @@ def _compiler() -> tuple[Any, tempfile.TemporaryDirectory[str]]:
 
 
 def _loaded(kernel: Any) -> Any:
-    """A generated kernel as a function of its arguments by name."""
+    """Compile a generated kernel to a function of its arguments by name. Raises BuildFailed."""
     from pystencils.jit.error import JitError
 
     try:

@@ -1,6 +1,6 @@
-"""How the host drives the kernels of this lab: what it launches in a step, when it waits, and when it reads the sums.
+"""The plans that launch this lab's kernels: the launches of a step, the host's waits, and when it reads the sums.
 
-Each plan is a Runnable on one grid or two. After `run` the state goes on from where it is: a fluid that moves is what is timed.
+Each plan is a Runnable on one grid or two. The next `run` continues from the state of the last, so a moving fluid is timed.
 """
 
 import time
@@ -23,13 +23,13 @@ FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 
 
 def knob(variant: Variant, name: str, otherwise: str = "") -> str:
-    """The value of a knob as the ladder sets it."""
+    """Return the value of a knob that the ladder sets, or `otherwise`."""
     assert variant.source is not None
     return str(variant.source.settings.get(name, otherwise))
 
 
 class Grid:
-    """The populations of a grid on a device, laid out as a variant's knobs say. `arguments` is what its kernels take."""
+    """The populations of a grid on a device, in the layout of a variant's knobs. `arguments`: the kernels' grid arguments."""
 
     def __init__(self, device: Device, variant: Variant, params: Params) -> None:
         self.shape = (9, params.ny, params.nx)
@@ -43,7 +43,7 @@ class Grid:
         self.arguments: tuple[Buffer, ...] = tuple(self.buffers)
 
     def point(self, device: Device, kernel: Kernel) -> None:
-        """Let the device write the nine pointers into a structure, which then is the only argument."""
+        """Make the device write the nine pointers into a structure, which becomes the only argument."""
         structure = device.empty(9 * 8)
         self.queue.launch(kernel, (1,), (1,), structure, *self.buffers)
         self.queue.finish()
@@ -62,7 +62,7 @@ class Grid:
             self.queue.write(buffer, piece)
 
     def read(self) -> np.ndarray:
-        """f as (9, ny, nx), float64."""
+        """Return f (9, ny, nx), float64."""
         f = np.empty(self.shape, self.dtype)
         if len(self.buffers) >= 9:
             for buffer, piece in zip(self.buffers, f.reshape(9, -1), strict=False):
@@ -81,7 +81,7 @@ class Grid:
 
 
 class Simulation(Runnable):
-    """What all plans share: grids, the obstacle map, partial sums, and the mean speed of each step."""
+    """Base of the plans: grids, the obstacle map, partial sums, and the mean speed of each step."""
 
     grids_needed = 2
 
@@ -113,14 +113,14 @@ class Simulation(Runnable):
         self.now = 0
 
     def knobs(self) -> dict[str, Any]:
-        """The knobs that follow from the case and the launch."""
+        """Return the knobs that follow from the case and the launch."""
         knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(self.variant, "GROUP_SIZE") else {}
         if knob(self.variant, "GRID") == "SIXTEEN":
             knobs["REST"] = f"{float(self.params.density)!r}f"
         return knobs
 
     def lay_out(self) -> None:
-        """The launch: a work-item a cell, and a partial sum a work-group."""
+        """Set the launch: one work-item a cell, one partial sum a work-group."""
         sides = self.params.nx, self.params.ny
         self.size = tuple(-(-n // g) * g for n, g in zip(sides, self.local, strict=True))
         self.groups = self.size[0] * self.size[1] // self.group_size
@@ -149,7 +149,7 @@ class Simulation(Runnable):
 
 
 class Sequential(Simulation):
-    """One work-item does it all, on the host's CPU device wherever the lab runs."""
+    """One work-item, on the host's CPU device wherever the lab runs."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
@@ -175,7 +175,7 @@ class Sequential(Simulation):
 
 
 class SequentialC(Sequential):
-    """The same in C for one thread."""
+    """The sequential loops compiled as C, on one thread."""
 
     missing = staticmethod(cc.missing)
 
@@ -213,7 +213,7 @@ class ReadEachStep(Simulation):
         self.finish()
         self.rest_of_step(self.grids[self.now].arguments, self.grids[1 - self.now].arguments)
 
-    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
+    def rest_of_step(self, source: tuple[Buffer, ...], target: tuple[Buffer, ...]) -> None:
         raise AssertionError("a plan of this lab says what a step is")
 
     def run(self) -> None:
@@ -227,7 +227,7 @@ class ReadEachStep(Simulation):
 
 
 class SeparateKernels(ReadEachStep):
-    """Five kernels a step, as the course's program has five functions."""
+    """Five kernels a step, one for each function of the course's program."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -237,27 +237,27 @@ class SeparateKernels(ReadEachStep):
     def main_kernel(self) -> str:
         return "collision"
 
-    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
+    def rest_of_step(self, source: tuple[Buffer, ...], target: tuple[Buffer, ...]) -> None:
         launch, finish = self.queue.launch, self.finish
-        launch(self.propagate, self.size, self.local, *here, *there, self.nx, self.ny)
+        launch(self.propagate, self.size, self.local, *source, *target, self.nx, self.ny)
         finish()
-        launch(self.rebound, self.size, self.local, *there, *here, self.obstacles, self.nx, self.ny)
+        launch(self.rebound, self.size, self.local, *target, *source, self.obstacles, self.nx, self.ny)
         finish()
-        launch(self.collision, self.size, self.local, *there, *here, self.obstacles, self.nx, self.ny, self.omega)
+        launch(self.collision, self.size, self.local, *target, *source, self.obstacles, self.nx, self.ny, self.omega)
         finish()
-        launch(self.av_velocity, self.size, self.local, *here, self.obstacles, *self.partials, self.nx, self.ny)
+        launch(self.av_velocity, self.size, self.local, *source, self.obstacles, *self.partials, self.nx, self.ny)
         finish()
 
 
 class Fused(ReadEachStep):
-    """One kernel a step after accelerate_flow; the grids change places."""
+    """One kernel a step after accelerate_flow; the two grids are swapped."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.fused = self.program.kernel("fused")
 
-    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
-        self.queue.launch(self.fused, self.size, self.local, *here, *there, self.obstacles, *self.partials,
+    def rest_of_step(self, source: tuple[Buffer, ...], target: tuple[Buffer, ...]) -> None:
+        self.queue.launch(self.fused, self.size, self.local, *source, *target, self.obstacles, *self.partials,
                           self.nx, self.ny, self.omega)  # fmt: skip
         self.now = 1 - self.now
 
@@ -276,7 +276,7 @@ class KeptPartials(Simulation):
         self.kernels = [self.program.kernel(name) for name in self.kernel_names()]
 
     def accelerator(self) -> Source:
-        """The source that holds accelerate_flow."""
+        """Return the source that holds accelerate_flow."""
         return self.source
 
     def kernel_names(self) -> tuple[str, ...]:
@@ -288,20 +288,20 @@ class KeptPartials(Simulation):
         self.queue.write(self.totals, np.full(self.units, UNWRITTEN, np.float32))
 
     def grids_of(self, step: int) -> tuple[Buffer, ...]:
-        """The grid arguments of a step, counted from the state as it is now."""
-        here = (self.now + step) % 2
-        return (*self.grids[here].arguments, *self.grids[1 - here].arguments)
+        """Return the grid arguments of a step, counted from the present state."""
+        number = (self.now + step) % 2
+        return (*self.grids[number].arguments, *self.grids[1 - number].arguments)
 
     def phase(self, step: int) -> int:
         return (self.now + step) % 2
 
     def launch_accelerate(self, step: int) -> None:
-        here = self.grids[(self.now + step) % len(self.grids)].arguments
-        self.queue.launch(self.accelerate, (self.row,), (self.group_size,), *here, self.obstacles,
+        grid = self.grids[(self.now + step) % len(self.grids)].arguments
+        self.queue.launch(self.accelerate, (self.row,), (self.group_size,), *grid, self.obstacles,
                           self.nx, self.ny, self.w1, self.w2)  # fmt: skip
 
     def arguments(self, step: int, slot: tuple[Any, ...], last: bool) -> tuple[Any, ...]:
-        """All arguments of the kernel of a step; a fused acceleration is for the next step, so the last has none."""
+        """Return all arguments of a step's kernel. A fused acceleration is for the next step, so the last has none."""
         none = np.float32(0)
         push = () if self.separate else (none, none) if last else (self.w1, self.w2)
         return (*self.grids_of(step), self.obstacles, self.sums, *slot, self.nx, self.ny, self.omega, *push)
@@ -335,7 +335,7 @@ class KeptPartials(Simulation):
 
 
 class Vectors(KeptPartials):
-    """A work-item takes sixteen cells of a row and keeps its own partial sum."""
+    """Work-items that each compute sixteen cells of a row and their own partial sum."""
 
     width = 16
 
@@ -346,7 +346,7 @@ class Vectors(KeptPartials):
 
 
 class InPlace(KeptPartials):
-    """One grid. Odd steps leave each population in its opposite's place at the neighbour, even steps put it back."""
+    """One grid. Odd steps store each population in the place of its opposite at the neighbour; even steps put it back."""
 
     grids_needed = 1
 
@@ -377,11 +377,11 @@ class InPlace(KeptPartials):
 
 
 class Persistent(KeptPartials):
-    """One launch for all steps: each block keeps its rows, and flags tell its neighbours how far it is."""
+    """One launch for all steps: each block keeps its rows, and flags show its neighbours the number of its steps."""
 
     grids_needed = 1
     blocks_at_most = 128
-    """Fewer than the multiprocessors of the GPUs in question, so that all blocks run at once."""
+    """Largest number of blocks: fewer than these GPUs have multiprocessors, so that all run at once."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -430,16 +430,16 @@ class Persistent(KeptPartials):
 
 
 def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
-    """The fewest rows with which `blocks` blocks of at most 640 cells (48 KiB shared) hold the grid; 0 where none do.
+    """Return the fewest rows with which the grid fits `blocks` blocks of at most 640 cells (48 KiB shared); 0 if it does not.
 
-    Two at least: a thread then waits for one neighbour, not for two in turn.
+    There are two rows at least: a thread then waits for one neighbour, not for two in turn.
     """
     fits = (rows for rows in range(2, ny + 1) if ny % rows == 0 and ny // rows <= blocks and nx * rows <= 640)
     return next(fits, 0) if nx % 32 == 0 else 0
 
 
 class CHost(KeptPartials):
-    """The same launches from a loop in C: what the Python host costs is the difference."""
+    """The launches of `KeptPartials` from a loop in C: the difference is the cost of the Python host."""
 
     sources = (HERE / "native.py", HERE / "host.c")
 
@@ -457,16 +457,16 @@ class CHost(KeptPartials):
     def submit(self) -> None:
         self.launch_accelerate(0)
         if self.units > 1:
-            both = [self.arguments(step, (np.int32(0),), last=False) for step in range(2)]
-            step_argument = len(both[0]) - len(("step", "nx", "ny", "omega", "w1", "w2"))
-            self.loop(self.queue, self.even_odd, self.size, self.local, both, self.units - 1, step_argument)
+            even_odd = [self.arguments(step, (np.int32(0),), last=False) for step in range(2)]
+            step_argument = len(even_odd[0]) - len(("step", "nx", "ny", "omega", "w1", "w2"))
+            self.loop(self.queue, self.even_odd, self.size, self.local, even_odd, self.units - 1, step_argument)
         last = self.units - 1
         self.queue.launch(self.kernels[0], self.size, self.local, *self.arguments(last, (np.int32(last),), last=True))
         self.add_up(0, self.units)
 
 
 class GraphedSteps(KeptPartials):
-    """The launches of many steps recorded once and submitted as one: the host leaves the loop."""
+    """The launches of many steps, recorded once and submitted as one graph: the host leaves the loop."""
 
     recorded = 256
 
@@ -501,7 +501,7 @@ class GraphedSteps(KeptPartials):
 
 
 class QueueOnly(Runnable):
-    """An empty kernel with many arguments, queued again and again: the time that the host takes to queue, and no more."""
+    """An empty kernel with many arguments, queued many times: it times only the host's queueing."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -552,9 +552,9 @@ class Native(Runnable):
         return {"f": self.program.state().astype(np.float64), "av_vels": self.av_vels}
 
     def facts(self) -> dict[str, Any]:
-        asked = self.program.threads
-        ran = compilers.threads_of_a_team(asked)
-        fewer = {"threads asked for": asked} if ran < asked else {}
+        requested = self.program.threads
+        ran = compilers.threads_of_a_team(requested)
+        fewer = {"threads asked for": requested} if ran < requested else {}
         return {"threads": ran, **fewer, "flags": " ".join(self.program.flags), "note": self.program.reason}
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The D2Q9 lattice Boltzmann problem in NumPy: cases, float64 reference, analytic solutions and error bounds.
 
-Every variant and peer of the lab is compared with `reference`; the arrays of all of them are f[9, ny, nx], directions
-0 rest, 1 E, 2 N, 3 W, 4 S, 5 NE, 6 NW, 7 SW, 8 SE, with north towards larger y. Lattice units throughout.
+Every variant and peer of the lab is compared with `reference`. All arrays are f[9, ny, nx], with the directions
+0 rest, 1 E, 2 N, 3 W, 4 S, 5 NE, 6 NW, 7 SW, 8 SE; north is towards larger y. All units are lattice units.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ EX = (0, 1, 0, -1, 0, 1, -1, -1, 1)
 EY = (0, 0, 1, 0, -1, 1, 1, -1, -1)
 WEIGHTS = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)
 OPPOSITE = (0, 3, 4, 1, 2, 7, 8, 5, 6)
-UNIT_ROUNDOFF = 2.0**-24  # of float32
-HALF_ROUNDOFF = 2.0**-11  # of fp16, in which a population is stored as its difference from rest
+UNIT_ROUNDOFF = 2.0**-24  # for float32
+HALF_ROUNDOFF = 2.0**-11  # for fp16, in which a population is stored as its difference from rest
 
 
 @dataclass(frozen=True)
 class Params:
-    """A case of the course's parameter file: sizes in cells, `density` per cell, `accel` of the driven row ny-2.
+    """The values of the course's parameter file: sizes in cells, `density` per cell, `accel` of the driven row ny-2.
 
-    Raises ValueError with one line that says what would be right.
+    Raises ValueError with one line that says which values are right.
     """
 
     nx: int
@@ -46,8 +46,8 @@ class Params:
         for name, least in (("nx", 1), ("ny", 2), ("iterations", 1), ("reynolds_dim", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31:
-                why = " (row ny-2 is the accelerated one)" if name == "ny" else ""
-                raise ValueError(f"{name} must be an integer from {least} to 2147483647{why}, not {value!r}")
+                reason = " (row ny-2 is the accelerated one)" if name == "ny" else ""
+                raise ValueError(f"{name} must be an integer from {least} to 2147483647{reason}, not {value!r}")
         if 9 * int(self.nx) * int(self.ny) >= 2**31:
             raise ValueError(f"nx*ny must be below 2**31/9 cells (32-bit indices), not {self.nx}*{self.ny}")
         for name, right, high in (
@@ -69,7 +69,7 @@ class Params:
 def box(
     nx: int, ny: int, iterations: int = 200, accel: float = 0.005, density: float = 0.1, omega: float = 1.85
 ) -> tuple[Params, Mask]:
-    """A case whose perimeter is blocked, as in the course's square cases."""
+    """Return a case with a blocked perimeter, like the course's square cases."""
     params = Params(nx, ny, iterations, 10, density, accel, omega)
     obstacles = np.zeros((ny, nx), bool)
     obstacles[[0, -1]] = obstacles[:, [0, -1]] = True
@@ -79,9 +79,9 @@ def box(
 def asymmetric(
     nx: int, ny: int, density: float = 0.37, accel: float = 0.011, omega: float = 1.3
 ) -> tuple[Params, Mask]:
-    """Return a case whose obstacles look alike from no side, in a flow of other parameters than the course's.
+    """Return a case whose obstacles have no symmetry, with other parameters than the course's.
 
-    About a tenth of the cells are blocked, single ones, but the grid is open on all sides: what leaves it enters at the other.
+    About a tenth of the cells are blocked, most of them single, but the grid is open: fluid leaves it and enters opposite.
     """
     params = Params(nx, ny, 200, 10, density, accel, omega)
     obstacles = np.random.default_rng(nx).random((ny, nx)) < 0.1
@@ -90,7 +90,7 @@ def asymmetric(
 
 
 def published() -> dict[str, tuple[Params, Mask]]:
-    """The course's four cases by their name, nx x ny."""
+    """Return the course's four cases by their name, nx x ny."""
     cases = {
         "128x128": box(128, 128, 40000),
         "128x256": box(128, 256, 40000),
@@ -106,28 +106,28 @@ def published() -> dict[str, tuple[Params, Mask]]:
 
 
 def initial(params: Params, dtype: DTypeLike = np.float64) -> Array:
-    """Fluid at rest, f[i] = w[i]*density in every cell (obstacles too): (9, ny, nx)."""
+    """Return fluid at rest, f[i] = w[i]*density in every cell (obstacles too): (9, ny, nx)."""
     f = np.empty((9, params.ny, params.nx), dtype)
     f[:] = (WEIGHTS * params.density)[:, None, None]
     return f
 
 
 def disturb(f: Array, seed: int, most: float) -> None:
-    """Change each population of f (9, ny, nx) by a share of it that is drawn from -`most` to `most`, in place.
+    """Change each population of f (9, ny, nx) in place, by a share of it that is drawn from -`most` to `most`.
 
-    What is drawn is one stream in the order of the array, by bands on all cores: PCG64 can be sent ahead.
+    The shares are one stream of random numbers in the order of the array. Bands on all cores advance PCG64 to their part.
     """
     rows = f.reshape(-1, f.shape[2])
 
     def change(band: slice) -> None:
-        drawn = np.random.Generator(np.random.PCG64(seed).advance(band.start * rows.shape[1]))
-        rows[band] *= 1 + drawn.uniform(-most, most, rows[band].shape).astype(np.float32)
+        random = np.random.Generator(np.random.PCG64(seed).advance(band.start * rows.shape[1]))
+        rows[band] *= 1 + random.uniform(-most, most, rows[band].shape).astype(np.float32)
 
     by_bands(len(rows), rows.shape[1], change)
 
 
 def macroscopic(f: Array) -> tuple[Array, Array, Array]:
-    """Density and velocity (rho, ux, uy) of f, each (ny, nx)."""
+    """Return density and velocity (rho, ux, uy) of f, each (ny, nx)."""
     rho = f.sum(axis=0)
     ux = (f[1] + f[5] + f[8] - (f[3] + f[6] + f[7])) / rho
     uy = (f[2] + f[5] + f[6] - (f[4] + f[7] + f[8])) / rho
@@ -135,7 +135,7 @@ def macroscopic(f: Array) -> tuple[Array, Array, Array]:
 
 
 def equilibrium(rho: Array, ux: Array, uy: Array) -> Array:
-    """The quadratic (second order in u) equilibrium, (9, ny, nx)."""
+    """Return the quadratic (second order in u) equilibrium, (9, ny, nx)."""
     square = 1.5 * (ux * ux + uy * uy)
     f = np.empty((9, *np.shape(rho)), np.result_type(rho, ux, uy))
     for i in range(9):
@@ -145,19 +145,20 @@ def equilibrium(rho: Array, ux: Array, uy: Array) -> Array:
 
 
 def reference(params: Params, obstacles: Mask, steps: int, f: Array | None = None) -> tuple[Array, Array]:
-    """`steps` steps in float64 from `f` (default: `initial`), which is not changed.
+    """Take `steps` steps in float64 from `f` (default: `initial`), which is not changed.
 
     Returns the final f (9, ny, nx) and av_vels (steps,), the mean of |u| over fluid cells after each collision.
-    Raises ValueError where shapes disagree or no fluid cell is left.
+    Raises ValueError if shapes disagree or there is no fluid cell.
     """
     run = followed(params, obstacles, steps, f)
     return run.f, run.av_vels
 
 
 class Followed(NamedTuple):
-    """A run in float64: what `reference` returns, and how far from rest the populations were.
+    """A run in float64: the results of `reference`, and the distance of the populations from rest.
 
-    Of the start and after each step, (steps + 1,): the root mean square and the largest |f - w density| / (w density).
+    `spread` and `farthest`, (steps + 1,), are the root mean square and the largest |f - w density| / (w density) at the start
+    and after each step.
     """
 
     f: Array
@@ -167,7 +168,7 @@ class Followed(NamedTuple):
 
 
 def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None) -> Followed:
-    """`reference`, with the distance from rest on the way."""
+    """Take the steps of `reference`, and return the distance from rest as well."""
     obstacles = np.asarray(obstacles, bool)
     f = initial(params) if f is None else np.array(f, np.float64)
     if obstacles.shape != (params.ny, params.nx) or f.shape != (9, *obstacles.shape):
@@ -179,10 +180,10 @@ def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None
     w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36
     gain = np.array([0, w1, 0, -w1, 0, w2, -w2, -w2, w2])
     av_vels, spread, farthest = np.empty(steps), np.empty(steps + 1), np.empty(steps + 1)
-    rest = (WEIGHTS * params.density)[:, None, None]
+    at_rest = (WEIGHTS * params.density)[:, None, None]
 
     def from_rest(rows: slice, state: Array = f) -> tuple[float, float]:
-        distance = state[:, rows] / rest - 1
+        distance = state[:, rows] / at_rest - 1
         return float(np.square(distance).sum()), float(np.abs(distance).max())
 
     def note(step: int, distances: list[tuple[float, float]]) -> None:
@@ -198,8 +199,8 @@ def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None
         def moved_and_collided(
             rows: slice, before: Array = before, after: Array = f
         ) -> tuple[float, tuple[float, float]]:
-            own = np.arange(rows.start, rows.stop)
-            moved = np.stack([np.roll(before[i, (own - EY[i]) % params.ny], EX[i], axis=1) for i in range(9)])
+            numbers = np.arange(rows.start, rows.stop)
+            moved = np.stack([np.roll(before[i, (numbers - EY[i]) % params.ny], EX[i], axis=1) for i in range(9)])
             rho, ux, uy = macroscopic(moved)
             relaxed = moved + params.omega * (equilibrium(rho, ux, uy) - moved)
             after[:, rows] = np.where(obstacles[rows], moved[list(OPPOSITE)], relaxed)
@@ -213,10 +214,10 @@ def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None
 
 
 def with_thin_cells(params: Params, obstacles: Mask, f: Array) -> Array:
-    """A copy of f with six fluid cells of row ny-2 that may not be driven: a population has less than the drive takes away.
+    """Return a copy of f with six fluid cells of row ny-2 that may not be driven: a population has less than the drive takes.
 
-    In three cells one of f3, f6 and f7 is thin at once, for the drive of the first step. Into three others flows, with its
-    opposite, so much of one of them that the collision of the first step relaxes it to less than nothing, for the second.
+    In three cells one of f3, f6 and f7 is thin from the start, for the drive of the first step. Into three others so much of
+    one of them flows, with its opposite, that the first step's collision makes it negative, for the drive of the second step.
     """
     f, row = f.copy(), params.ny - 2
     free = np.flatnonzero(~obstacles[row])
@@ -229,18 +230,18 @@ def with_thin_cells(params: Params, obstacles: Mask, f: Array) -> Array:
 
 
 def mass(f: Array) -> float:
-    """Total mass, summed in float64: conserved by every step."""
+    """Return the total mass, summed in float64: every step conserves it."""
     return sum(by_bands(f.shape[1], f.shape[2], lambda rows: float(f[:, rows].sum(dtype=np.float64))))
 
 
 def momentum(f: Array) -> tuple[float, float]:
-    """Total momentum (x, y), summed in float64: conserved where nothing is blocked and accel is 0."""
+    """Return the total momentum (x, y), summed in float64: it is conserved if nothing is blocked and accel is 0."""
     total = f.sum(axis=(1, 2), dtype=np.float64)
     return float(np.dot(EX, total)), float(np.dot(EY, total))
 
 
 def reynolds(av_vel: float, params: Params) -> float:
-    """Reynolds number of a mean speed over reynolds_dim cells."""
+    """Return the Reynolds number of a mean speed over reynolds_dim cells."""
     return float(av_vel) * params.reynolds_dim / params.viscosity
 
 
@@ -248,7 +249,7 @@ def reynolds(av_vel: float, params: Params) -> float:
 
 
 def taylor_green(nx: int, ny: int, u0: float = 0.01, density: float = 0.1) -> Array:
-    """One Taylor-Green vortex period on a periodic nx x ny grid, in equilibrium: float64 (9, ny, nx).
+    """Return one Taylor-Green vortex period on a periodic nx x ny grid, in equilibrium: float64 (9, ny, nx).
 
     Velocities decay by `taylor_green_decay` with kx = 2*pi/nx, ky = 2*pi/ny while u0 is small against 1/sqrt(3).
     """
@@ -261,12 +262,12 @@ def taylor_green(nx: int, ny: int, u0: float = 0.01, density: float = 0.1) -> Ar
 
 
 def taylor_green_decay(nu: float, kx: float, ky: float, t: float) -> float:
-    """Factor of the velocity after t steps: exp(-nu (kx^2 + ky^2) t)."""
+    """Return the factor of the velocity after t steps: exp(-nu (kx^2 + ky^2) t)."""
     return math.exp(-nu * (kx**2 + ky**2) * t)
 
 
 def poiseuille(ny: int, force: float, nu: float, density: float) -> Array:
-    """Steady ux (ny,) of a channel along x under a body force per cell and step, rows 0 and ny-1 blocked.
+    """Return the steady ux (ny,) of a channel along x under a body force per cell and step, rows 0 and ny-1 blocked.
 
     Bounce-back puts the walls half way between cells: at y = 1/2 and y = ny - 3/2.
     """
@@ -275,7 +276,7 @@ def poiseuille(ny: int, force: float, nu: float, density: float) -> Array:
 
 
 def driven_channel(params: Params) -> Array:
-    """Steady ux of rows 1 to ny-3 of the same channel under the lab's own drive: a straight line up to row ny-2.
+    """Return the steady ux of rows 1 to ny-3 of a channel under the lab's own drive: a straight line up to row ny-2.
 
     The drive gives density*accel/3 of momentum to each cell of row ny-2 in each step, half a cell below the wall.
     """
@@ -288,7 +289,7 @@ def driven_channel(params: Params) -> Array:
 
 
 def error(f: Array, f_ref: Array) -> float:
-    """Largest |f - f_ref| over all cells and directions, each relative to w[i] * mean density. NaN if f holds one."""
+    """Return the largest |f - f_ref| over all cells and directions, relative to w[i] * mean density. NaN if f holds one."""
     if f.shape != f_ref.shape:
         raise ValueError(f"shapes differ: {f.shape} and {f_ref.shape}")
     density = mass(f_ref) / f_ref[0].size
@@ -300,7 +301,7 @@ def error(f: Array, f_ref: Array) -> float:
 
 
 def mean_square_error(f: Array, f_ref: Array) -> float:
-    """Mean over all cells and directions of ((f - f_ref) / (w[i] * mean density))^2. NaN if f holds one."""
+    """Return the mean over all cells and directions of ((f - f_ref) / (w[i] * mean density))^2. NaN if f holds one."""
     density = mass(f_ref) / f_ref[0].size
 
     def squares(rows: slice) -> float:
@@ -311,48 +312,48 @@ def mean_square_error(f: Array, f_ref: Array) -> float:
 
 
 class Tolerance(NamedTuple):
-    """What is allowed of `error`, of the root of `mean_square_error`, and of `error_av_vels`, after some steps."""
+    """Allowed `error`, root of `mean_square_error`, and `error_av_vels` after some steps."""
 
     largest: float
     mean_square: float
     speeds: float
 
 
-def kept(steps: int, omega: float) -> Array:
-    """Share of the square of an error of a population that is left after `steps`, ..., 1, 0 more steps.
+def share_left(steps: int, omega: float) -> Array:
+    """Return the share of a population's squared error that is left after `steps`, ..., 1, 0 more steps.
 
-    Of independent errors of relative size e in the nine populations, density and velocity take sqrt(0.58) e and keep it: 1/4
-    of it as density, 1/3 as velocity times 3 e_i. The rest is relaxed by 1 - omega in each step.
+    Independent errors of relative size e in the nine populations put sqrt(0.58) e into density and velocity, which keep it: 1/4
+    as density, 1/3 as velocity times 3 e_i. Each step relaxes the other errors by 1 - omega.
     """
     left: Array = 7 / 12 + 5 / 12 * (1 - omega) ** (2 * np.arange(steps, -1, -1.0))
     return left
 
 
 def tolerance(run: Followed, params: Params, cells: int, half: bool = False) -> Tolerance:
-    """What a run in float32 may be off by, with populations stored in fp16 (`half`) or not. cells: fluid ones.
+    """Return the allowed errors of a run in float32 with `cells` fluid cells, stored in fp16 (`half`) or not.
 
-    Of float32 `bound` and `bound_av_vels` say the largest errors. Its mean square: a step's dozen roundings come to 3.5 u, of
-    which `kept` is left, and to a drift of the density of 0.3 u a step. Errors in fp16 are uniform over a spacing, thus
-    HALF_ROUNDOFF / sqrt(3) of the distance from rest at most, in the start and in each step: of its `spread` for the mean
-    square, of `farthest` for the largest. A mean speed averages over all fluid cells the errors of their velocity, which are
-    in each direction 1/36 of the mean square of a step.
+    `bound` and `bound_av_vels` give the largest errors of float32. For the mean square, a step's dozen roundings come to 3.5 u,
+    of which `share_left` is left, and to a drift of the density of 0.3 u a step. Errors in fp16 are uniform over a spacing:
+    at most HALF_ROUNDOFF / sqrt(3) of the distance from rest, at the start and in each step. The mean square takes `spread` as
+    this distance, the largest error `farthest`. A mean speed averages the errors of the velocity over all fluid cells; these
+    are, in each direction, 1/36 of a step's mean square.
     """
     steps = len(run.av_vels)
-    left = kept(steps, params.omega)
+    left = share_left(steps, params.omega)
     single = UNIT_ROUNDOFF**2 * (3.5**2 * left[1:].sum() + (0.3 * steps) ** 2)
     largest, speeds = bound(steps), bound_av_vels(run.av_vels, cells)
     stored = 0.0
     if half:
-        one = HALF_ROUNDOFF**2 / 3
-        stored = one * float(left @ run.spread**2)
-        largest += DEVIATIONS * math.sqrt(one * float(left @ run.farthest**2))
-        drift = math.sqrt(one * float(run.spread @ run.spread) / 36 / cells)
+        variance = HALF_ROUNDOFF**2 / 3
+        stored = variance * float(left @ run.spread**2)
+        largest += DEVIATIONS * math.sqrt(variance * float(left @ run.farthest**2))
+        drift = math.sqrt(variance * float(run.spread @ run.spread) / 36 / cells)
         speeds += DEVIATIONS * drift / max(float(np.max(run.av_vels)), UNIT_ROUNDOFF)
     return Tolerance(largest, math.sqrt(single + stored), speeds)
 
 
 def bound(steps: int) -> float:
-    """Bound of `error` after `steps` steps in float32: u * (64 sqrt(n) + 2 n), u = 2**-24.
+    """Return the bound of `error` after n = `steps` steps in float32: u * (64 sqrt(n) + 2 n), u = 2**-24.
 
     Relative to its weight, one population takes 5 to 10 roundings a step: the density (8 additions), the velocity (5
     additions, 1 division), the equilibrium and the relaxation. Errors outside density and momentum die out as
@@ -367,14 +368,14 @@ def bound(steps: int) -> float:
 
 
 def error_av_vels(av_vels: Array, av_ref: Array) -> float:
-    """Largest |av_vels - av_ref| over all steps, relative to the largest av_ref. NaN if av_vels holds one."""
+    """Return the largest |av_vels - av_ref| over all steps, relative to the largest av_ref. NaN if av_vels holds one."""
     if np.shape(av_vels) != np.shape(av_ref):
         raise ValueError(f"shapes differ: {np.shape(av_vels)} and {np.shape(av_ref)}")
     return float(np.max(np.abs(np.asarray(av_vels, np.float64) - av_ref)) / max(np.max(av_ref), UNIT_ROUNDOFF))
 
 
 def bound_av_vels(av_ref: Array, cells: int) -> float:
-    """Bound of `error_av_vels` for float32, given the reference and the number of fluid cells.
+    """Return the bound of `error_av_vels` for float32, from the reference and the number of fluid cells.
 
     A velocity is a sum of populations of both signs, so its error is absolute (against the lattice speed, 1), and the
     mean over cells averages it: u * (1 + sqrt(n)/4 + n/50), the terms of `bound` without the density, which cancels in
@@ -386,24 +387,24 @@ def bound_av_vels(av_ref: Array, cells: int) -> float:
     return UNIT_ROUNDOFF * ((1 + math.sqrt(steps) / 4 + steps / 50) / speed + math.sqrt(cells))
 
 
-# -- what a run of many steps must still be ----------------------------------------------------------------------------
+# -- checks of a run of many steps -------------------------------------------------------------------------------------
 
 
 def mass_error(f: Array, start: Array) -> float:
-    """|mass of f / mass of start - 1|. NaN if f holds one."""
+    """Return |mass of f / mass of start - 1|. NaN if f holds one."""
     return abs(mass(f) / mass(start) - 1)
 
 
 def tolerance_of_mass(steps: int) -> float:
-    """The largest `mass_error` that is accepted: the drift of the density in `bound`, 2 u a step.
+    """Return the largest accepted `mass_error`: the drift of the density in `bound`, 2 u a step.
 
-    Errors of fp16 average over the cells.
+    Errors of fp16 average out over the cells.
     """
     return UNIT_ROUNDOFF * (64 + 2 * steps)
 
 
 def error_of_last(f: Array, obstacles: Mask, av_vels: Array) -> float:
-    """|the last of av_vels - the mean speed of the state f| over the latter."""
+    """Return |last of av_vels - mean speed of the state f| / mean speed of f."""
     fluid = ~obstacles
 
     def total(rows: slice) -> float:
@@ -415,13 +416,13 @@ def error_of_last(f: Array, obstacles: Mask, av_vels: Array) -> float:
 
 
 def tolerance_of_last(f: Array, obstacles: Mask, speed: float, half: bool) -> float:
-    """The largest `error_of_last` that is accepted: one step of `bound_av_vels`.
+    """Return the largest accepted `error_of_last`: one step of `bound_av_vels`.
 
-    In fp16 (`half`) the state was rounded after its speed was taken. That takes at most HALF_ROUNDOFF of the distance from
-    rest from a population, a sixth of it from a velocity.
+    In fp16 (`half`) the state was rounded after its speed was computed. This changes a population by at most HALF_ROUNDOFF of
+    its distance from rest, and a velocity by a sixth of that.
     """
     allowed = bound_av_vels(np.array([speed]), int((~obstacles).sum()))
     if half:
-        rest = f.mean(axis=(1, 2), keepdims=True, dtype=np.float64)
-        allowed += HALF_ROUNDOFF * float(np.sqrt(np.mean((f / rest - 1) ** 2))) / max(speed, UNIT_ROUNDOFF)
+        at_rest = f.mean(axis=(1, 2), keepdims=True, dtype=np.float64)
+        allowed += HALF_ROUNDOFF * float(np.sqrt(np.mean((f / at_rest - 1) ** 2))) / max(speed, UNIT_ROUNDOFF)
     return allowed

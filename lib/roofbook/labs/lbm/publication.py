@@ -1,4 +1,4 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+"""Evidence for each claim of the lab's report, the variants that its figures belong to, and conclusions.
 
 The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced High Performance Computing.
 """
@@ -14,7 +14,7 @@ from ...devices.contract import Device
 from . import LAB
 
 SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")
-"""Of the four published grids those that the report's tables have."""
+"""The three grids in the report's tables; a fourth was published."""
 BEST = LAB.best
 REPORTED = f"{BEST}@wg=32x1"
 """The best step with the work-group of the report's figures."""
@@ -29,7 +29,7 @@ HOSTS = "launches in a loop in Python beside one in C; by OpenCL the C loop sets
 
 
 def pair(slower: str, faster: str, kind: str | None = None, remark: str = "") -> tuple[Pair, ...]:
-    """On each of the three grids."""
+    """Return the pair on each of the three grids."""
     return tuple(Pair(slower, faster, grid, kind=kind, remark=remark) for grid in GRIDS)
 
 
@@ -74,7 +74,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
 
 
 class CourseReport(Publication):
-    """Of the lab's report."""
+    """The lab's report."""
 
     evidence = EVIDENCE
 
@@ -97,18 +97,18 @@ class CourseReport(Publication):
         }
 
     def summary(self, measured: Measured) -> str:
-        """One paragraph a case. What was not measured is left out."""
-        said = []
+        """Return one paragraph a case. Cases that were not measured are left out."""
+        paragraphs = []
         for case in measured.cases:
             name = case.name
             fastest = measured.fastest(name)
             base = measured.base(name)
-            against = [f"{measured.times(fastest, base, name)} `{base}`"]
-            against.append(f"{measured.times(fastest, FIRST, name)} the report's first program")
+            comparisons = [f"{measured.times(fastest, base, name)} `{base}`"]
+            comparisons.append(f"{measured.times(fastest, FIRST, name)} the report's first program")
             if measured.fastest_peer(name) != "openmp":
-                against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
-            which = without_missing(against, ", ")
-            alone = without_missing((
+                comparisons.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
+            compared_with = without_missing(comparisons, ", ")
+            isolated = without_missing((
                 f"the step without its arithmetic (`no-compute`) takes {measured.value('no-compute', name)} per step",
                 f"`soa` takes {measured.value('soa', name)}",
             ))  # fmt: skip
@@ -116,12 +116,12 @@ class CourseReport(Publication):
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
-            where = measured.where(fastest, name)
-            words = [f"The fastest kernel {where} is `{fastest}`: {measured.value(fastest, name)} per step"]
-            words[0] += f", which is {which}" if which else ""
-            words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
-            said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
-        return "\n\n".join([*said, *about_bases(LAB, measured)])
+            place = measured.where(fastest, name)
+            words = [f"The fastest kernel {place} is `{fastest}`: {measured.value(fastest, name)} per step"]
+            words[0] += f", which is {compared_with}" if compared_with else ""
+            words += [phrase[:1].upper() + phrase[1:] for phrase in (beside_peer(measured, name), isolated, last)]
+            paragraphs.append(f"**{name}.** " + " ".join(f"{word}." for word in words if word))
+        return "\n\n".join([*paragraphs, *about_bases(LAB, measured)])
 
     def demonstration(self, device: Device) -> Demonstration:
         from .demonstration import demonstration

@@ -1,6 +1,6 @@
-"""JAX as a peer: the lab's step as array operations, compiled by XLA, with the rows of the grid shared out over devices.
+"""JAX as a peer: the lab's step as array operations, compiled by XLA, with the rows of the grid divided among devices.
 
-An optional extra. It is imported when a peer is made, never before; a peer that cannot run says why in one line.
+JAX is optional, and is imported when a peer is created, never before. A peer that cannot run says why in one line.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ...spec.lab import Case, Runnable, Variant
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 
 ROWS = "rows"
-"""What JAX calls the axis along which devices share the grid."""
+"""JAX's name of the axis along which the grid is divided among devices."""
 
 
 class Jax(Runnable):
     """One program for all steps: D2Q9, single relaxation time, fp32, every mean speed.
 
     In each step each device gets the outermost rows of its neighbours by `ppermute`; the devices form a ring. Option `devices`:
-    how many, as many rows each. Raises Unsupported where JAX or a device is missing, or the rows do not divide.
+    their number; each has equally many rows. Raises Unsupported if JAX or a device is missing, or the rows do not divide.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         if reason := self.missing():
             raise Unsupported(reason)
-        # What JAX asks when it opens a device. All of a GPU's memory it would take by default, from all other programs there.
+        # JAX reads this when it opens a device. By default it would take all of a GPU's memory from other programs.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -46,17 +46,17 @@ class Jax(Runnable):
         self.start, fluid = inputs["f"], ~inputs["obstacles"]
         driven = np.zeros_like(fluid)
         driven[self.params.ny - 2] = fluid[self.params.ny - 2]
-        self.cells = [jax.device_put(each, self.place[0]) for each in (fluid, driven)]
+        self.cells = [jax.device_put(array, self.place[0]) for array in (fluid, driven)]
         self.fluid_cells = int(fluid.sum())
-        whole = partial(_steps, params=self.params, units=self.units, count=count)
+        program = partial(_steps, params=self.params, units=self.units, count=count)
         state, row = PartitionSpec(None, ROWS), PartitionSpec(ROWS)
-        shared = jax.shard_map(whole, mesh=mesh, in_specs=(state, row, row), out_specs=(state, PartitionSpec()))
+        shared = jax.shard_map(program, mesh=mesh, in_specs=(state, row, row), out_specs=(state, PartitionSpec()))
         self.reset()
         self.program: Callable[..., Any] = jax.jit(shared, donate_argnums=0).lower(self.f, *self.cells).compile()
 
     @staticmethod
     def missing() -> str | None:
-        """Why there is no JAX, in one line; None where it is installed. Does not import it."""
+        """Return the reason, in one line, why there is no JAX; None if it is installed. Does not import it."""
         return None if importlib.util.find_spec("jax") else "JAX is not installed: pip install 'roofbook[peers]'"
 
     def reset(self) -> None:
@@ -76,8 +76,8 @@ class Jax(Runnable):
     def facts(self) -> dict[str, Any]:
         import importlib.metadata
 
-        known = {"jax": importlib.metadata.version("jax"), "devices": len(self.devices)}
-        return {**known, "took_part": [str(each) for each in self.devices]}
+        facts = {"jax": importlib.metadata.version("jax"), "devices": len(self.devices)}
+        return {**facts, "took_part": [str(jax_device) for jax_device in self.devices]}
 
     def close(self) -> None:
         for array in (self.f, *self.cells):
@@ -85,24 +85,24 @@ class Jax(Runnable):
 
 
 def _places(jax: Any, device: Device, count: int) -> list[Any]:
-    """JAX's names of a device and of those that follow it in the ring."""
+    """Return JAX's devices for a device and those that follow it in the ring. Raises Unsupported."""
     if device.kind == "cpu":
-        found = jax.devices("cpu")
+        devices = jax.devices("cpu")
     else:
         chosen = device.several(count) if count > 1 else [device]
-        numbers = [int(each.spec.partition(":")[2]) for each in chosen]
+        numbers = [int(gpu.spec.partition(":")[2]) for gpu in chosen]
         try:
-            there = {each.local_hardware_id: each for each in jax.devices("gpu")}
+            gpus = {gpu.local_hardware_id: gpu for gpu in jax.devices("gpu")}
         except RuntimeError as error:
             raise Unsupported(f"JAX finds no GPU: {str(error).splitlines()[0]}") from None
-        found = [there[number] for number in numbers if number in there]
-    if len(found) < count:
-        raise Unsupported(f"JAX has {len(found)} of {count} devices")
-    return list(found[:count])
+        devices = [gpus[number] for number in numbers if number in gpus]
+    if len(devices) < count:
+        raise Unsupported(f"JAX has {len(devices)} of {count} devices")
+    return list(devices[:count])
 
 
 def _steps(f: Any, fluid: Any, driven: Any, *, params: Params, units: int, count: int) -> tuple[Any, Any]:
-    """All steps of one device's rows: f (9, rows, nx), then the sums of |u| over all fluid cells, (units,)."""
+    """Take all steps of one device's rows: f (9, rows, nx), and the sums of |u| over all fluid cells, (units,)."""
     import jax
     import jax.numpy as jnp
 
@@ -113,41 +113,41 @@ def _steps(f: Any, fluid: Any, driven: Any, *, params: Params, units: int, count
     northwards = [(at, (at + 1) % count) for at in range(count)]
     southwards = [(to, at) for at, to in northwards]
 
-    def drive(state: list[Any], where: Any) -> list[Any]:
-        enough = where & (state[3] > w1) & (state[6] > w2) & (state[7] > w2)
-        return [each + jnp.where(enough, gain, 0) if gain else each for each, gain in zip(state, gains, strict=True)]
+    def drive(state: list[Any], mask: Any) -> list[Any]:
+        enough = mask & (state[3] > w1) & (state[6] > w2) & (state[7] > w2)
+        return [f_i + jnp.where(enough, gain, 0) if gain else f_i for f_i, gain in zip(state, gains, strict=True)]
 
     def arrived(state: list[Any]) -> list[Any]:
-        """The populations that move north or south, one row on: the first row is a neighbour's."""
+        """Move the populations that go north or south by one row; the first row comes from a neighbour."""
         leaving = {1: [], -1: []}  # type: dict[int, list[Any]]
-        for each, towards in zip(state, EY, strict=True):
+        for population, towards in zip(state, EY, strict=True):
             if towards:
-                leaving[towards].append(each[-1 if towards > 0 else 0])
-        came = {
+                leaving[towards].append(population[-1 if towards > 0 else 0])
+        arrived_rows = {
             1: list(jax.lax.ppermute(jnp.stack(leaving[1]), ROWS, northwards)),
             -1: list(jax.lax.ppermute(jnp.stack(leaving[-1]), ROWS, southwards)),
         }
         moved = []
-        for each, towards in zip(state, EY, strict=True):
+        for population, towards in zip(state, EY, strict=True):
             if towards > 0:
-                each = jnp.concatenate([came[1].pop(0)[None], each[:-1]])
+                population = jnp.concatenate([arrived_rows[1].pop(0)[None], population[:-1]])
             elif towards < 0:
-                each = jnp.concatenate([each[1:], came[-1].pop(0)[None]])
-            moved.append(each)
+                population = jnp.concatenate([population[1:], arrived_rows[-1].pop(0)[None]])
+            moved.append(population)
         return moved
 
-    def step(state: list[Any], where: Any) -> tuple[list[Any], Any]:
-        moved = [jnp.roll(each, ex, axis=1) if ex else each for each, ex in zip(arrived(state), EX, strict=True)]
+    def step(state: list[Any], mask: Any) -> tuple[list[Any], Any]:
+        moved = [jnp.roll(f_i, ex, axis=1) if ex else f_i for f_i, ex in zip(arrived(state), EX, strict=True)]
         rho = sum(moved[1:], moved[0])
         ux = (moved[1] + moved[5] + moved[8] - (moved[3] + moved[6] + moved[7])) / rho
         uy = (moved[2] + moved[5] + moved[6] - (moved[4] + moved[7] + moved[8])) / rho
         square = np.float32(1.5) * (ux * ux + uy * uy)
         after = []
-        for each, weight, ex, ey, opposite in zip(moved, weights, EX, EY, OPPOSITE, strict=True):
+        for population, weight, ex, ey, opposite in zip(moved, weights, EX, EY, OPPOSITE, strict=True):
             along = 3 * (ex * ux + ey * uy) if ex or ey else np.float32(0)
             at_rest = weight * rho * (1 + along + along * along / 2 - square)
-            after.append(jnp.where(fluid, each + omega * (at_rest - each), moved[opposite]))
-        return drive(after, where), jnp.sum(jnp.where(fluid, jnp.sqrt(ux * ux + uy * uy), 0))
+            after.append(jnp.where(fluid, population + omega * (at_rest - population), moved[opposite]))
+        return drive(after, mask), jnp.sum(jnp.where(fluid, jnp.sqrt(ux * ux + uy * uy), 0))
 
     state, before_last = jax.lax.scan(lambda now, _: step(now, driven), drive(list(f), driven), None, units - 1)
     state, last = step(state, jnp.zeros_like(driven))

@@ -1,7 +1,7 @@
-"""The ladder over several devices: each has some whole rows of the grid, and in each step its neighbours' nearest rows.
+"""The steps on several devices: each has some whole rows of the grid, and in each step gets its neighbours' nearest rows.
 
-The devices form a ring, as the grid is periodic. Option `devices`: how many; of a CPU they are parts with as many cores each.
-Option `cores`: those of a part, where not all are to be shared out. Option `overlapping`: parts may share cores.
+The devices form a ring, since the grid is periodic. Option `devices`: their number; a CPU is divided into parts with equally
+many cores. Option `cores`: cores of a part, to use only some of all. Option `overlapping`: parts may share cores.
 """
 
 from abc import abstractmethod
@@ -22,31 +22,31 @@ from .problem import Params
 
 HERE = Path(__file__).parent
 ORDER = (0, 1, 3, 2, 5, 6, 4, 7, 8)
-"""The directions of a row as slab.k has them: three that stay, three that leave northwards, three that leave southwards."""
+"""Order of a row's directions in slab.k: three that stay, three that leave northwards, three that leave southwards."""
 NORTHWARDS, SOUTHWARDS = 3, 6
-"""Where the latter two begin."""
+"""Index in ORDER of the first direction that leaves northwards, and southwards."""
 LEAVING = 3
 STEADY = 400
-"""Steps of a sample on GPUs, at least: a loop on two of them begins and ends with half a millisecond of the host."""
+"""Least number of steps in a sample on GPUs: a loop on two of them begins and ends with half a millisecond of the host."""
 
 
 class Halos(NamedTuple):
-    """What flows into a slab from its neighbours: three directions of a row each."""
+    """The populations that flow into a slab from its neighbours: three directions of a row each."""
 
     south: Buffer
     north: Buffer
 
 
 def shares(rows: int, count: int) -> list[range]:
-    """Which rows each of so many devices has: as many each as divide evenly, or one more."""
+    """Return the rows of each of `count` devices: equally many, or one more."""
     return [range(rows * at // count, rows * (at + 1) // count) for at in range(count)]
 
 
 class Slab:
-    """Some rows of the grid on one device: two states, and the halos of each. The plan knows which is the present one."""
+    """Some rows of the grid on one device: two states and their halos. The plan knows which state is the present one."""
 
     def __init__(self, device: Device, source: Source, params: Params, rows: range, group: int, steps: int) -> None:
-        """steps: those of which partial sums are kept."""
+        """Allocate the slab. steps: number of steps whose partial sums are kept."""
         self.device, self.nx, self.rows, self.group = device, params.nx, rows, group
         self.queue = device.queue()
         self.queue.use()
@@ -68,7 +68,7 @@ class Slab:
         self.w2 = np.float32(params.density * params.accel / 36)
 
     def hold(self, obstacles: np.ndarray, units: int) -> None:
-        """Take the rows of the obstacle map (ny, nx), and room for the sums of so many steps."""
+        """Copy the slab's rows of the obstacle map (ny, nx), and allocate the sums of so many steps."""
         self.obstacles = self.device.upload(np.ascontiguousarray(obstacles[self._own], np.int8))
         self.totals = self.device.empty(4 * units)
 
@@ -77,12 +77,12 @@ class Slab:
         return slice(self.rows.start, self.rows.stop)
 
     def write(self, f: np.ndarray) -> None:
-        """The first state from f (9, ny, nx) of the whole grid; all else as if it was never written."""
-        laid, own = np.empty((len(self.rows), 9, self.nx), np.float32), f[:, self._own]
+        """Set the first state from f (9, ny, nx) of the whole grid, and poison all other memory."""
+        laid, rows_of_f = np.empty((len(self.rows), 9, self.nx), np.float32), f[:, self._own]
 
         def lay(rows: slice) -> None:
             for slot, direction in enumerate(ORDER):
-                laid[rows, slot] = own[direction, rows]
+                laid[rows, slot] = rows_of_f[direction, rows]
 
         by_bands(len(self.rows), self.nx, lay)
         self.queue.write(self.grids[0], laid)
@@ -93,22 +93,22 @@ class Slab:
         self.queue.finish()
 
     def read(self, state: int, f: np.ndarray) -> None:
-        """Its rows of a state into f (9, ny, nx)."""
+        """Copy the slab's rows of a state into f (9, ny, nx)."""
         laid = self.queue.read(self.grids[state], np.empty((len(self.rows), 9, self.nx), np.float32))
-        own = f[:, self._own]
+        rows_of_f = f[:, self._own]
 
         def put(rows: slice) -> None:
             for slot, direction in enumerate(ORDER):
-                own[direction, rows] = laid[rows, slot]
+                rows_of_f[direction, rows] = laid[rows, slot]
 
         by_bands(len(self.rows), self.nx, put)
 
     def leaving(self, northwards: bool) -> int:
-        """From which byte of a state on lies what leaves it northwards, or southwards."""
+        """Return the offset in bytes, in a state, of the populations that leave it northwards, or southwards."""
         return self.row * ((len(self.rows) - 1) * 9 + NORTHWARDS if northwards else SOUTHWARDS)
 
     def drive(self, state: int) -> None:
-        """accelerate_flow, where it is this slab's."""
+        """Queue accelerate_flow if the driven row is in this slab."""
         if self.driven >= 0:
             self.queue.use()
             self.queue.launch(
@@ -117,7 +117,7 @@ class Slab:
             )  # fmt: skip
 
     def launch(self, state: int, slot: int, rows: range, last: bool, pushed: tuple[Buffer, ...] = ()) -> None:
-        """A step of some rows, counted in the slab, from this state to the other. The last drives nothing any more."""
+        """Queue a step of some of the slab's rows, from a state to the other. The last step drives nothing any more."""
         none = np.float32(0)
         push = (none, none) if last else (self.w1, self.w2)
         self.queue.launch(
@@ -127,7 +127,7 @@ class Slab:
         )  # fmt: skip
 
     def add_up(self, first: int, steps: int) -> None:
-        """The sums of |u| of the steps whose partial sums are kept, as those from step `first` on."""
+        """Queue the sums of |u| of the steps whose partial sums are kept, as those from step `first` on."""
         self.queue.use()
         self.queue.launch(
             self.total, (64 * steps,), (64,), self.sums, self.totals, np.int32(self.groups), np.int32(first)
@@ -139,7 +139,7 @@ class Slab:
 
 
 class Slabs(Runnable):
-    """What the plans share: a slab a device, and how a step's halos come about is what they differ in."""
+    """Base of the plans: one slab a device. They differ in how a step's halos are exchanged."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -153,8 +153,8 @@ class Slabs(Runnable):
             count, variant.options.get("cores"), overlapping=bool(variant.options.get("overlapping"))
         )
         self.slabs = [
-            Slab(each, variant.source, self.params, rows, group, self.chunk)
-            for each, rows in zip(self.devices, shares(ny, count), strict=True)
+            Slab(member, variant.source, self.params, rows, group, self.chunk)
+            for member, rows in zip(self.devices, shares(ny, count), strict=True)
         ]
         for slab in self.slabs:
             slab.hold(inputs["obstacles"], self.units)
@@ -164,16 +164,16 @@ class Slabs(Runnable):
 
     @staticmethod
     def steps_kept(units: int) -> int:
-        """Of how many steps at most partial sums are kept."""
+        """Return the largest number of steps whose partial sums are kept."""
         return units
 
     def around(self, at: int) -> tuple[int, int]:
-        """The places of a slab's neighbours: south, north."""
+        """Return the numbers of a slab's neighbours: south, north."""
         return (at - 1) % len(self.slabs), (at + 1) % len(self.slabs)
 
     @abstractmethod
     def exchange(self) -> None:
-        """Queue the halos of the present state, which its slabs have been queued to reach."""
+        """Queue the halos of the present state, which queued steps will reach."""
 
     def advance(self, slot: int, last: bool) -> None:
         """Queue a step, and the halos for the next."""
@@ -205,7 +205,7 @@ class Slabs(Runnable):
         self.steps(range(self.units))
 
     def steps(self, steps: range) -> None:
-        """Queue these steps, the first of which begins a chunk."""
+        """Queue steps, the first of which begins a chunk."""
         for step in steps:
             slot, last = step % self.chunk, step == self.units - 1
             self.advance(slot, last)
@@ -226,7 +226,7 @@ class Slabs(Runnable):
             "group": f"{first.group}x1",
             "groups": sum(slab.groups for slab in self.slabs),
             "devices": len(self.devices),
-            "took_part": [each.which for each in self.devices],
+            "took_part": [member.which for member in self.devices],
             "rows": [len(slab.rows) for slab in self.slabs],
             **kernel.resources(),
         }
@@ -237,20 +237,20 @@ class Slabs(Runnable):
 
 
 class ByHost(Slabs):
-    """The host fetches what leaves each slab, waits for all of them, and sends it to the neighbours."""
+    """The host fetches the populations that leave each slab, waits for all of them, and sends them to the neighbours."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         shape = (2, 2, LEAVING * self.params.nx)
-        self.hosts = [each.pinned(shape, np.float32) for each in self.devices]
-        """A slab's own: by state, as one may still be sent while the next arrives, then what leaves southwards, northwards."""
+        self.hosts = [member.pinned(shape, np.float32) for member in self.devices]
+        """Host memory of each slab: by state, since one may be sent while the next arrives; then southwards, northwards."""
 
     def exchange(self) -> None:
         for slab, host in zip(self.slabs, self.hosts, strict=True):
             slab.queue.use()
             for northwards in (False, True):
-                kept = host[self.now, int(northwards)]
-                slab.queue.receive(slab.grids[self.now], kept, slab.leaving(northwards))
+                rows = host[self.now, int(northwards)]
+                slab.queue.receive(slab.grids[self.now], rows, slab.leaving(northwards))
             slab.queue.flush()
         for slab in self.slabs:
             slab.queue.finish()
@@ -262,32 +262,32 @@ class ByHost(Slabs):
 
 
 class Direct(Slabs):
-    """Each device copies from its neighbours' memory, once they have computed it. The host waits for nothing."""
+    """Each device copies rows from its neighbours' memory once these are computed. The host waits for nothing."""
 
     def exchange(self) -> None:
         reached = [slab.queue.mark() for slab in self.slabs] if len(self.slabs) > 1 else []
         for at, slab in enumerate(self.slabs):
             slab.queue.use()
             if reached:
-                slab.queue.wait_for(*(reached[each] for each in {*self.around(at)}))
+                slab.queue.wait_for(*(reached[number] for number in {*self.around(at)}))
             self.fetch(at, slab.queue, self.now)
 
     def fetch(self, at: int, queue: Any, state: int) -> None:
         """Queue the copies of the halos of one slab."""
         slab = self.slabs[at]
-        south, north = (self.slabs[each] for each in self.around(at))
+        south, north = (self.slabs[number] for number in self.around(at))
         queue.fetch(slab.halos[state].south, south.grids[state], south.leaving(northwards=True))
         queue.fetch(slab.halos[state].north, north.grids[state], north.leaving(northwards=False))
 
 
 class Overlapped(Direct):
-    """The rows that neighbours wait for come first; while they are copied, in a second queue, the others are computed."""
+    """The rows that neighbours wait for are computed first; a second queue copies them while the others are computed."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        self.beside = [each.queue() for each in self.devices]
+        self.beside = [member.queue() for member in self.devices]
         self.arrived: list[Any] = []
-        """Points of `beside` behind the copies of the present state's halos; none where `exchange` has queued them."""
+        """Marks in the queues `beside` after the copies of the present state's halos; none if `exchange` has queued them."""
 
     def run(self) -> None:
         self.arrived = []
@@ -309,7 +309,7 @@ class Overlapped(Direct):
         self.arrived = []
         for at, queue in enumerate([] if last else self.beside):
             queue.use()
-            queue.wait_for(*(computed[each] for each in {*self.around(at)}))
+            queue.wait_for(*(computed[number] for number in {*self.around(at)}))
             self.fetch(at, queue, self.now)
             self.arrived.append(queue.mark())
 
@@ -325,23 +325,23 @@ class ByNccl(Slabs):
         messages = []
         for at, slab in enumerate(self.slabs):
             (south, north), grid = self.around(at), slab.grids[self.now]
-            to_south, to_north = (self.slabs[each].halos[self.now] for each in (south, north))
+            to_south, to_north = (self.slabs[number].halos[self.now] for number in (south, north))
             messages.append(Message(at, south, grid, slab.leaving(northwards=False), to_south.north))
             messages.append(Message(at, north, grid, slab.leaving(northwards=True), to_north.south))
         self.messages.exchange(messages)
 
 
 class Stored(Direct):
-    """The kernel stores what leaves its slab into the neighbours' halos; a step waits for both neighbours' last one."""
+    """The kernel stores leaving populations into the neighbours' halos; a step waits for both neighbours' last step."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        for at, each in enumerate(self.devices):
-            for other in (self.devices[place] for place in self.around(at)):
-                if not each.reaches(other):
-                    raise Unsupported(f"{each.spec} does not reach the memory of {other.spec}")
+        for at, member in enumerate(self.devices):
+            for neighbour in (self.devices[place] for place in self.around(at)):
+                if not member.reaches(neighbour):
+                    raise Unsupported(f"{member.spec} does not reach the memory of {neighbour.spec}")
         self.stored: list[Any] = []
-        """Points behind the step that stored the present halos; none before the first step of a run."""
+        """Marks after the step that stored the present halos; none before the first step of a run."""
 
     def run(self) -> None:
         self.stored = []
@@ -350,10 +350,10 @@ class Stored(Direct):
     def advance(self, slot: int, last: bool) -> None:
         stored = []
         for at, slab in enumerate(self.slabs):
-            south, north = (self.slabs[each].halos[1 - self.now] for each in self.around(at))
+            south, north = (self.slabs[number].halos[1 - self.now] for number in self.around(at))
             slab.queue.use()
             if self.stored:
-                slab.queue.wait_for(*(self.stored[each] for each in {*self.around(at)}))
+                slab.queue.wait_for(*(self.stored[number] for number in {*self.around(at)}))
             slab.launch(self.now, slot, range(len(slab.rows)), last, (south.north, north.south))
             if len(self.slabs) > 1:
                 stored.append(slab.queue.mark())
@@ -361,16 +361,16 @@ class Stored(Direct):
 
 
 class StoredFirst(Stored):
-    """The rows that neighbours wait for come first, and are stored there while the others are computed."""
+    """The rows that neighbours wait for are computed first, and are stored while the others are computed."""
 
     def advance(self, slot: int, last: bool) -> None:
         stored = []
         for at, slab in enumerate(self.slabs):
-            south, north = (self.slabs[each].halos[1 - self.now] for each in self.around(at))
+            south, north = (self.slabs[number].halos[1 - self.now] for number in self.around(at))
             pushed, rows = (south.north, north.south), len(slab.rows)
             slab.queue.use()
             if self.stored:
-                slab.queue.wait_for(*(self.stored[each] for each in {*self.around(at)}))
+                slab.queue.wait_for(*(self.stored[number] for number in {*self.around(at)}))
             slab.launch(self.now, slot, range(0, rows, max(1, rows - 1)), last, pushed)
             if len(self.slabs) > 1:
                 stored.append(slab.queue.mark())
@@ -380,21 +380,21 @@ class StoredFirst(Stored):
 
 
 class StoredGraph(StoredFirst):
-    """The launches and events of many steps, on all devices, recorded once and submitted as one graph of the first queue."""
+    """The launches and events of many steps on all devices, recorded once and submitted as one graph in the first queue."""
 
     recorded = 256
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.graphs = []
-        """From either state on; none where no step would be left."""
+        """Graphs that start from either state; none if no step would be left after one."""
         for state in (0, 1) if self.units > self.chunk else ():
             self.now = state
             self.graphs.append(self.slabs[0].queue.record(self._recorded_steps))
 
     @staticmethod
     def steps_kept(units: int) -> int:
-        """An even number, after which the states have their places again; one step at least is left: it drives no more."""
+        """Return an even number, after which the states are as before. At least one step is left, which drives no more."""
         return max(2, min(StoredGraph.recorded, (units - 1) // 2 * 2))
 
     def _recorded_steps(self) -> None:
@@ -405,16 +405,16 @@ class StoredGraph(StoredFirst):
         self._first_follows()
 
     def _others_follow(self) -> None:
-        """What other queues are given from now on waits for the first queue."""
-        first, *others = (slab.queue for slab in self.slabs)
+        """Make later commands of the other queues wait for the first queue."""
+        first, *other_queues = (slab.queue for slab in self.slabs)
         reached = first.mark()
-        for queue in others:
+        for queue in other_queues:
             queue.wait_for(reached)
 
     def _first_follows(self) -> None:
-        """What the first queue is given from now on waits for all others."""
-        first, *others = (slab.queue for slab in self.slabs)
-        first.wait_for(*(queue.mark() for queue in others))
+        """Make later commands of the first queue wait for all others."""
+        first, *other_queues = (slab.queue for slab in self.slabs)
+        first.wait_for(*(queue.mark() for queue in other_queues))
 
     def submit(self) -> None:
         replays = (self.units - 1) // self.chunk if self.graphs else 0
@@ -438,20 +438,20 @@ GROWN: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "published": (1024, (8, 64, 256, 1024, 2048, 4096)),
     "large": (8192, (8, 1024, 8192, 16384)),
 }
-"""Scale -> columns of a grid, and the numbers of rows by which it is followed how several devices gain on one."""
+"""Scale -> columns of a grid, and numbers of rows for the series that compares several devices with one."""
 SEVERAL = frozenset({"several"})
 
 STEPS = (
     Variant(
         "slab", "flat-grid", SLAB, Direct,
-        "Rows one after another, the nine directions of each side by side, and a halo for the rows beyond either end.",
-        "What several devices need, on one: two copies of three rows more a step, which a small grid feels.",
+        "Rows one after another, each with its nine directions side by side, and a halo for the rows beyond either end.",
+        "The program for several devices, on one: two more copies of three rows a step, which slow a small grid down.",
         needs=SEVERAL, options={"devices": 1}, differs=("source", "plan", "options"), predicts={"small": SLOWER},
     ),
     Variant(
         "halo-by-host", "slab", SLAB, ByHost,
         "Two devices, half of the rows each. In each step the host fetches the outermost rows and sends them on.",
-        "Two GPUs have twice the bandwidth. But both wait for the host in each step, which a small grid cannot hide.",
+        "Two GPUs have twice the bandwidth. But both wait for the host in each step, which slows a small grid down.",
         needs=SEVERAL | {"pinned"}, options=TWO, differs=("plan", "options"), predicts={"small": SLOWER},
     ),
     Variant(
@@ -463,7 +463,7 @@ STEPS = (
     Variant(
         "halo-overlapped", "halo-direct", SLAB, Overlapped,
         "The outermost rows are computed first, and copied by a second queue while the others are computed.",
-        "Hides the copy behind the inner rows. A launch and two events more a step are what a small grid pays for it.",
+        "Hides the copy behind the inner rows. A small grid pays for it: one more launch and two more events a step.",
         needs=SEVERAL, options=TWO, differs=("plan",), predicts={"small": SLOWER},
     ),
     Variant(
@@ -474,14 +474,14 @@ STEPS = (
     ),
     Variant(
         "halo-stored", "halo-direct", SLAB.with_knobs(PUSH=1), Stored,
-        "The kernel stores what leaves its rows straight into the neighbour's memory, and a step waits for its last.",
-        "No copy is left, only the events: faster where launches and copies take the time.",
+        "The kernel stores leaving populations straight into the neighbour's memory; a step waits for the neighbour's last.",
+        "No copy is left, only the events: faster if launches and copies take the time.",
         needs=SEVERAL, options=TWO, differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
         "halo-stored-overlapped", "halo-stored", SLAB.with_knobs(PUSH=1), StoredFirst,
-        "The outermost rows come first in a launch of their own: neighbours have them long before they need them.",
-        "No device waits for the other any more. A second launch a step is what a small grid pays for it.",
+        "The outermost rows come first, in a separate launch: neighbours have them long before they need them.",
+        "No device waits for the other any more. A small grid pays for it with a second launch a step.",
         needs=SEVERAL, options=TWO, differs=("plan",), predicts={"small": SLOWER},
     ),
     Variant(
@@ -493,4 +493,4 @@ STEPS = (
 )  # fmt: skip
 
 COUNTED = tuple(STEPS[6].at("devices", count, devices=count, cores=1) for count in COUNTS)
-"""halo-stored-overlapped on so many devices; of a CPU each is one core."""
+"""Points of halo-stored-overlapped on COUNTS devices; those of a CPU are one core each."""

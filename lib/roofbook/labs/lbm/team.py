@@ -1,4 +1,4 @@
-"""A CPU's steps of this lab: all steps of a sample in one launch, whose work-items wait for each other (team.k)."""
+"""The steps for CPUs with all time steps of a sample in one launch, whose work-items wait for each other (team.k)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,20 +15,20 @@ from .bands import KEPT, LANES, Rows, steps_of_a_launch, vector_of
 from .plans import UNWRITTEN, Simulation
 
 LINE = 16
-"""Ints of a cache line, each of which has one counter."""
+"""Number of ints in a cache line; each line has one counter."""
 
 
 def steps_of_a_walk(nx: int, ny: int) -> int:
-    """How many steps a work-item takes in one walk down its band.
+    """Return the number of steps that a work-item takes in one walk down its band.
 
-    Two of a grid that the caches of two cores hold: the rows of the first are read again while they are in the innermost
-    cache. Of a larger one as many as a launch of `several-steps`: each walk reads and writes it once.
+    For a grid that fits the caches of two cores it is 2: the rows of the first step are read again from the innermost cache. A
+    larger grid takes as many as a launch of `several-steps`: each walk reads and writes it once.
     """
     return 2 if 2 * 9 * 4 * nx * ny <= 2 * KEPT else steps_of_a_launch(nx)
 
 
 class Team(Simulation):
-    """A work-item per core, which keeps its band of rows in its cache from the first step to the last."""
+    """One work-item per core, which keeps its band of rows in its cache from the first step to the last."""
 
     grids_needed = 0
 
@@ -43,8 +43,8 @@ class Team(Simulation):
         self.obstacles.release()
         self.obstacles = device.upload(walls)
         _, directions, stride = rows.shape
-        kept = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
-        self.scratch = device.empty(4 * self.groups * kept)
+        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        self.scratch = device.empty(4 * self.groups * floats_of_a_group)
         self.counters = device.upload(np.zeros((3 + 2 * self.groups) * LINE, np.int32))
         self.sums = device.empty(4 * self.groups * self.units)
         self.apart = self.source.settings["WAITS_FOR"] == "NEIGHBOURS"
@@ -66,9 +66,9 @@ class Team(Simulation):
         self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
 
     def run(self) -> None:
-        here, there = (self.grids[each].buffers[0] for each in (self.now, 1 - self.now))
+        source, target = (self.grids[number].buffers[0] for number in (self.now, 1 - self.now))
         self.queue.launch(
-            self.kernel, self.size, self.local, here, there, self.obstacles, self.scratch, self.sums, self.counters,
+            self.kernel, self.size, self.local, source, target, self.obstacles, self.scratch, self.sums, self.counters,
             np.int32(self.units), self.omega, self.w1, self.w2,
         )  # fmt: skip
         self.now = (self.now + ceil_div(self.units, self.most)) % 2
@@ -85,20 +85,20 @@ class Team(Simulation):
 TEAM = Source.of(
     Path(__file__).parent / "team.k", ARITHMETIC="PAIRS", CONSTANTS="HOISTED", NX=128, NY=128, STEPS=2
 )  # fmt: skip
-"""A plan sets the case's sizes."""
+"""The kernel for a grid of 128x128; the plan sets the sizes of the case."""
 
 STEPS = (
     Variant(
         "team", "paired", TEAM, Team,
-        "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
-        "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
+        "One launch for all steps: work-items wait for each other, like threads of OpenMP, and keep their bands.",
+        "No waits for launches, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
         needs=frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "team-neighbours", "team", TEAM.with_knobs(WAITS_FOR="NEIGHBOURS"), Team,
-        "A work-item waits for its neighbours alone, and shares no cache line with others.",
-        "To wait for all, each core takes a cache line from every other and reads the driven row, whether it needs it or not. "
-        "Many cores save much by it, on a small grid most.",
+        "A work-item waits only for its neighbours, and shares no cache line with others.",
+        "To wait for all, each core takes a cache line from every other, and reads the driven row, needed or not. "
+        "Without that, many cores gain, most of all on a small grid.",
         needs=frozenset({"cpu"}), kind="cpu", predicts={"small": FASTER},
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Several steps in a pass over memory in the language of both backends, in single and in half precision of storage.
+"""The steps with several time steps in a pass over memory, for OpenCL and CUDA, stored in single or half precision.
 
-The walk is that of strips.cu, in as much local memory as every GPU has.
+Work-groups walk down strips of columns, like those of strips.cu, but in as much local memory as every GPU has.
 """
 
 from pathlib import Path
@@ -16,30 +16,30 @@ from .plans import knob
 
 HERE = Path(__file__).parent
 HALVES = r"(?=[\s\S]*cvt\.f32\.f16)[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
-"""In the code of a kernel that reads fp16 and writes it."""
+"""Regular expression for the code of a kernel that reads and writes fp16."""
 STEPS_OF_A_WALK = 6
-"""More save a GPU little, since by then it computes most of the time; and a walk computes as many columns and rows twice."""
+"""Number of steps in a walk. More save a GPU little, since it then mostly computes, and so many columns and rows twice."""
 LINES = 18
-"""Of local memory, a step but the last: rows of the six populations that move along a row (walk_down.k)."""
+"""Lines of local memory for each step but the last: rows of the six populations that move along a row (walk_down.k)."""
 ITEMS_OF_A_GROUP = 128
 GROUPS_AT_ONCE = 4
-"""Of a multiprocessor: what its registers and its local memory hold."""
+"""Number of work-groups whose registers and local memory fit a multiprocessor."""
 
 
 def most_items(device: Device) -> int:
-    """Work-items of a group for which a device has local memory, whole warps."""
+    """Return the largest number of work-items in a group for which a device has local memory, in whole warps."""
     columns = device.local_bytes // (4 * LINES * (STEPS_OF_A_WALK - 1)) - 2
     return max(WARP, min(ITEMS_OF_A_GROUP, columns // WARP * WARP))
 
 
 class WalkDown(Strips):
-    """Work-groups walk down strips of columns and take each row several steps further."""
+    """Work-groups that walk down strips of columns and take each row several steps further."""
 
     kernel_name = "walk_down"
 
     def accelerator(self) -> Source:
-        rest = {name: value for name, value in self.source.knobs if name in ("GRID", "REST")}
-        return super().accelerator().with_knobs(**rest)
+        storage_knobs = {name: value for name, value in self.source.knobs if name in ("GRID", "REST")}
+        return super().accelerator().with_knobs(**storage_knobs)
 
     def ready(self, kernel: Kernel, steps: int) -> Kernel:
         return kernel
@@ -47,9 +47,9 @@ class WalkDown(Strips):
     def lay_out(self) -> None:
         nx, ny = self.params.nx, self.params.ny
         self.most = min(self.units, STEPS_OF_A_WALK)
-        beside = 2 * (STEPS_OF_A_WALK - 1)
-        self.group_size = min(most_items(self.device), ceil_div(nx + beside, WARP) * WARP)
-        self.strips = ceil_div(nx, self.group_size - beside)
+        halo_columns = 2 * (STEPS_OF_A_WALK - 1)
+        self.group_size = min(most_items(self.device), ceil_div(nx + halo_columns, WARP) * WARP)
+        self.strips = ceil_div(nx, self.group_size - halo_columns)
         self.own = ceil_div(nx, self.strips)
         fitting = max(1, GROUPS_AT_ONCE * self.device.compute_units // self.strips)
         self.pieces = min(fitting, ceil_div(ny, 8))
@@ -62,7 +62,7 @@ class WalkDown(Strips):
 
     @classmethod
     def refusal(cls, nx: int, ny: int) -> str | None:
-        """Why it cannot take a grid."""
+        """Return the reason why a grid cannot be run; None if it can."""
         return "not on this case: a side is shorter than a walk has steps" if min(nx, ny) < STEPS_OF_A_WALK else None
 
 
@@ -70,32 +70,32 @@ WALK = Source.of(
     HERE / "walk_down.k", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", AT_ONCE=GROUPS_AT_ONCE, NX=128, NY=128,
     STEPS=4, THREADS=160, OWN=128,
 )  # fmt: skip
-"""A plan sets the case's sizes."""
+"""The kernel for some sizes; the plan sets the sizes of the case."""
 PAIRED = WALK.with_knobs(ARITHMETIC="PAIRS")
 
 STEPS = (
     Variant(
         "walk-down", "flat-grid", WALK, WalkDown,
-        "The walk of `strips` in the language of both backends: six steps in a pass, in as much local memory as OpenCL gives.",
-        "A sixth of the bytes. By OpenCL divisions are quick. By CUDA the compiler's are exact and long; `strips` has its own.",
+        "The walk of `strips` for OpenCL and CUDA: six steps in a pass, in as much local memory as OpenCL grants.",
+        "A sixth of the bytes. OpenCL's divisions are quick. CUDA's compiler makes exact, long ones; `strips` has its own.",
         differs=("source", "plan"), predicts={"gpu opencl large": FASTER},
     ),
     Variant(
         "walk-paired", "walk-down", PAIRED, WalkDown,
-        "Opposite directions share what differs in its sign alone; one reciprocal and a root of the hardware.",
-        "Memory bounds the walk no more. Three fifths of the operations are left, and no division.",
+        "Opposite directions share terms that differ only in sign; one reciprocal, and the hardware's root.",
+        "Memory no longer bounds the walk. Three fifths of the operations are left, and no division.",
         predicts={"gpu": FASTER},
     ),
     Variant(
         "walk-momentum", "walk-paired", WALK.with_knobs(ARITHMETIC="MOMENTUM"), WalkDown,
-        "The equilibrium in the momentum: next to nothing waits for the reciprocal.",
-        "As many operations, of which fewer wait for each other. A multiprocessor has few warps here, so some gain is left.",
+        "The equilibrium as a function of momentum: hardly any operation waits for the reciprocal.",
+        "As many operations, but fewer wait for each other. A multiprocessor has few warps here, so this gains a little.",
         predicts={"gpu": FEW_PERCENT},
     ),
     Variant(
         "walk-half", "walk-paired", PAIRED.with_knobs(GRID="SIXTEEN", REST="0.1f"), WalkDown,
         "Populations are stored in fp16 after each walk, as differences from rest; arithmetic stays in fp32.",
-        "Half of the bytes that are left, for more arithmetic. Only what memory bounds gains by it, and that is little here.",
+        "Half of the remaining bytes, for more arithmetic. That helps only if memory is the bound, which it hardly is here.",
         options={"unit_roundoff": 2.0**-14}, shows={"walk_down": HALVES}, differs=("source", "options"),
         predicts={"gpu": NO_GAIN},
     ),
