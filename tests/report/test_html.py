@@ -57,7 +57,9 @@ def test_a_number_names_the_measurement_that_it_is_of() -> None:
         "a": {"a~256x256"}, "b": {"b~256x256"}, "b (A/A control)": {"b~256x256~again"},
     }  # fmt: skip
     assert of["b"].count("b~256x256") == 5 and of["a"].count("a~256x256") == 3
-    assert Cell("1", of='"<').html("td") == '<td data-of="&quot;&lt;">1</td>' and Cell("1").html("td") == "<td>1</td>"
+    assert (
+        Cell("1", card_id='"<').html("td") == '<td data-of="&quot;&lt;">1</td>' and Cell("1").html("td") == "<td>1</td>"
+    )
 
 
 def test_no_fact_is_in_a_tooltip_alone() -> None:

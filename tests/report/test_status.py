@@ -40,6 +40,6 @@ def test_states_and_card() -> None:
 def test_nothing_failed_says_of_which_rows_and_so_does_the_list_of_what_did() -> None:
     """A page with several devices is not read as one on which nothing failed at all."""
     place = "Some GPU by OpenCL, scale quick"
-    assert report.failed(frame(row("fused", 1e-4)), of=place).notes == [f"Nothing failed on {place}."]
-    table = report.failed(lab_rows(), of=place)
+    assert report.failed(frame(row("fused", 1e-4)), origin=place).notes == [f"Nothing failed on {place}."]
+    table = report.failed(lab_rows(), origin=place)
     assert table.caption == f"What failed on {place}, and why" and not table.notes and "soa" in table.html

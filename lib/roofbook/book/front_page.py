@@ -70,7 +70,10 @@ def own_ends(here: "Experiment") -> list[GlanceRow]:
 def _ends(data: LabData, place: str, device: str, scale: str = "published") -> GlanceRow:
     """device: that of the cards of its measurements."""
     found = glance_row(LadderOnDevice(data.lab.title, place, data.on().over(data.lab.headline)))
-    named = [replace(each, of=each.of and card_of(data.lab.name, device, scale, each.of)) for each in found.cells]
+    named = [
+        replace(each, card_id=each.card_id and card_of(data.lab.name, device, scale, each.card_id))
+        for each in found.cells
+    ]
     return replace(found, cells=named)
 
 

@@ -336,7 +336,9 @@ class Page(ABC):
     def failed(self) -> Table:
         """What failed on this device at this scale, and why."""
         data = self.data
-        return report.failed(data.rows, of=f"{data.device.name} by {label(data.device.backend)}, scale {data.scale}")
+        return report.failed(
+            data.rows, origin=f"{data.device.name} by {label(data.device.backend)}, scale {data.scale}"
+        )
 
 
 def published_of(data: LabData, store: Store) -> Table:

@@ -10,7 +10,7 @@ from .figure import INK, Figure, finish, style
 from .roofs import DASHES, binary_size
 from .variant_style import styles_of
 
-FARTHEST = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
+FARTHEST = 3.0  # times the longest bar: a memory level beyond it is named in a note, not drawn
 
 
 def bandwidth_chart(data: CaseData, title: str = "") -> Figure:

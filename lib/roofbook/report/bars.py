@@ -107,7 +107,7 @@ def cross(ax: Any, at: int, name: str, reason: str) -> None:
     across = ax.get_yaxis_transform()
     (mark,) = ax.plot(
         [0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
-    )  # as bars have it: the keyboard goes through both in their order
+    )  # the zorder of bars, so that the keyboard visits both in order
     add_tips(mark, f"{name}: failed: {reason}")
     ax.text(0.035, at + 0.18, f"failed: {_shortened(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
 

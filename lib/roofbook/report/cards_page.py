@@ -106,7 +106,7 @@ def _version(number: int, version: Mapping[str, Any], measurement: Mapping[str, 
 def _run(run: Mapping[str, Any], unit: str) -> str:
     commit = str(run["commit"])
     link = f"<code>{escape(commit[:10])}</code>" if commit else ""
-    if checkout.COMMIT.fullmatch(commit):  # what a row names otherwise is shown, and is no link
+    if checkout.COMMIT.fullmatch(commit):  # any other text is shown without a link
         link = f'<a href="{COMMIT}{commit}">{link}</a>'
     link += f" ({escape(run['fault'])})" if run["fault"] else ""
     number = run["machine"] + 1

@@ -29,7 +29,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
         small=f"({reading.few})" if reading.few else "",
-        of=reading.id,
+        card_id=reading.id,
     )
 
 
@@ -39,7 +39,7 @@ def part_cell(reading: Reading, part: str, unit: float) -> Cell:
         return Cell(show.DASH, "num")
     parts_reading = reading.parts_together([part])
     text = show.interval(parts_reading.median / unit, parts_reading.low / unit, parts_reading.high / unit)
-    return Cell(text, "num", small=f"({parts_reading.few})" if parts_reading.few else "", of=reading.id)
+    return Cell(text, "num", small=f"({parts_reading.few})" if parts_reading.few else "", card_id=reading.id)
 
 
 def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
@@ -48,9 +48,9 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     if fact_value is None:
         return Cell(show.DASH, "num")
     if isinstance(fact_value, float):
-        return Cell(show.number(fact_value, digits), "num", of=reading.id)
+        return Cell(show.number(fact_value, digits), "num", card_id=reading.id)
     if isinstance(fact_value, int) and not isinstance(fact_value, bool):
-        return Cell(show.number(fact_value, places=0), "num", of=reading.id)
+        return Cell(show.number(fact_value, places=0), "num", card_id=reading.id)
     return Cell(str(fact_value))
 
 
@@ -60,7 +60,7 @@ def samples_cell(reading: Reading) -> Cell:
     small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
     small += [f"{left_out} throttled left out"] * bool(left_out) + [f"{slowed} throttled"] * bool(slowed)
     text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
-    return Cell(text, "num", small=f"({', '.join(small)})" if small else "", of=reading.id)
+    return Cell(text, "num", small=f"({', '.join(small)})" if small else "", card_id=reading.id)
 
 
 def _listed(field: Any) -> list[str]:
@@ -107,15 +107,15 @@ def ratio_cell(ratio: Speedup | None, *, head_how: str = "") -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num")
     if TOO_FEW in ratio.how:
-        return Cell(show.number(ratio.estimate), "num same", small=f"({ratio.how})", of=ratio.of)
+        return Cell(show.number(ratio.estimate), "num same", small=f"({ratio.how})", card_id=ratio.of)
     how = ratio.how or f"over {ratio.runs} runs"
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != head_how else ""
     if ratio.same:
         wide = ratio.word == "undecided"
         ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
         small = " ".join(filter(None, [ends, small]))
-        return Cell(ratio.word, "num same", small=small, of=ratio.of)
-    return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small, of=ratio.of)
+        return Cell(ratio.word, "num same", small=small, card_id=ratio.of)
+    return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small, card_id=ratio.of)
 
 
 def usual_how(ratios: Iterable[Speedup | None]) -> str:
@@ -149,10 +149,10 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     if reading.role == "probe":
         return Cell(show.DASH, "num")
     if floor is None:
-        return Cell(show.DASH, "num")  # a note has the precisions without a peak, and each bound
+        return Cell(show.DASH, "num")  # a note lists the bounds, and precisions without a peak
     if is_above_bound(floor, reading):
-        return Cell("above", "num above-bound", of=reading.id)
-    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", of=reading.id)
+        return Cell("above", "num above-bound", card_id=reading.id)
+    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", card_id=reading.id)
 
 
 def check_cell(reading: Reading) -> Cell:
@@ -162,7 +162,7 @@ def check_cell(reading: Reading) -> Cell:
         return Cell("nothing to check", "unchecked")
     part = error / limit if limit else 0.0
     small = f"({show.number(error)} × accurate)" if _is_native(reading) else ""
-    return Cell(f"✓ {show.number(part, 2)}", "num verified", small=small, of=reading.id)
+    return Cell(f"✓ {show.number(part, 2)}", "num verified", small=small, card_id=reading.id)
 
 
 def _is_native(reading: Reading) -> bool:

@@ -115,7 +115,7 @@ def verdict_cell(line: "Judged", place: StoreDevice, lab: str) -> Cell:
     cell, case = _unlinked_verdict_cell(line.outcomes[place], line.evidence.unit), line.evidence.case
     if not lab or not case or not line.variants or line.outcomes[place].finding is None:
         return cell
-    return replace(cell, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
+    return replace(cell, card_id=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
 def _unlinked_verdict_cell(outcome: "Verdict", unit: str) -> Cell:

@@ -202,7 +202,7 @@ def _time_unit(case: Comparison) -> tuple[str, float]:
 
 def _time_cell(time: Time, size: float) -> Cell:
     text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
-    return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.card)
+    return Cell(text, "num", small=f"({time.note})" if time.note else "", card_id=time.card)
 
 
 def _published_cell(times: Mapping[str, Time], size: float) -> Cell:
@@ -225,8 +225,8 @@ def _ratio_text(ratio: Speedup) -> str:
 def _ratio_cell(ratio: Speedup | None, time: Time | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num")
-    reading_id = time.card if time else ""
-    return Cell(ratio.word, f"num verdict {ratio.word}", small=_ratio_text(ratio), of=reading_id)
+    card_id = time.card if time else ""
+    return Cell(ratio.word, f"num verdict {ratio.word}", small=_ratio_text(ratio), card_id=card_id)
 
 
 def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def _failed_verdicts(line: "Judged", lab: str) -> Iterator[tuple[str, str]]:
 def _linked_number(cell: Cell) -> str:
     """Return the number of a verdict with its interval and remark: '0.9 [0.8, 1.0] (in one run)'."""
     number, bracket, remark = cell.small.partition(" (")
-    linked = f'<span data-of="{escape(cell.of)}">{escape(number)}</span>' if cell.of else escape(number)
+    linked = f'<span data-of="{escape(cell.card_id)}">{escape(number)}</span>' if cell.card_id else escape(number)
     return linked + escape(bracket + remark)
 
 

@@ -19,8 +19,8 @@ from .html import note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-INK = "#010203"  # a stand-in no palette holds: becomes currentColor, the reader's own text colour
-PAPER, NIGHT = "#fbfbfa", "#15181c"  # text on a coloured cell; and the ground of a PNG
+INK = "#010203"  # placeholder that no palette has; it becomes currentColor, the page's text colour
+PAPER, NIGHT = "#fbfbfa", "#15181c"  # text colours on dark and on light tiles
 COLOURS = {
     "step": "#3d7fc1",
     "again": "#1f9d94",
@@ -38,7 +38,7 @@ _STANDALONE_STYLE = (
     "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
     " @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
 )
-FAMILY = "font-family: 'DejaVu Sans', Verdana, Geneva, sans-serif"  # what texts were measured in, or as wide
+FAMILY = "font-family: 'DejaVu Sans', Verdana, Geneva, sans-serif"  # fonts of the width that texts were measured with
 MARGIN = 0.06  # inches
 WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone scales it to 360 pixels
 
@@ -50,7 +50,7 @@ def style() -> Iterator[None]:
 
     settings: dict[Any, Any] = {
         "svg.fonttype": "none",
-        "text.hinting": "none",  # of letters that are measured here and drawn by a browser
+        "text.hinting": "none",  # letters are measured here and drawn by a browser
         "svg.hashsalt": "roofbook",
         "font.family": "sans-serif",
         "font.size": FONT,
@@ -79,11 +79,11 @@ def style() -> Iterator[None]:
         "legend.fontsize": FONT - 1,
         "errorbar.capsize": 2.5,
         "axes.unicode_minus": True,
-        "text.parse_math": False,  # a compiler's message has dollars of its own
+        "text.parse_math": False,  # a compiler's message may have dollar signs
         "lines.linewidth": 1.8,
     }
     with mpl.rc_context():
-        mpl.rcdefaults()  # the reader's matplotlibrc has no part in a figure
+        mpl.rcdefaults()  # ignore the reader's matplotlibrc
         mpl.rcParams.update(settings)
         yield
 
@@ -133,7 +133,7 @@ def finish(
     """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default `describe(drawing)`."""
     _make_printable(drawing)
     sink = StringIO()
-    # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
+    # Measure the box here: bbox_inches="tight" would draw everything once more to find it.
     box = drawing.get_tightbbox().padded(MARGIN)
     drawing.savefig(
         sink,
@@ -243,7 +243,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
     inner = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used_ids else "", inner)
     inner = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', inner)
     inner = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", inner)
-    # matplotlib states its defaults as a style sheet for '*', which would reach out of the figure into the page.
+    # Drop matplotlib's style sheet for '*', which would apply to the whole page.
     inner = slim(re.sub(r"<style[^>]*>.*?</style>", "", inner, flags=re.DOTALL))
     width = float(box[1])
     return (

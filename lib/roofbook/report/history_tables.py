@@ -21,7 +21,7 @@ class LinkedCard:
 
     title: str
     on: str
-    of: str
+    link: str
     card: Mapping[str, Any]
 
     @property
@@ -58,7 +58,7 @@ def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
                 records.append({
                     "when": first["started"], "lab": linked.title, "measurement": linked.name, "device": linked.device,
                     "word": current["word"], "ratio": _ratio(current), "how": current["how"], "why": _why(current),
-                    "commits": commit if previous_commit == commit else f"{previous_commit} → {commit}", "of": linked.of,
+                    "commits": commit if previous_commit == commit else f"{previous_commit} → {commit}", "of": linked.link,
                 })  # fmt: skip
     records.sort(key=lambda record: record["when"], reverse=True)
     lines = [
@@ -66,7 +66,7 @@ def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
             [
                 Cell(record["measurement"], small=f"({record['lab']}, {record['device']})"),
                 Cell(record["when"]),
-                Cell(record["ratio"], f"num {record['word']}", small=f"({record['how']})", of=record["of"]),
+                Cell(record["ratio"], f"num {record['word']}", small=f"({record['how']})", card_id=record["of"]),
                 Cell(record["why"], "wrap"),
                 Cell(record["commits"]),
             ]
@@ -143,7 +143,7 @@ def run_spread(cards: Sequence[LinkedCard]) -> Table:
             {"lab": title, "device": device, "measurements": len(ratios_cards), "middle": middle, "greatest": greatest}
         )
         cells = [Cell(title), Cell(device), Cell(show.number(len(ratios_cards), places=0), "num")]
-        cells += [Cell(show.percent(middle - 1), "num"), Cell(show.percent(greatest - 1), "num", of=widest.of)]
+        cells += [Cell(show.percent(middle - 1), "num"), Cell(show.percent(greatest - 1), "num", card_id=widest.link)]
         lines.append(Row([*cells, Cell(widest.name, "wrap")]))
     notes = ["By how much the longest median of a run is above the shortest, of today's version of each measurement."]
     return Table("Run to run, with nothing changed", heads, lines, pd.DataFrame(records), notes, "history")

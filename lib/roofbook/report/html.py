@@ -23,7 +23,7 @@ ON_DEMAND = "more"
 """Class of columns that a page shows only when its reader asks for all of them."""
 ASIDE = "aside"
 """Class of columns whose text may be the same in all rows of a part; the part's caption then holds it. No cell spans them."""
-# Hidden where there is no style sheet that hides columns, as in a notebook.
+# Hidden without the site's style sheet, which hides columns; so in a notebook.
 _ALL = ' <label class="all-columns" hidden=""><input type="checkbox"/> All columns</label>'
 
 
@@ -60,14 +60,14 @@ class Cell:
 
     It has no tooltip: readers by touch, by keyboard or on paper would miss it.
 
-    of: identifier of the measurement that the number comes from, as `Reading.id`; a site links the number to it.
+    card_id: the measurement that the number comes from, as `Reading.id`; a site links the number to its card.
     """
 
     text: str
     css: str = ""
     span: int = 1
     small: str = ""
-    of: str = ""
+    card_id: str = ""
 
     def html(self, tag: str, attributes: str = "") -> str:
         """Return the cell as <td> or <th>, everything escaped."""
@@ -82,7 +82,7 @@ class Cell:
                 _INTERVAL.sub(r'<span class="interval">\g<0></span>', part_text) for part_text in (text, small)
             )
         small = f" <small>{small}</small>" if small else ""
-        data_of = f' data-of="{escape(self.of)}"' if self.of else ""
+        data_of = f' data-of="{escape(self.card_id)}"' if self.card_id else ""
         return f"<{tag}{attributes}{css}{data_of}{span}>{text}{small}</{tag}>"
 
 
@@ -108,9 +108,9 @@ _INTERVAL = re.compile(r"\[[^],<]*, [^],<]*\]")
 """An interval: narrow columns keep it on one line, and it breaks between its ends only on a phone that is narrower still."""
 
 
-def number_of(text: str, of: str) -> Html:
+def number_of(text: str, card_id: str) -> Html:
     """Return a number in a sentence, marked with the measurement that it comes from, as in a `Cell`."""
-    return Html(f'<span data-of="{escape(of)}">{escape(text)}</span>')
+    return Html(f'<span data-of="{escape(card_id)}">{escape(text)}</span>')
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Table:
             caption_text = "; ".join(
                 [part.name, *(f"{self.columns[column].text.lower()} {text}" for column, text in alike.items())]
             )
-            heads = [replace(row.cells[0], small="") for row in rows]  # which says the part
+            heads = [replace(row.cells[0], small="") for row in rows]  # without the part's name, which the caption has
             cut = [
                 replace(row, cells=[head, *(row.cells[column] for column in columns[1:])])
                 for head, row in zip(heads, rows, strict=True)
@@ -228,7 +228,9 @@ class Table:
 
     def _download(self) -> str:
         """Return a link that holds the CSV, so that it works wherever the table is shown. A site makes it a file."""
-        caption = re.sub(r" in \S{1,2}$", "", self.caption.lower().removeprefix("the "))  # the file has seconds
+        caption = re.sub(
+            r" in \S{1,2}$", "", self.caption.lower().removeprefix("the ")
+        )  # drop the unit: the file has seconds
         name = re.sub(r"[^a-z0-9.]+", "-", caption).strip("-.")[:80]
         return f' <a class="csv" download="{name}.csv" href="data:text/csv;charset=utf-8,{_quoted(self.csv)}">CSV</a>'
 

@@ -170,4 +170,4 @@ def _timed(reading: Reading | None, home: Home) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
     small = _named(reading, home)
-    return Cell(show.duration(reading.median), "num", small=small, of=reading.id)
+    return Cell(show.duration(reading.median), "num", small=small, card_id=reading.id)

@@ -183,7 +183,7 @@ def samples_column() -> Column:
 def _rate_column(amount: float, name: str) -> Column:
     return Column(
         Cell(name, "num"),
-        lambda reading: Cell(show.number(amount / reading.median), "num", of=reading.id),
+        lambda reading: Cell(show.number(amount / reading.median), "num", card_id=reading.id),
         ("rate", "rate_unit"),
         lambda reading: (amount / reading.median, name),
         on_demand=True,

@@ -53,7 +53,7 @@ class _Layout:
             column = cell.covers.start
             self.natural[column] = max(self.natural[column], width(cell.text))
             self.least[column] = max(self.least[column], cell.longest)
-            if cell.command:  # to be copied: it stands beside others on one line, or below them
+            if cell.command:  # kept on one line, so that a reader can copy it
                 self.least[column] = self.natural[column]
         self.alike: list[int] = []
         self.below: list[int] = []

@@ -26,7 +26,7 @@ def neighbours_table(pairs: Sequence[IdleAgainstBusy]) -> Table:
             f"{row['device_name']}, {row['backend']}",
         )
         numbers = (time_cell(pair.idle, unit), time_cell(pair.busy, unit), ratio_cell(ratio))
-        plain = [replace(cell, of="") for cell in numbers]  # their cards are on the page of the lab
+        plain = [replace(cell, card_id="") for cell in numbers]  # no link: cards are on the lab's page
         lines.append(Row([Cell(measurement, "wrap"), Cell(device), *plain]))
         records.append({
             "lab": row["lab"], "case": row["case"], "variant": pair.idle.variant, "role": pair.idle.role,

@@ -56,10 +56,10 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         theoretical = None if cached else theoretical
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
-            Cell(name), code, Cell(measured, "num", of=reading.id),
+            Cell(name), code, Cell(measured, "num", card_id=reading.id),
             Cell(f"{show.number(theoretical / unit)}{show.THIN}{words}", "num")
             if theoretical else Cell(show.DASH, "num", small="(from a cache)" if cached else ""),
-            Cell(show.percent(middle / theoretical), "num", of=reading.id) if theoretical else Cell(show.DASH, "num"),
+            Cell(show.percent(middle / theoretical), "num", card_id=reading.id) if theoretical else Cell(show.DASH, "num"),
             Cell(reading.facts["theory_is"] if theoretical else show.DASH, f"wrap {ON_DEMAND}"),
         ]  # fmt: skip
         lines.append(Row(cells))
@@ -107,7 +107,7 @@ def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mappi
     for name, device, reading in measured_peaks:
         cells = [Cell(name), Cell(changes[name].rstrip("."), "wrap"), Cell(device, "wrap")]
         runs = len(reading.runs)
-        lines.append(Row([*cells, replace(time_cell(reading, unit), of=""), Cell(str(runs), "num")]))
+        lines.append(Row([*cells, replace(time_cell(reading, unit), card_id=""), Cell(str(runs), "num")]))
         records.append({"peak": name, "device": device, "seconds": reading.median, "runs": runs})
     notes = [
         f"Median and its {CONFIDENCE} interval, of the newest measurement on each device. A device without a line was not "

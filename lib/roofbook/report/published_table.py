@@ -42,7 +42,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         elif lack := figures.lack(*key):
             cell, record = Cell(lack, "absent"), {"status": "missing"}
         elif reading is not None and record["status"] == "ok":
-            cell = replace(cell, of=reading.id)
+            cell = replace(cell, card_id=reading.id)
         if figure["case"] in figures.unsized:
             record = {**record, "published_over_ours": math.nan}
         our_device = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH

@@ -16,8 +16,13 @@ from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, describe, finis
 from .html import StandingNote
 from .variant_style import styles_of
 
-DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
-STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
+DASHES = (
+    (0, (5, 2)),
+    (0, (1.5, 1.5)),
+    (0, (6, 2, 1.5, 2)),
+    (0, (9, 3)),
+)  # dashes of the other memory levels' diagonals
+STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> (marker, dashes of its roof)
     "float32": ("o", "-"),
     "float64": ("X", (0, (9, 2))),
     "tfloat32": ("^", (0, (5, 1.5))),
@@ -27,9 +32,9 @@ STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes 
     "int32": ("P", (0, (2.5, 1.2))),
 }
 OTHER_STYLE = ("h", (0, (9, 2, 1.2, 2)))
-LETTER, LINE = 0.56 * (FONT - 1) / 72, (FONT + 2) / 72  # inches that a letter of a label takes, and a line of them
-LEFT, BOTTOM, ACROSS, UP = 0.12, 0.12, 0.86, 0.85  # of the axes in the drawing
-FOOT = 0.03  # of their height is left free below the names
+LETTER, LINE = 0.56 * (FONT - 1) / 72, (FONT + 2) / 72  # width of a label's letter and height of its line, in inches
+LEFT, BOTTOM, ACROSS, UP = 0.12, 0.12, 0.86, 0.85  # position and size of the axes, as shares of the drawing
+FOOT = 0.03  # share of the axes' height that stays free below the names
 
 
 @dataclass(frozen=True)
@@ -242,9 +247,9 @@ def _frame(
     ys = [math.log10(spot.y) for spot in spots.values()]
     roofs = [math.log10(tops[dtype]) for dtype in labels]
     top = max(*roofs, *ys) + 0.3
-    bottom = min(min(ys) - 0.45, roofs[0] - 0.6, top - 2.1)  # two powers of ten at least, to read the axis by
+    bottom = min(min(ys) - 0.45, roofs[0] - 0.6, top - 2.1)  # at least two powers of ten, so that the axis can be read
     column = max(max(xs) + 0.28, bottom + 0.8 * (top - bottom) - math.log10(slope))
-    for ridge in (roof - math.log10(slope) for roof in roofs):  # either clear of the names or beyond where they begin
+    for ridge in (roof - math.log10(slope) for roof in roofs):  # a ridge is clear of the names or right of their start
         column = ridge + 0.28 if column - 0.28 < ridge <= column else column
     lid = min(roofs[-1], column + math.log10(slope))
     height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (top - bottom) - FOOT))
@@ -252,13 +257,13 @@ def _frame(
     places = spread_apart(roofs, gap, bottom + gap / 2, top - gap / 2)
     corner = min(places) - gap / 2 - math.log10(steepest) - 0.06
     label = LETTER * max(len(line) for text in labels.values() for line in text.split("\n"))
-    name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer one leaves the axes
+    name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer name may leave the axes
     lefts, rights = (
         ((min(xs) - 0.75, 0.0), (corner, label)),
         ((roofs[-1] - math.log10(slope) + 0.3, 0.0), (column, name)),
     )
     spans = [(right - left, WIDTH * ACROSS - a - b) for left, a in lefts for right, b in rights]
-    across = min(room / decades for decades, room in spans if decades > 0)  # inches a decade
+    across = min(room / decades for decades, room in spans if decades > 0)  # inches per decade
     left, right = min(at - room / across for at, room in lefts), max(at + room / across for at, room in rights)
     return Frame(left, right, bottom, top, column, lid, corner, dict(zip(labels, places, strict=True)), height)
 
@@ -299,7 +304,7 @@ def _marker(ax: Any, spot: Spot, colour: str, tip: str) -> None:
             hollow,
             f"{tip.partition(':')[0]}: {show.number(spot.counted)} {work_unit(spot.dtype)}/B by the bytes counted",
         )
-    # As `Axes.errorbar` draws them, without the milliseconds that it takes for each.
+    # Drawn as by `Axes.errorbar`, which takes milliseconds for each.
     ax.plot([spot.x] * 2, [spot.low, spot.high], marker="_", ms=5, mew=1.0, lw=1.3, color=colour)
     (mark,) = ax.plot([spot.x], [spot.y], shape, ms=6, color=colour)
     add_tips(mark, tip)
@@ -380,7 +385,7 @@ def spread_apart(wishes: Sequence[float], gap: float, low: float, high: float) -
 
     They are then moved into [low, high]; if that is too short for them, they go below `low`.
     """
-    blocks: list[tuple[float, int]] = []  # pool adjacent violators: (mean of wish - rank * gap, how many)
+    blocks: list[tuple[float, int]] = []  # pool adjacent violators: (mean of wish - rank * gap, number of wishes)
     for rank, wish in enumerate(wishes):
         mean, count = wish - rank * gap, 1
         while blocks and blocks[-1][0] >= mean:

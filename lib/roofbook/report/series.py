@@ -82,7 +82,7 @@ def series(
         for x, seconds, rises in rings:
             ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
             words: dict[str, Any] = {"textcoords": "offset points", "size": FONT - 1.5}
-            side = -1 if rises else 1  # the number stands clear of both lines
+            side = -1 if rises else 1  # the side on which the number is clear of both lines
             words |= {"xytext": (7 * side, 6), "ha": "right" if rises else "left"}
             if len(rings) <= MOST_NUMBERS:
                 ax.annotate(show.number(x), (x, seconds / size), **words)

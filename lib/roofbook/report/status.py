@@ -62,10 +62,10 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     )
 
 
-def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
+def failed(rows: "pd.DataFrame", caption: str = "", origin: str = "") -> Table:
     """Return a table of failures: the newest row of each variant, case and device, if it failed or was not verified.
 
-    of: the rows' origin, such as a device, so that "Nothing failed" claims no more than the rows say.
+    origin: that of the rows, such as a device, so that "Nothing failed" claims no more than the rows say.
     """
     records = []
     for (case, device), group in rows.groupby(["case", "device"], sort=False) if len(rows) else ():
@@ -96,11 +96,11 @@ def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
     ]
     columns = [Cell("Variant"), Cell("Case"), Cell("Device"), Cell("Why"), Cell("When (UTC)")]
     return Table(
-        caption or f"What failed{f' on {of}' if of else ''}, and why",
+        caption or f"What failed{f' on {origin}' if origin else ''}, and why",
         columns,
         lines,
         _frame(records, ("variant", "case", "device", "backend", "reason", "started")),
-        () if lines else [f"Nothing failed{f' on {of}' if of else ''}."],
+        () if lines else [f"Nothing failed{f' on {origin}' if origin else ''}."],
         "failures",
     )
 

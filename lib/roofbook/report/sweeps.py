@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b|\binf\b")
-MOST_NAMED, MOST_KINDS = 3, 4  # so many cells are named, so many kinds of reasons are told; the others are counted
+MOST_NAMED, MOST_KINDS = 3, 4  # most points and kinds of reasons in notes; others are counted
 AXIS_CHARACTERS = 48  # characters that fit below the axis of a line figure
 
 

@@ -19,8 +19,8 @@ KINDS = {
     "to host": (COLOURS["published"], 0.055, 0.11, "copy to the host"),
 }
 """Kind of span -> colour, offset and height in its lane in inches, and name in the legend."""
-MOST_BARS = 90  # bars of a variant that can be told apart: of a longer run its beginning is drawn
-LANE, HEADING = 0.28, 0.3  # inches
+MOST_BARS = 90  # bars that can be told apart; of a longer run only the beginning is drawn
+LANE, HEADING = 0.28, 0.3  # heights in inches
 
 
 def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure:
