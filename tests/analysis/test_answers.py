@@ -9,7 +9,7 @@ import pytest
 
 from roofbook.analysis.answers import MATTERED, LabAnswer, Rival, answer
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.sentences import NOT_MEASURED, beside_peer
+from roofbook.analysis.sentences import NOT_MEASURED, peer_comparison
 from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
 from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT
@@ -193,7 +193,7 @@ def beside(ratio: str, *said: dict[str, Any]) -> str:
         rivals=lambda case: [Rival(cast(Any, peer), None, **each) for peer, each in zip(peers, said, strict=True)],
         times=lambda step, peer, case: ratio,
     )
-    return beside_peer(cast(Any, measured), "case")
+    return peer_comparison(cast(Any, measured), "case")
 
 
 def test_a_headline_says_in_what_two_are_alike_or_in_what_they_differ() -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from roofbook.analysis.lab_data import LabData
-from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, beside_base, ratio_text, without_missing
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, fastest_step_sentence, ratio_text, without_missing
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab
 
@@ -45,7 +45,7 @@ def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
 def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, said: str) -> None:
     lab = registry.get("lbm")
     rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
-    told = beside_base(lab, Known(lab, frame(*rows)).measured, CASE)
+    told = fastest_step_sentence(lab, Known(lab, frame(*rows)).measured, CASE)
     assert told.startswith(f"The fastest kernel {said} is `fused`: ")
 
 
@@ -54,7 +54,10 @@ def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
         headline = ("by-c", "sequential")
 
     rows = [row("by-c", 1e-3), row("sequential", 4e-3), row("fused", 1e-5)]
-    told = [beside_base(Other(), Known(Other(), frame(*some)).measured, CASE) for some in (rows, rows[1:], rows[2:])]
+    told = [
+        fastest_step_sentence(Other(), Known(Other(), frame(*some)).measured, CASE)
+        for some in (rows, rows[1:], rows[2:])
+    ]
     assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `by-c`\.$", told[0])
     assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `sequential`\.$", told[1])
     assert told[2].endswith(" per step.")

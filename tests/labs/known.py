@@ -44,7 +44,7 @@ class Known(Measured):
     def base(self, case: str) -> str:
         return next((name for name in self.lab.headline if name in self.measured), self.lab.headline[0])
 
-    def where(self, variant: str, case: str) -> str:
+    def runs_phrase(self, variant: str, case: str) -> str:
         return "here"
 
     def fastest(self, case: str) -> str:

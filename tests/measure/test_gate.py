@@ -195,7 +195,7 @@ def compared(rows: list[dict[str, Any]], folder: Path, **changed: Any) -> dict[s
     """Verdicts of the two variants against these rows as those of other code."""
     stored = Store(folder / "stored")
     stored.append([row | {"cell_key": f"other {row['variant']}"} | changed for row in rows])
-    asked = gate.Asked(("chains",), (), ("chain-0", "chain-1"), "test", host_cpu().spec)
+    asked = gate.Selection(("chains",), (), ("chain-0", "chain-1"), "test", host_cpu().spec)
     found = gate.against_rows(str(folder / "stored"), asked, RULE)
     return {each.variant: each for each in found.outcomes}
 
@@ -226,7 +226,7 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
 
     path = tmp_path / "all.parquet"
     pd.DataFrame(rows).to_parquet(path, index=False)
-    asked = gate.Asked(("chains",), (), (), "test", host_cpu().spec)
+    asked = gate.Selection(("chains",), (), (), "test", host_cpu().spec)
     found = gate.against_rows(str(path), asked, RULE)
     assert not found.outcomes and found.same == 2 and len(found.new) == 6
     with pytest.raises(UsageError, match="holds no rows of the store"):
@@ -236,7 +236,7 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
 def test_a_case_is_of_those_labs_that_have_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     Store(tmp_path / "stored").append(rows)
     case = rows[0]["case"]
-    asked = gate.Asked(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
+    asked = gate.Selection(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
     found = gate.against_rows(str(tmp_path / "stored"), asked, RULE)
     assert not found.outcomes and found.same == 2 and all(each.startswith("chains ") for each in found.new)
     with pytest.raises(UsageError, match="unknown case 'nowhere'"):
@@ -246,7 +246,7 @@ def test_a_case_is_of_those_labs_that_have_it(rows: list[dict[str, Any]], tmp_pa
 @pytest.mark.parametrize("of", [(), ("lbm", "stencil"), ("lbm",)])
 def test_a_variant_that_no_lab_has_is_refused_with_the_nearest(tmp_path: Path, of: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=r"unknown variant 'fusd' \(did you mean 'fused'\?\); valid: "):
-        gate.against_rows(str(tmp_path), gate.Asked(of, variants=("fusd",)), RULE)
+        gate.against_rows(str(tmp_path), gate.Selection(of, variants=("fusd",)), RULE)
 
 
 @pytest.mark.parametrize("name", ["../../../aside", "/tmp/aside", "a\0b", "", None])

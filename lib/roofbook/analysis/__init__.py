@@ -1,1 +1,1 @@
-"""What rows say: readings, rooflines, comparisons and verdicts. Plain data, no HTML."""
+"""Conclusions from rows: readings, rooflines, comparisons and verdicts. Plain data, no HTML."""

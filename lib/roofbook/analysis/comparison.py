@@ -37,7 +37,7 @@ class Time:
     low: float = math.nan
     high: float = math.nan
     note: str = ""
-    """Of our times, whether it ran on the host and whether samples are few; of a published time, `as` and its name there."""
+    """Our time: whether it ran on the host and whether samples are few. A published time: `as` and its name there."""
     host: str = ""
     """Name of the host's device if the time was measured on the host."""
     card: str = ""
@@ -72,7 +72,7 @@ class Comparison:
     lacks: Mapping[str, Mapping[StoreDevice, str]]
     """Reasons by variant and device for times that are missing."""
     published: Mapping[str, Mapping[str, Time]]
-    """The shortest published time that covers what the lab times, by variant and the report's device."""
+    """The shortest published time that covers the lab's timed work, by variant and the report's device."""
     ratios: Mapping[DevicePair, Mapping[str, Speedup]]
     """Ratios by pair and variant, without variants that ran on the host for both."""
 
@@ -195,10 +195,10 @@ def _compared(
     choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]],
 ) -> Comparison:
     points = [variant.name for variant in lab.all_variants() if variant.role == "sweep" and variant.name in published]
-    known = [variant.name for variant in lab.all_variants() if variant.role in ROLES] + points
+    candidates = [variant.name for variant in lab.all_variants() if variant.role in ROLES] + points
     readings = {record.store_device: newest(record.rows, case.name) for record in records}
     skipped = {record.store_device: record.skip_reasons(case) for record in records}
-    names = [name for name in known if name in published or any(name in by_name for by_name in readings.values())]
+    names = [name for name in candidates if name in published or any(name in by_name for by_name in readings.values())]
     times: dict[str, dict[StoreDevice, Time]] = {name: {} for name in names}
     lacks: dict[str, dict[StoreDevice, str]] = {name: {} for name in names}
     for device, by_name in readings.items():
@@ -244,7 +244,7 @@ def _published(lab: "Lab", store: "Store", records: Sequence[RecordedData]) -> d
     """Return published times per unit by our case, our variant and the report's device.
 
     Of trials the median counts, of several runs the shortest. Times are left out if the report states no size, if they cover a
-    part of what the lab times, or if the lab maps them to no variant of ours on any recorded device. A lab without published
+    part of the timed work, or if the lab maps them to no variant of ours on any recorded device. A lab without published
     figures has none.
     """
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"

@@ -201,9 +201,9 @@ class Best(Evidence):
 
     @property
     def basis(self) -> str:
-        best, others = " and ".join(self.best), " and ".join(self.other_points) or "all other points"
+        best, reference = " and ".join(self.best), " and ".join(self.other_points) or "all other points"
         fastest = f"the fastest of {best}" if len(self.best) > 1 else best
-        return f"{fastest} beside the fastest of {others}; the same samples choose it and time it"
+        return f"{fastest} beside the fastest of {reference}; the same samples choose it and time it"
 
     def _sides(self, lab: "Lab") -> tuple[list[str], list[str]]:
         names = points(lab, self.axis)
@@ -211,8 +211,8 @@ class Best(Evidence):
         return [names[point] for point in self.best], [names[point] for point in other_points]
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        best, others = self._sides(lab)
-        return (*best, *others)
+        best, reference = self._sides(lab)
+        return (*best, *reference)
 
     def find(self, claim_data: ClaimData) -> Finding:
         ran = [list(claim_data.ran(names, self.case).values()) for names in self._sides(claim_data.lab)]
@@ -282,8 +282,8 @@ class AboveMost(Evidence):
 
     @property
     def basis(self) -> str:
-        others = ", ".join(f"{faster} over {slower}" for slower, faster in self.other_steps)
-        return f"the gain of {self.faster} over {self.slower}, turning at the median gain of {others}, or at none"
+        steps = ", ".join(f"{faster} over {slower}" for slower, faster in self.other_steps)
+        return f"the gain of {self.faster} over {self.slower}, turning at the median gain of {steps}, or at none"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         pairs = ((self.slower, self.faster), *self.other_steps)

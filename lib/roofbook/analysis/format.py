@@ -1,4 +1,4 @@
-"""How tables and figures write a number: three significant digits, engineering units, one unit a column."""
+"""Numbers in tables and figures as text: three significant digits, engineering units, one unit a column."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from ..measure.stats import LEAST
 
 THIN = "\u202f"  # narrow space that breaks no line: between thousands, and between a number and its unit
 MINUS = "\u2212"
-DASH = "\u2013"  # what stands where there is no number
+DASH = "\u2013"  # shown if there is no number
 LONGEST = 1e7  # from here on a number is written with an exponent
 TIMES = (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 1e-9))
 PREFIXES = (
@@ -24,7 +24,7 @@ PREFIXES = (
 
 
 def decimals(value: float, digits: int = 3) -> int:
-    """Places after the point that give `value` so many significant digits; never below 0."""
+    """Return the number of places after the point that give `value` so many significant digits; never below 0."""
     if value == 0 or not math.isfinite(value):
         return digits - 1
     places = digits - 1 - math.floor(math.log10(abs(value)))
@@ -34,10 +34,10 @@ def decimals(value: float, digits: int = 3) -> int:
 
 
 def number(value: float, digits: int = 3, places: int | None = None) -> str:
-    """`value` with three significant digits: 0.0123, 1.23, 12.3, 123, 1 230 (thin space); a dash for NaN.
+    """Return a number with three significant digits: 0.0123, 1.23, 12.3, 123, 1 230 (thin space); a dash for NaN.
 
-    Digits before the point beyond the third are rounded too, unless `places` fixes the places after the point.
-    Below 1e-4 and from 1e7 the exponent is written: 1.23e-05.
+    Digits before the point beyond the third are rounded too, unless `places` fixes the places after the point. Below 1e-4 and
+    from 1e7 the exponent is written: 1.23e-05.
     """
     if math.isnan(value):
         return DASH
@@ -53,7 +53,7 @@ def number(value: float, digits: int = 3, places: int | None = None) -> str:
 
 
 def interval(estimate: float, low: float, high: float) -> str:
-    """'12.3 [12.1, 12.6]': the digits of the estimate rule the places of all three."""
+    """Return '12.3 [12.1, 12.6]'. The digits of the estimate set the places of all three."""
     if math.isnan(low) or math.isnan(high):
         return number(estimate)
     if estimate and not 1e-4 <= abs(estimate) < LONGEST:
@@ -65,7 +65,7 @@ def interval(estimate: float, low: float, high: float) -> str:
 
 
 def _whole(value: float, like: float) -> str:
-    """`value` rounded at the digit where three significant digits of `like` end."""
+    """Return `value` rounded at the digit where three significant digits of `like` end."""
     return number(round(value, 2 - math.floor(math.log10(abs(like)))), places=0)
 
 
@@ -73,15 +73,16 @@ TENFOLD = 10.0
 
 
 def undecided(estimate: float, low: float, high: float) -> str:
-    """The interval of a ratio of which nothing may be claimed, each end beyond a factor of ten as that: '[<0.1, >10]'."""
+    """Return the interval of a ratio of which nothing may be claimed; an end beyond a factor of ten is cut: '[<0.1, >10]'."""
     ends = factor(estimate, max(low, 1 / TENFOLD), min(high, TENFOLD)).partition("[")[2].removesuffix("]").split(", ")
     first = f"<{1 / TENFOLD:g}" if low < 1 / TENFOLD else ends[0]
     return f"[{first}, {f'>{TENFOLD:g}' if high > TENFOLD else ends[1]}]"
 
 
 def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> str:
-    """A ratio with its interval; more places where three digits would hide which side of 1 it lies on, or of a difference
-    that counts.
+    """Return a ratio with its interval.
+
+    It has more than three digits if those hide the side of 1, or of a difference that counts, on which an end lies.
     """
     ends = [end for end in (low, high) if not math.isnan(end)] or [estimate]
     places = decimals(estimate)
@@ -95,39 +96,42 @@ def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> st
 
 
 def _hides(value: float, places: int) -> bool:
-    """Whether rounding moves a value to or across 1, or a limit of what counts as a difference."""
+    """Return whether rounding moves a value to or across 1, or a limit of a difference that counts."""
     rounded = float(f"{value:.{places}f}")
     limits = (1.0, LEAST, 1 / LEAST)
     return any(value != limit and (rounded == limit or (rounded > limit) != (value > limit)) for limit in limits)
 
 
 def tick(value: float) -> str:
-    """A number on an axis, no longer than it must be: 0, 0.5, 1, 10, 0.001, 1e-05."""
+    """Return a number on an axis, as short as possible: 0, 0.5, 1, 10, 0.001, 1e-05."""
     text = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.0e}"
     return text.replace(",", THIN).replace("-", MINUS)
 
 
 def percent(share: float) -> str:
-    """A share as '74.1 %', a thin space before the sign."""
+    """Return a share as '74.1 %', with a thin space before the sign."""
     return f"{number(100 * share)}{THIN}%" if math.isfinite(share) else DASH
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[str, float]:
-    """The one unit for a column of times, and its seconds: the largest in which the shortest is still at least 1, or a
-    larger one where the longest would be written with an exponent."""
+    """Return the unit for a column of times, and its seconds.
+
+    It is the largest in which the shortest time is at least 1, or a larger one if the longest would be written with an
+    exponent.
+    """
     times = [value for value in seconds if math.isfinite(value) and value > 0]
     shortest, longest = min(times, default=1.0), max(times, default=1.0)
     return next((unit for unit in TIMES if shortest >= unit[1] or longest >= LONGEST * unit[1] / 1e3), TIMES[-1])
 
 
 def prefix(values: Iterable[float]) -> tuple[str, float]:
-    """The one SI prefix for a column of rates: the largest in which the greatest is at least 1."""
+    """Return the SI prefix for a column of rates, and its factor: the largest in which the greatest rate is at least 1."""
     greatest = max((value for value in values if math.isfinite(value) and value > 0), default=1.0)
     return next((entry for entry in PREFIXES if greatest >= entry[1]), PREFIXES[-1])
 
 
 def duration(seconds: float) -> str:
-    """A single time in its own unit: '12.3 µs'."""
+    """Return a single time in its own unit: '12.3 µs'."""
     if not math.isfinite(seconds):
         return DASH
     name, size = time_unit([seconds])
@@ -135,7 +139,7 @@ def duration(seconds: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A single value with an SI prefix: quantity(4.26e12, 'B/s') is '4.26 TB/s'."""
+    """Return a single value with an SI prefix: quantity(4.26e12, 'B/s') is '4.26 TB/s'."""
     if not math.isfinite(value):
         return DASH
     letter, size = prefix([value])

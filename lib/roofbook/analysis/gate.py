@@ -1,7 +1,7 @@
-"""What a change made slower: which variants differ from a commit or from stored rows, and what measuring both came to.
+"""The gate: variants that differ from a commit or from stored rows, and the comparison of their times before and now.
 
-Serves `roofbook gate`. With a commit, its own source is measured beside the checkout's, in turns. Stored rows are of another
-time, so that comparison is the weaker one: it knows only medians of runs, and asks for several on both sides.
+Serves `roofbook gate`. With a commit, its own source is measured next to the checkout's, in turns. Stored rows are of another
+time, so that comparison is the weaker one: it knows only medians of runs, and needs several on both sides.
 """
 
 import inspect
@@ -31,8 +31,8 @@ FAILING = ("slower", "broken")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a gate looks at. Without names all of them; cases are those of the scale."""
+class Selection:
+    """The variants and cases that a gate compares. An empty tuple selects all; cases are those of the scale."""
 
     labs: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class Asked:
     budget_s: float = 0.5
     """Seconds of samples of a variant, on each side, in each run."""
     unchanged: bool = False
-    """Also what has not changed."""
+    """Whether variants that have not changed are compared too."""
 
 
 @dataclass(frozen=True)
 class Gated:
-    """A variant on a case, before and now."""
+    """The comparison of a variant on a case, before and now."""
 
     lab: str
     variant: str
@@ -59,107 +59,107 @@ class Gated:
     ratio: stats.RatioEstimate | None = None
     """Time now / time before, over the runs."""
     seconds: tuple[float, float] | None = None
-    """Per unit, before and now: the middle of the runs' medians."""
+    """Seconds per unit before and now: the middle of the runs' medians."""
     runs: int = 0
-    """How many there are, on the side that has fewer."""
+    """Number of runs on the side that has fewer."""
     ratios: tuple[float, ...] = ()
-    """That of each run; none where rows were compared."""
+    """Time now / time before of each run; empty if rows were compared."""
     reason: str = ""
     file: str = ""
-    """The file of the change, or of the kernel, as the repository names it."""
+    """Path of the changed file, or of the kernel, in the repository."""
     line: int = 1
 
 
 @dataclass
 class Findings:
-    """All that a gate found."""
+    """All results of a gate."""
 
     against: str
-    """What was compared with, in words."""
+    """The other side of the comparison, in words."""
     commit: str | None = None
     outcomes: list[Gated] = field(default_factory=list)
     same: int = 0
-    """Variants that have not changed."""
+    """Number of variants that have not changed."""
     new: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    """Names `lab variant` of those that one side alone has."""
+    """`lab variant` of those that only one side has: the checkout (new), or the other (removed)."""
 
     elsewhere: list[str] = field(default_factory=list)
-    """Names `lab variant` of those that have changed and do not run on this device."""
+    """`lab variant` of those that have changed and do not run on this device."""
     lack: str = ""
-    """Why stored rows could not be compared with; '' for a commit."""
+    """Reason why stored rows could not be compared; '' for a commit."""
 
     @property
     def compared(self) -> int:
-        """How many comparisons there were: of times, and of code that turned out to be the same."""
-        return self.same + sum(each.verdict != "not compared" for each in self.outcomes)
+        """Number of comparisons: of times, and of code that turned out to be the same."""
+        return self.same + sum(outcome.verdict != "not compared" for outcome in self.outcomes)
 
     @property
     def failing(self) -> list[Gated]:
-        return [each for each in self.outcomes if each.verdict in FAILING]
+        return [outcome for outcome in self.outcomes if outcome.verdict in FAILING]
 
 
-def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = silent) -> Findings:
-    """Compare with a commit: its source is built and measured beside the checkout's.
+def against_commit(ref: str, selection: Selection, rule: Rule, progress: Progress = silent) -> Findings:
+    """Compare the checkout with a commit, whose source is built and measured next to the checkout's.
 
     Errors: UsageError for an unknown commit, lab, case, variant or device, or a commit whose source this gate cannot drive.
     """
     repository = Project.of(Path.cwd())
     commit = repository.commit(ref)
-    labs = _labs(asked)
-    _check(labs, asked)
+    labs = _labs(selection)
+    _check(labs, selection)
     with scratch_folder() as folder:
         trees = repository.extract(commit, folder), repository.checkout()
         progress(ref, "comparing the code of both")
         before = side_by_side.fingerprints(trees[0], "before", [lab.name for lab in labs])
-        found = Findings(f"{ref} ({commit[:10]})" if not commit.startswith(ref) else commit[:10], commit)
+        findings = Findings(f"{ref} ({commit[:10]})" if not commit.startswith(ref) else commit[:10], commit)
         for lab in labs:
-            due = _changed(lab, asked, before.get(lab.name, {}), found)
+            due = _changed(lab, selection, before.get(lab.name, {}), findings)
             if not due:
                 continue
-            device = open_device(asked.device, lab.preferred_backend)
-            policy = Policy(cache=lab.cache, budget_s=asked.budget_s)
-            cases = _cases(lab, asked)
-            found.elsewhere += [
-                f"{lab.name} {each.name}"
-                for each in due
-                if not any(_runs_here(lab, each, case, device) for case in cases)
+            device = open_device(selection.device, lab.preferred_backend)
+            policy = Policy(cache=lab.cache, budget_s=selection.budget_s)
+            cases = _cases(lab, selection)
+            findings.elsewhere += [
+                f"{lab.name} {variant.name}"
+                for variant in due
+                if not any(_runs_here(lab, variant, case, device) for case in cases)
             ]
             for case in cases:
-                names = tuple(each.name for each in due if _runs_here(lab, each, case, device))
+                names = tuple(variant.name for variant in due if _runs_here(lab, variant, case, device))
                 if names:
                     bout = Bout(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
                     for duel in side_by_side.fight(bout, rule, progress):
-                        place = _place(lab.variant(duel.variant), repository, commit)
-                        found.outcomes.append(_of_duel(duel, lab, rule, *place))
-    return found
+                        file, line = _code_line(lab.variant(duel.variant), repository, commit)
+                        findings.outcomes.append(_of_duel(duel, lab, rule, file, line))
+    return findings
 
 
-def _labs(asked: Asked) -> list[Lab]:
-    labs = [registry.get(name) for name in asked.labs or registry.names()]
-    known = {each.name for lab in labs for each in lab.all_variants()}
-    for name in asked.variants:
+def _labs(selection: Selection) -> list[Lab]:
+    labs = [registry.get(name) for name in selection.labs or registry.names()]
+    names = {variant.name for lab in labs for variant in lab.all_variants()}
+    for name in selection.variants:
         if len(labs) == 1:
-            labs[0].variant(name)  # which says what would be right
-        elif name not in known:
-            steps = [each.name for lab in labs for each in (*lab.ladder, *lab.peers)]
-            raise one_of("variant", name, list(dict.fromkeys(steps)), near=sorted(known))
+            labs[0].variant(name)  # its error names similar variants
+        elif name not in names:
+            steps = [variant.name for lab in labs for variant in (*lab.ladder, *lab.peers)]
+            raise one_of("variant", name, list(dict.fromkeys(steps)), near=sorted(names))
     return labs
 
 
-def _check(labs: Sequence[Lab], asked: Asked) -> None:
-    """UsageError for a case or a device that was typed wrong, also where nothing has changed."""
-    open_device(asked.device, labs[0].preferred_backend)
-    for name in asked.cases:
-        if not any(_case(lab, name, asked.scale) for lab in labs):
-            labs[-1].case(name, asked.scale)  # which says what would be right
+def _check(labs: Sequence[Lab], selection: Selection) -> None:
+    """Raise UsageError for a case or a device that does not exist, even if nothing has changed."""
+    open_device(selection.device, labs[0].preferred_backend)
+    for name in selection.cases:
+        if not any(_case(lab, name, selection.scale) for lab in labs):
+            labs[-1].case(name, selection.scale)  # its error names the cases
 
 
-def _cases(lab: Lab, asked: Asked) -> list[Case]:
-    """Those that are looked at; of names that several labs were given, those that this one has."""
-    if not asked.cases:
-        return list(lab.cases(asked.scale))
-    return [found for name in asked.cases if (found := _case(lab, name, asked.scale))]
+def _cases(lab: Lab, selection: Selection) -> list[Case]:
+    """Return the selected cases that a lab has; by default all of the scale."""
+    if not selection.cases:
+        return list(lab.cases(selection.scale))
+    return [case for name in selection.cases if (case := _case(lab, name, selection.scale))]
 
 
 def _case(lab: Lab, name: str, scale: str) -> Case | None:
@@ -169,22 +169,25 @@ def _case(lab: Lab, name: str, scale: str) -> Case | None:
         return None
 
 
-def _asked_for(lab: Lab, asked: Asked) -> list[Variant]:
-    if not asked.variants:
+def _selected(lab: Lab, selection: Selection) -> list[Variant]:
+    if not selection.variants:
         return [*lab.ladder, *lab.peers]
-    return [each for each in lab.all_variants() if each.name in asked.variants]
+    return [variant for variant in lab.all_variants() if variant.name in selection.variants]
 
 
-def _changed(lab: Lab, asked: Asked, before: Mapping[str, object], found: Findings) -> list[Variant]:
-    """The variants whose fingerprint is another; notes those that are new, gone and the same."""
-    mine = _asked_for(lab, asked)
-    found.new += [f"{lab.name} {each.name}" for each in mine if each.name not in before]
-    if not asked.variants:
-        known = {each.name for each in lab.all_variants()}
-        found.removed += [f"{lab.name} {name}" for name in before if name not in known]
-    there = [each for each in mine if each.name in before]
-    due = [each for each in there if asked.unchanged or each.fingerprint() != before[each.name]]
-    found.same += len(there) - len(due)
+def _changed(lab: Lab, selection: Selection, before: Mapping[str, object], findings: Findings) -> list[Variant]:
+    """Return the variants whose fingerprints differ, and add the new, removed and equal ones to the findings.
+
+    before: fingerprints by the names of the variants of the other side.
+    """
+    selected = _selected(lab, selection)
+    findings.new += [f"{lab.name} {variant.name}" for variant in selected if variant.name not in before]
+    if not selection.variants:
+        names = {variant.name for variant in lab.all_variants()}
+        findings.removed += [f"{lab.name} {name}" for name in before if name not in names]
+    common = [variant for variant in selected if variant.name in before]
+    due = [variant for variant in common if selection.unchanged or variant.fingerprint() != before[variant.name]]
+    findings.same += len(common) - len(due)
     return due
 
 
@@ -197,70 +200,73 @@ def _of_duel(duel: Duel, lab: Lab, rule: Rule, file: str, line: int) -> Gated:
     if duel.medians:
         before, now = (stats.median_ci(side).estimate for side in zip(*duel.medians, strict=True))
         seconds = before, now
-    why = duel.absent or "; ".join(f"{side}: {reason}" for side, reason in sorted(duel.failed.items()))
+    reason = duel.absent or "; ".join(f"{side}: {failure}" for side, failure in sorted(duel.failed.items()))
     return Gated(
         duel.lab, duel.variant, duel.case, lab.unit, word, duel.device, duel.backend, duel.ratio, seconds,
-        len(duel.ratios), tuple(each.estimate for each in duel.ratios), why, file, line,
+        len(duel.ratios), tuple(ratio.estimate for ratio in duel.ratios), reason, file, line,
     )  # fmt: skip
 
 
-def _place(variant: Variant, repository: Project, commit: str | None) -> tuple[str, int]:
-    """The file and line to point at: where the kernel, what it includes or its plan differs from the commit, else its start."""
-    own = inspect.unwrap(variant.plan)
-    plan_file = Path(inspect.getfile(own))
+def _code_line(variant: Variant, repository: Project, commit: str | None) -> tuple[str, int]:
+    """Return file and line of the first difference from the commit in a variant's kernel, its includes or its plan.
+
+    Without a commit or a difference: the start of the kernel, else of the plan.
+    """
+    driver = inspect.unwrap(variant.plan)
+    plan_file = Path(inspect.getfile(driver))
     candidates = [*(variant.source.files if variant.source else ()), plan_file]
     for path in candidates if commit else ():
         line = repository.changed_line(path, str(commit))
         if line:
             return str(path.resolve().relative_to(repository.folder)), line
-    path, line = (candidates[0], 1) if variant.source else (plan_file, inspect.getsourcelines(own)[1])
+    path, line = (candidates[0], 1) if variant.source else (plan_file, inspect.getsourcelines(driver)[1])
     return str(path.resolve().relative_to(repository.folder) if repository.holds(path) else path), line
 
 
 # -- stored rows -------------------------------------------------------------------------------------------------------
 
 
-def against_rows(ref: str, asked: Asked, rule: Rule, progress: Progress = silent) -> Findings:
-    """Compare with the rows of a Parquet file, of all those below a folder, or of a store's URL: those of the same device.
+def against_rows(ref: str, selection: Selection, rule: Rule, progress: Progress = silent) -> Findings:
+    """Compare with stored rows of the same device: of a Parquet file, of all those below a folder, or of a store's URL.
 
-    Measured are the variants whose rows there are of other code or of another environment, in as many runs as the rule says at
+    The variants whose rows are of other code or of another environment are measured, in as many runs as the rule names as the
     first. Errors: UsageError for a file without rows of the store.
     """
-    found, labs = Findings(f"the rows of {ref}"), _labs(asked)
-    _check(labs, asked)
+    findings, labs = Findings(f"the rows of {ref}"), _labs(selection)
+    _check(labs, selection)
     with scratch_folder() as folder:
         stored, scratch = stored_rows(ref, folder / "stored"), Store(folder / "measured")
         for lab in labs:
-            device = open_device(asked.device, lab.preferred_backend)
-            policy = Policy(cache=lab.cache, budget_s=asked.budget_s)
-            cells = plan(lab, _cases(lab, asked), _asked_for(lab, asked), device, stored, policy)
-            found.new += [f"{lab.name} {' on '.join(reversed(each.name))}" for each in cells if each.state == "missing"]
-            there = [each for each in cells if each.state != "missing"]
-            due = [each for each in there if asked.unchanged or each.state not in ("fresh", "failed")]
-            found.same += sum(each.state == "fresh" for each in there) if not asked.unchanged else 0
+            device = open_device(selection.device, lab.preferred_backend)
+            policy = Policy(cache=lab.cache, budget_s=selection.budget_s)
+            planned = plan(lab, _cases(lab, selection), _selected(lab, selection), device, stored, policy)
+            findings.new += [f"{lab.name} {' on '.join(reversed(p.name))}" for p in planned if p.state == "missing"]
+            common = [p for p in planned if p.state != "missing"]
+            due = [p for p in common if selection.unchanged or p.state not in ("fresh", "failed")]
+            findings.same += sum(p.state == "fresh" for p in common) if not selection.unchanged else 0
             if due:
-                now = plan(lab, _cases(lab, asked), _asked_for(lab, asked), device, scratch, policy)
-                names = {each.name for each in due}
-                mine = [each for each in now if each.name in names]
-                bring_up_to_date(mine, device, scratch, policy, runs=rule.runs, progress=progress, apart=True)
-                found.outcomes += [_of_rows(each, stored, scratch, rule) for each in due]
-        if not found.compared:
-            found.lack = _lack(stored, labs, asked)
-    return found
+                now = plan(lab, _cases(lab, selection), _selected(lab, selection), device, scratch, policy)
+                names = {p.name for p in due}
+                to_measure = [p for p in now if p.name in names]
+                bring_up_to_date(to_measure, device, scratch, policy, runs=rule.runs, progress=progress, apart=True)
+                findings.outcomes += [_of_rows(p, stored, scratch, rule) for p in due]
+        if not findings.compared:
+            findings.lack = _lack(stored, labs, selection)
+    return findings
 
 
-def _lack(stored: Store, labs: Sequence[Lab], asked: Asked) -> str:
-    """Return what a store lacks with which nothing could be compared."""
+def _lack(stored: Store, labs: Sequence[Lab], selection: Selection) -> str:
+    """Return the reason why nothing could be compared: no rows of the labs in the store, or none of the device."""
     names = ", ".join(lab.name for lab in labs)
     if not any(len(stored.rows(lab.name)) for lab in labs):
         return f"there is no row of {names}: the store is empty, or it is not there"
-    devices = dict.fromkeys(open_device(asked.device, lab.preferred_backend) for lab in labs)
+    devices = dict.fromkeys(open_device(selection.device, lab.preferred_backend) for lab in labs)
     described = ", ".join(f"{device.name} by {device.backend}" for device in devices)
     return f"there is no verified row of {described} for what was asked of {names}"
 
 
 def stored_rows(ref: str, folder: Path) -> Store:
-    """A store to read: that of a URL or folder; else of a Parquet file or of all those below a folder, copied into `folder`."""
+    """Return a store to read: the one of a URL or folder; else one in `folder` with copies of the Parquet files at `ref`."""
     import pyarrow.compute as pc
 
     from ..store import files
@@ -284,55 +290,55 @@ def stored_rows(ref: str, folder: Path) -> Store:
         if checked.facts.fault:
             raise UsageError(f"{files.shown(source)} holds no rows of the store: {checked.facts.fault}")
         if not len(checked.rows):
-            why = files.of_rows(checked.facts) if checked.facts.wrong else "it is empty"
-            raise UsageError(f"{files.shown(source)} holds no rows of the store: {why}")
+            problem = files.of_rows(checked.facts) if checked.facts.wrong else "it is empty"
+            raise UsageError(f"{files.shown(source)} holds no rows of the store: {problem}")
         files.warn_of(source, checked.facts)
         table = checked.rows.select(schema().names).cast(schema())
         for lab, device in set(zip(table["lab"].to_pylist(), table["device"].to_pylist(), strict=True)):
-            mine = table.filter(pc.and_(pc.equal(table["lab"], lab), pc.equal(table["device"], device)))
-            place = folder / files.folder_of("local", lab, device) / f"rows-{number}.parquet"
-            write_whole(place, files.encoded(mine))
+            device_rows = table.filter(pc.and_(pc.equal(table["lab"], lab), pc.equal(table["device"], device)))
+            target = folder / files.folder_of("local", lab, device) / f"rows-{number}.parquet"
+            write_whole(target, files.encoded(device_rows))
     return Store(folder)
 
 
-def _of_rows(cell: Planned, stored: Store, scratch: Store, rule: Rule) -> Gated:
-    sides = [_reading(cell, store) for store in (stored, scratch)]
-    before, now = sides
-    common = (cell.lab.name, cell.variant.name, cell.case.name, cell.lab.unit)
-    place = _place_without_commit(cell.variant)
+def _of_rows(planned: Planned, stored: Store, scratch: Store, rule: Rule) -> Gated:
+    before, now = (_reading(planned, store) for store in (stored, scratch))
+    common = (planned.lab.name, planned.variant.name, planned.case.name, planned.lab.unit)
+    file, line = _code_line_without_commit(planned.variant)
     if now is None or not now.ok:
-        why = now.reason if now else "it was not measured"
-        return Gated(
-            *common, "broken" if before and before.ok else "not compared", reason=why, file=place[0], line=place[1]
-        )
+        verdict: Verdict = "broken" if before and before.ok else "not compared"
+        return Gated(*common, verdict, reason=now.reason if now else "it was not measured", file=file, line=line)
     if before is None or not before.ok:
-        return Gated(
-            *common, "not compared", reason=before.reason if before else "it has no rows", file=place[0], line=place[1]
-        )
-    ratio = stats.unpaired_ratio([each.times for each in now.runs], [each.times for each in before.runs])
-    told = [each.text for each in changes(before.row, now.row)]
+        reason = before.reason if before else "it has no rows"
+        return Gated(*common, "not compared", reason=reason, file=file, line=line)
+    ratio = stats.unpaired_ratio([run.times for run in now.runs], [run.times for run in before.runs])
+    notes = [change.text for change in changes(before.row, now.row)]
     word = side_by_side.verdict(ratio, rule)
     fewest = min(len(before.runs), len(now.runs))
     if fewest < stats.ENOUGH_RUNS:
         word = "undecided"
-        told.insert(0, f"{'one run' if fewest == 1 else 'two runs'} on a side cannot show how far runs differ")
+        notes.insert(0, f"{'one run' if fewest == 1 else 'two runs'} on a side cannot show how far runs differ")
     return Gated(
-        *common, word, cell.device.slug, cell.backend, ratio, (before.median, now.median), fewest,
-        reason="; ".join(told), file=place[0], line=place[1],
+        *common, word, planned.device.slug, planned.backend, ratio, (before.median, now.median), fewest,
+        reason="; ".join(notes), file=file, line=line,
     )  # fmt: skip
 
 
-def _place_without_commit(variant: Variant) -> tuple[str, int]:
+def _code_line_without_commit(variant: Variant) -> tuple[str, int]:
     try:
-        return _place(variant, Project.of(Path.cwd()), None)
+        return _code_line(variant, Project.of(Path.cwd()), None)
     except UsageError:
         return "", 1
 
 
-def _reading(cell: Planned, store: Store) -> Reading | None:
-    """The newest measurement of a cell in a store, over its runs."""
+def _reading(planned: Planned, store: Store) -> Reading | None:
+    """Return the newest measurement of a variant on a case in a store, over its runs; None if it has no rows."""
     rows = store.rows(
-        cell.lab.name, case=cell.case.name, variant=cell.variant.name, device=cell.device.slug, backend=cell.backend
+        planned.lab.name,
+        case=planned.case.name,
+        variant=planned.variant.name,
+        device=planned.device.slug,
+        backend=planned.backend,
     )
-    rows = rows[rows["role"] == cell.variant.role]
-    return newest(rows, cell.case.name).get(cell.variant.name) if len(rows) else None
+    rows = rows[rows["role"] == planned.variant.role]
+    return newest(rows, planned.case.name).get(planned.variant.name) if len(rows) else None

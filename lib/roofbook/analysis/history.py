@@ -77,14 +77,14 @@ def versions(rows: Sequence[Row], reading: Reading | None = None) -> list[Versio
     last = _version_of(reading.row) if reading else None
     readings = [_read(version_rows) for key, version_rows in groups.items() if key != last]
     readings += [reading] if reading else []
-    made = list[Version]()
+    history = list[Version]()
     for current in readings:
-        before = made[-1].reading if made else None
-        timed = next((version.reading for version in reversed(made) if version.reading.ok), None)
+        before = history[-1].reading if history else None
+        timed = next((version.reading for version in reversed(history) if version.reading.ok), None)
         ratio = faster(timed, current) if timed and current.ok else None
         changed = (*changes(before.row, oldest(current).row), *_unknown(before.row, current.row)) if before else ()
-        made.append(Version(current, changed, ratio))
-    return made
+        history.append(Version(current, changed, ratio))
+    return history
 
 
 def oldest(reading: Reading) -> Reading:

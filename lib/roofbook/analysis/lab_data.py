@@ -1,4 +1,4 @@
-"""A lab on a device at a scale, as its rows have it: peaks, bounds and, case by case, what reports and sentences need."""
+"""A lab on one device at one scale, from its rows: peaks, bounds, and for each case the data of reports and sentences."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def compiler_of(device: Device) -> str:
-    """The compiler of a device's kernels by its name in `Variant.same_code`; '' for one that nothing is known of."""
+    """Return a device's kernel compiler by its name in `Variant.same_code`; '' for other compilers."""
     if device.backend == CUDA.name:
         return "NVRTC"
     return "PoCL" if "Portable Computing Language" in device.identity().get("platform", "") else ""
 
 
 class LabData(ABC):
-    """What is known of a lab on one device, from whichever rows count: those that fit today's code, or recorded ones."""
+    """A lab's data on one device, from rows that fit today's code or from recorded ones."""
 
     lab: Lab
     device: Device
@@ -42,7 +42,7 @@ class LabData(ABC):
     @property
     @abstractmethod
     def rows(self) -> "pd.DataFrame":
-        """The rows of the lab on this device and its host that count."""
+        """Rows of the lab on this device and its host."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class LabData(ABC):
 
     @cached_property
     def rows_with_peers(self) -> "pd.DataFrame":
-        """The rows that times are compared among: `rows`, and `peer_rows` behind them."""
+        """Rows among which times are compared: `rows`, then `peer_rows`."""
         import pandas as pd
 
         return pd.concat([self.rows, self.peer_rows], ignore_index=True) if len(self.peer_rows) else self.rows
@@ -59,55 +59,55 @@ class LabData(ABC):
     @property
     @abstractmethod
     def peak_rows(self) -> "pd.DataFrame":
-        """The device's rows of the lab `peaks`: of each variant and case all runs of the newest measurement, in their order."""
+        """The device's rows of the lab `peaks`: for each variant and case all runs of the newest measurement, in order."""
 
     @property
     @abstractmethod
     def profiles(self) -> "pd.DataFrame":
-        """What hardware counters counted on this device, at any scale, of kernels as they are today."""
+        """Rows of hardware counters on this device, at any scale, of kernels as they are today."""
 
     @cached_property
     def peaks(self) -> Peaks | None:
-        """None where a peak has no verified time."""
+        """The device's measured peaks; None if a peak has no verified time."""
         try:
             return read_peaks(self.peak_rows)
         except ValueError:
             return None
 
     def bounds(self, case: Case) -> dict[str, Bound]:
-        """The least time of a unit by dtype of the lab's variants, those dtypes whose peak was measured on this device.
+        """Return the least time of a unit by dtype, for dtypes of the lab's variants whose peak was measured on this device.
 
-        By its name also that of a variant that moves less than the problem needs in fp32, such as one that keeps fp16, and of
-        one for several GPUs, each of which has its share. Parts of a CPU are no more than that CPU.
+        Also by variant, if the variant moves less than the problem needs in fp32, such as one that stores fp16, or if it runs
+        on several GPUs, each of which has its share. Parts of a CPU have no more than that CPU.
         """
         peaks, work = self.peaks, self.lab.work(case)
         if peaks is None:
             return {}
-        known = [variant for variant in self.lab.all_variants() if variant.dtype in peaks.flops]
-        found = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in known}
-        for variant in known:
+        variants = [variant for variant in self.lab.all_variants() if variant.dtype in peaks.flops]
+        bounds = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in variants}
+        for variant in variants:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
             gpus = int(variant.options.get("devices", 1)) if self.device.kind == "gpu" else 1
             if (part < 1 or gpus > 1) and not self.lab.skip_reason(variant, case):
-                less = replace(work, flops=work.flops / gpus, bytes=part * work.bytes / gpus)
-                own = bound(less, peaks, part * work.footprint / gpus, variant.dtype)
-                if own.seconds < found[variant.dtype].seconds:
-                    found[variant.name] = own
-        return found
+                share = replace(work, flops=work.flops / gpus, bytes=part * work.bytes / gpus)
+                of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype)
+                if of_variant.seconds < bounds[variant.dtype].seconds:
+                    bounds[variant.name] = of_variant
+        return bounds
 
     def case(self, name: str | None = None) -> Case:
-        """The case of that name, those of series included; by default the largest of the others."""
+        """Return the case of that name, which may be of a series; by default the largest case outside series."""
         if name is None:
             return max(self.cases, key=lambda case: self.lab.work(case).footprint)
-        known = {case.name: case for case in self.cases}
-        if name not in known:
-            known |= {case.name: case for each in self.lab.series(self.scale) for case in self.cases_of(each)}
-        if name in known:
-            return known[name]
-        raise one_of("case of this experiment", name, list(known))
+        cases = {case.name: case for case in self.cases}
+        if name not in cases:
+            cases |= {case.name: case for series in self.lab.series(self.scale) for case in self.cases_of(series)}
+        if name in cases:
+            return cases[name]
+        raise one_of("case of this experiment", name, list(cases))
 
     def on(self, name: str | None = None) -> CaseData:
-        """What tables and figures of a case are made from; by default of the largest."""
+        """Return the data for tables and figures of a case; by default of the largest."""
         case = self.case(name)
         if case.name not in self._cases_data:
             self._cases_data[case.name] = self._on(case)
@@ -115,7 +115,7 @@ class LabData(ABC):
 
     @cached_property
     def _cases_data(self) -> "dict[str, CaseData]":
-        """What was asked of cases, by their names."""
+        """Cached results of `on` by case name."""
         return {}
 
     def _on(self, case: Case) -> CaseData:
@@ -134,27 +134,26 @@ class LabData(ABC):
             self.peaks,
             lab.work(case).footprint,
             cache_note=lab.cache_note,
-            same_code={
-                each.name: each.same_code[compiler] for each in lab.all_variants() if compiler in each.same_code
-            },
+            same_code={v.name: v.same_code[compiler] for v in lab.all_variants() if compiler in v.same_code},
             compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
-            exact_as={each.name: lab.exact_as(each) for each in lab.all_variants() if lab.exact_as(each) != each.dtype},
-            conditions={each.name: found for each in lab.all_variants() if (found := lab.conditions(each))},
+            exact_as={v.name: lab.exact_as(v) for v in lab.all_variants() if lab.exact_as(v) != v.dtype},
+            conditions={v.name: conditions for v in lab.all_variants() if (conditions := lab.conditions(v))},
             lab_order=order,
         )
 
     @property
     def order(self) -> list[str]:
-        """Names of the ladder in its order, libraries behind it."""
+        """Names of the ladder's variants in its order, then the peers."""
         return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
-        """Why variants are not measured here: not on this device, or not on this case."""
-        return {variant.name: why for variant in self.lab.all_variants() if (why := self.skip_reason(variant, case))}
+        """Return the reasons why variants are not measured here, by variant: not on this device, or not on this case."""
+        variants = self.lab.all_variants()
+        return {variant.name: reason for variant in variants if (reason := self.skip_reason(variant, case))}
 
     def skip_reason(self, variant: Variant, case: Case) -> str:
-        """The same of one variant; '' where it is measured."""
+        """Return the reason why a variant is not measured on a case here; '' if it is."""
         return (
             "not on this device"
             if target_of(variant, self.device) is None
@@ -162,51 +161,53 @@ class LabData(ABC):
         )
 
     def sweep(self, axis: str) -> Sweep:
-        """The lab's sweep over `axis`. Errors: UsageError for an axis that it has none over."""
+        """Return the lab's sweep over `axis`. Errors: UsageError if there is none."""
         for sweep in self.lab.sweeps:
             if sweep.axis == axis:
                 return sweep
         raise one_of("sweep", axis, [sweep.axis for sweep in self.lab.sweeps])
 
     def series(self, axis: str) -> Series:
-        """The lab's series over `axis` at this scale. Errors: UsageError for an axis that it has none over."""
-        known = self.lab.series(self.scale)
-        for series in known:
+        """Return the lab's series over `axis` at this scale. Errors: UsageError if there is none."""
+        all_series = self.lab.series(self.scale)
+        for series in all_series:
             if series.axis == axis:
                 return series
-        raise one_of("series", axis, [series.axis for series in known])
+        raise one_of("series", axis, [series.axis for series in all_series])
 
     def cases_of(self, series: Series) -> list[Case]:
-        """Those of a series, in its order."""
+        """Return the cases of a series, in its order."""
         return [self.lab.case(name, self.scale) for _, name in series.points]
 
     def _counted_bytes(self, case: str) -> dict[str, float]:
-        """Bytes a unit to and from DRAM that hardware counters counted on a case, by variant; of those that they did."""
+        """Return bytes a unit to and from DRAM on a case, by variant, from hardware counters; variants without them are left
+        out.
+        """
         profiles = self.profiles
-        mine = newest(profiles[profiles["case"] == case], roles=[PROFILE])
-        found = {name: each.facts["counters"]["dram_bytes"] for name, each in mine.items() if each.ok}
-        return {name: moved for name, moved in found.items() if moved is not None}
+        readings = newest(profiles[profiles["case"] == case], roles=[PROFILE])
+        moved = {name: reading.facts["counters"]["dram_bytes"] for name, reading in readings.items() if reading.ok}
+        return {name: n_bytes for name, n_bytes in moved.items() if n_bytes is not None}
 
     @cached_property
     def measured(self) -> "Measured":
-        """The same, as sentences read it."""
+        """This data formatted for sentences."""
         return Measured(self)
 
 
 class Measured:
-    """What sentences are written from: times and facts of verified rows, as text or as numbers."""
+    """A lab's data for sentences: times and facts of verified rows, as text or as numbers."""
 
-    def __init__(self, data: LabData, mark: Callable[[str, str], str] = lambda text, of: text) -> None:
-        """mark: what becomes of the text of a time or a ratio, by `Reading.id` of the measurement that it is of."""
+    def __init__(self, data: LabData, mark: Callable[[str, str], str] = lambda text, id: text) -> None:
+        """mark: from the text of a time or a ratio, and the measurement's `Reading.id`, to the text in the sentence."""
         self._data, self._mark = data, mark
 
     @property
     def cases(self) -> Sequence[Case]:
-        """Those that conclusions are drawn of."""
+        """The cases of the conclusions."""
         return self._data.cases
 
     def value(self, variant: str, case: str | None = None) -> str:
-        """Median time per unit with its interval, as text for prose."""
+        """Return the median time per unit with its interval, as text for prose."""
         name = self._data.case(case).name
         return self._marked(time_text(self._data.rows_with_peers, variant, name), variant, name)
 
@@ -215,59 +216,64 @@ class Measured:
         name = self._data.case(case).name
         return self._marked(ratio_text(self._data.rows_with_peers, variant, reference, name), variant, name)
 
-    def where(self, variant: str, case: str) -> str:
-        """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in one run' and the like."""
+    def runs_phrase(self, variant: str, case: str) -> str:
+        """Return the runs for which a variant's time holds, as a sentence says it: 'here', or 'in one run' if there are few."""
         reading = self._reading(variant, case)
         runs = len(reading.runs) if reading else 0
         return f"in {FEW_RUNS[runs - 1]}" if 0 < runs < ENOUGH_RUNS else "here"
 
     def fastest(self, case: str) -> str:
-        """The step with the shortest verified median on a case; the lab's best where none was measured."""
+        """Return the step with the shortest verified median on a case; the lab's best if none was measured."""
         step = fastest(newest(self._data.rows, case, roles=("step",)).values())
         return step.variant if step else self._data.lab.best
 
     def base(self, case: str) -> str:
-        """What the speedups of sentences are over: of `Lab.headline` the first with a time on a case, else the first."""
+        """Return the baseline of sentences: the first of `Lab.headline` with a time on a case, otherwise the first."""
         bases = self._data.lab.headline
         return next((name for name in bases if self.seconds(name, case) is not None), bases[0])
 
     def fastest_peer(self, case: str) -> str | None:
-        """Return the name of the fastest peer on this device, whichever backend calls it; None where none was measured."""
+        """Return the name of the fastest peer on this device, whichever backend calls it; None if none was measured."""
         peer = self._data.on(case).ranked()[2]
         return peer.variant if peer else None
 
     def rivals(self, case: str) -> list[Rival]:
-        """The peer that the fastest step of a case is compared with, like for like if there is one; and the fastest peer, where
-        that is another. None without a peer."""
-        found = answer(self._data.lab, self._data.on(case))
-        return [each for each in (found.fastest.peer, found.fastest.faster_peer) if each] if found else []
+        """Return the peers that the fastest step of a case is compared with; none without a measured peer.
+
+        The first is the one of fewest other conditions; the fastest peer follows, if that is another.
+        """
+        lab_answer = answer(self._data.lab, self._data.on(case))
+        if lab_answer is None:
+            return []
+        return [rival for rival in (lab_answer.fastest.peer, lab_answer.fastest.faster_peer) if rival]
 
     def seconds(self, variant: str, case: str) -> float | None:
-        """Median time per unit of a variant on any case that has rows; None without a verified one."""
+        """Return the median time per unit of a variant on any case with rows; None without a verified one."""
         reading = self._reading(variant, case)
         return reading.median if reading and reading.ok else None
 
     def fact(self, variant: str, case: str, name: str) -> Any:
-        """Return a fact that a verified run of a variant told besides its time, by its name; None where it told no such thing.
+        """Return a fact of a variant's verified run by its name; None if the run did not record it.
 
-        A number is one; all else is a text as Markdown has it, since sentences are Markdown.
+        A number is returned as it is; all else as Markdown text, since sentences are Markdown.
         """
         reading = self._reading(variant, case)
-        found = reading.facts.get(name) if reading else None
-        return found if found is None or isinstance(found, int | float) else markdown(found)
+        fact = reading.facts.get(name) if reading else None
+        return fact if fact is None or isinstance(fact, int | float) else markdown(fact)
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
-        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
+        """Return a variant's hardware counters as `counters.counted` returns them; None without a profiled run."""
         profiles = self._data.profiles
-        mine = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
-        reading = newest(mine, roles=[PROFILE]).get(variant)
+        rows = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
+        reading = newest(rows, roles=[PROFILE]).get(variant)
         return reading.facts if reading and reading.ok else None
 
     def fastest_point(self, axis: str, case: str) -> str | None:
-        """The point of a sweep with the shortest verified median on a case; None where none has one."""
-        times = {str(each.point): self.seconds(each.name, case) for each in self._data.sweep(axis).variants}
-        found = {point: seconds for point, seconds in times.items() if seconds is not None}
-        return min(found, key=lambda point: found[point], default=None)
+        """Return the point of a sweep with the shortest verified median on a case; None if no point has one."""
+        variants = self._data.sweep(axis).variants
+        times = {str(variant.point): self.seconds(variant.name, case) for variant in variants}
+        measured = {point: seconds for point, seconds in times.items() if seconds is not None}
+        return min(measured, key=lambda point: measured[point], default=None)
 
     def _marked(self, text: str, variant: str, case: str) -> str:
         reading = self._reading(variant, case)

@@ -503,7 +503,7 @@ def called_by(peer: Reading, step: Reading) -> str:
 
 
 def points_in_order(points: Iterable[str]) -> list[str]:
-    """Points of a sweep sorted by their numbers ('2' before '16', '8x4' before '16x1'), words by name after them."""
+    """Return points of a sweep sorted by their numbers ('2' before '16', '8x4' before '16x1'), words by name after them."""
 
     def key(point: str) -> tuple[int, list[float], str]:
         try:

@@ -18,29 +18,29 @@ NOT_COMPARED = "(too few samples to compare)"
 
 
 def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
-    """'12.3 µs', the median time per unit of a variant; says so where there is no verified one."""
+    """Return '12.3 µs', the median time per unit of a variant; NOT_MEASURED without a verified one."""
     reading = _read(rows, case, variant).get(variant)
     return show.duration(reading.median) if reading and reading.ok else NOT_MEASURED
 
 
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
-    """Return a ratio in words, as `ratio_words` has it. What rests on one run or two says so first: 'in one run'."""
-    found = _read(rows, case, variant, reference)
-    own = found.get(variant)
-    ratio = faster(found.get(reference), own) if own else None
+    """Return a ratio as `ratio_words`. A ratio that rests on one run or two starts with that: 'in one run'."""
+    readings = _read(rows, case, variant, reference)
+    reading = readings.get(variant)
+    ratio = faster(readings.get(reference), reading) if reading else None
     if ratio is None:
         return f"{NOT_MEASURED} against"
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
-    where = next((f"in {words} " for words in FEW_RUNS if words in ratio.how), "")
-    return where + ratio_words(ratio)
+    runs_text = next((f"in {words} " for words in FEW_RUNS if words in ratio.how), "")
+    return runs_text + ratio_words(ratio)
 
 
 def ratio_words(ratio: Speedup) -> str:
     """Return '3.14 [3.10, 3.18] times as fast as', or 'as slow as' with the inverse.
 
-    Where no difference may be claimed: 'as fast [0.99, 1.01] as' if all of the interval lies in the equality band, else
-    'within the noise [0.93, 1.12] of'.
+    If no difference may be claimed: 'as fast [0.99, 1.01] as' if all of the interval lies in the equality band, else 'within
+    the noise [0.93, 1.12] of'.
     """
     estimate, low, high = ratio.estimate, ratio.low, ratio.high
     if ratio.word == "undecided":
@@ -53,8 +53,10 @@ def ratio_words(ratio: Speedup) -> str:
 
 
 def effect_text(ratio: Speedup) -> tuple[str, str]:
-    """('1.52 times as fast', '[1.50, 1.54]'), or 'as slow', or 'as fast' where the difference is none; and the interval of what
-    is said. Where nothing can be claimed: ('within the noise', '[0.93, 1.12]'), or that samples are too few, and ''.
+    """Return a ratio in words and its interval: ('1.52 times as fast', '[1.50, 1.54]'), or 'as slow' or 'as fast'.
+
+    'As fast' means that there is no difference. If nothing can be claimed: ('within the noise', '[0.93, 1.12]'), or ('too few
+    samples to compare', '').
     """
     if TOO_FEW in ratio.how:
         return NOT_COMPARED.strip("()"), ""
@@ -68,77 +70,81 @@ def effect_text(ratio: Speedup) -> tuple[str, str]:
 
 
 def without_missing(parts: Iterable[str], joined: str = ", ") -> str:
-    """Parts of a sentence one after the other, without those whose figure is not there; '' for none."""
+    """Return the parts of a sentence joined, without those whose figure is missing; '' if none is left."""
     return joined.join(part for part in parts if NOT_MEASURED not in part and NOT_COMPARED not in part)
 
 
 def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]:
-    """What a case has of these variants; nothing of one that has no rows."""
-    found = newest(rows, case) if case in cases_of(rows) else {}
-    return {name: found[name] for name in variants if name in found}
+    """Return the readings of these variants on a case; variants without rows are left out."""
+    readings = newest(rows, case) if case in cases_of(rows) else {}
+    return {name: readings[name] for name in variants if name in readings}
 
 
 def conclusions(lab: "Lab", measured: "Measured") -> str:
-    """One paragraph a case: the fastest step beside the base and beside a peer. What was not measured is left out."""
-    said = []
-    for case in [each.name for each in measured.cases]:
-        beside = beside_peer(measured, case)
-        sentences = [beside_base(lab, measured, case), *[f"{beside}."] * bool(beside)]
-        said.append(f"**{case}.** " + " ".join(sentences))
-    return "\n\n".join([*said, *about_bases(lab, measured)])
+    """Return one paragraph a case: the fastest step against the baseline and a peer. Missing figures are left out."""
+    paragraphs = []
+    for case in [case.name for case in measured.cases]:
+        peer = peer_comparison(measured, case)
+        sentences = [fastest_step_sentence(lab, measured, case), *[f"{peer}."] * bool(peer)]
+        paragraphs.append(f"**{case}.** " + " ".join(sentences))
+    return "\n\n".join([*paragraphs, *about_bases(lab, measured)])
 
 
-def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
-    """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
+def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
+    """Return one sentence with the fastest step of a case, its time, and its speedup over the baseline if that is known."""
     fastest = measured.fastest(case)
     base = measured.base(case)
     against = without_missing([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
-    return f"The fastest kernel {measured.where(fastest, case)} is {markdown_code(fastest)}: {time}{against}."
+    scope = measured.runs_phrase(fastest, case)
+    return f"The fastest kernel {scope} is {markdown_code(fastest)}: {time}{against}."
 
 
 def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
-    """A sentence on each base that speedups of sentences are over: what it is, and for what it stands in.
+    """Return a sentence on each baseline of the speedups in sentences: its description, and the baseline that it replaces.
 
-    cases: by default all; where none of the lab's bases has a time, nothing is said.
+    cases: by default all. Without a time of any of the lab's baselines the list is empty.
     """
-    told = []
+    notes = []
     first = lab.headline[0]
-    for base in dict.fromkeys(map(measured.base, cases or [each.name for each in measured.cases])):
-        if any(measured.seconds(base, each.name) is not None for each in measured.cases):
-            is_what = lab.variant(base).said
-            parts = [f"is {is_what}"] * bool(is_what)
+    for base in dict.fromkeys(map(measured.base, cases or [case.name for case in measured.cases])):
+        if any(measured.seconds(base, case.name) is not None for case in measured.cases):
+            description = lab.variant(base).said
+            parts = [f"is {description}"] * bool(description)
             parts += [f"stands in for `{first}`, which has no time here"] * (base != first)
-            told += [f"`{base}` {', and '.join(parts)}."] * bool(parts)
-    return told
+            notes += [f"`{base}` {', and '.join(parts)}."] * bool(parts)
+    return notes
 
 
-def beside_peer(measured: "Measured", case: str) -> str:
-    """How fast the fastest step of a case is against the best peer like for like, and in what the two are alike; else against
-    the nearest peer, and in what they differ. The same of the fastest peer, where that is another. Without a full stop; ''
-    where nothing is known.
+def peer_comparison(measured: "Measured", case: str) -> str:
+    """Return how fast the fastest step of a case is compared with the best peer like for like, and the conditions of both.
+
+    If no peer is like it: with the nearest peer, and the differences. If another peer is the fastest, it is compared too.
+    Without a full stop; '' if nothing is known.
     """
-    fastest, said = measured.fastest(case), list[str]()
+    fastest, clauses = measured.fastest(case), list[str]()
     kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
         peer = markdown_code(rival.reading.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
         times = measured.times(fastest, rival.reading.variant, case)
         alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
-        unlike = f"{which('', rival.only_rival)}{alone}"
-        if said:
-            said.append(f"{times} the fastest peer, {peer}{unlike}")
+        differences = f"{which('', rival.only_rival)}{alone}"
+        if clauses:
+            clauses.append(f"{times} the fastest peer, {peer}{differences}")
         elif rival.alike:
-            said.append(f"Like for like the best peer is {peer}{which('also ', rival.shared)}: {kernel} is {times} it")
+            clauses.append(
+                f"Like for like the best peer is {peer}{which('also ', rival.shared)}: {kernel} is {times} it"
+            )
         else:
-            said.append(f"The nearest peer is {peer}{unlike}: {kernel} is {times} it")
-    return without_missing(said, ", and ")
+            clauses.append(f"The nearest peer is {peer}{differences}: {kernel} is {times} it")
+    return without_missing(clauses, ", and ")
 
 
 def which(how: str, conditions: Sequence[str]) -> str:
-    """', which rounds results to fp16 and ...', of conditions in the words of `Lab.conditions`; '' for none."""
+    """Return a relative clause of conditions as in `Lab.conditions`: ', which rounds results to fp16 and ...'; '' for none."""
     return f", which {how}{joined(conditions)}" if conditions else ""
 
 
 def joined(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
+    """Return 'a', 'a and b' or 'a, b and c'."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

@@ -149,8 +149,8 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
             outcomes = {device: verdict_on(published, piece, data) for device, data in data_by_device.items()}
             texts = claim["id"], claim["claim"], claim["shown_by"]
             lines.append(Judged(*texts, published, piece, piece.variants(lab), outcomes))
-    shown = [device for device in data_by_device if any(line.outcomes[device].finding for line in lines)]
-    return [replace(line, outcomes={device: line.outcomes[device] for device in shown}) for line in lines]
+    with_finding = [device for device in data_by_device if any(line.outcomes[device].finding for line in lines)]
+    return [replace(line, outcomes={device: line.outcomes[device] for device in with_finding}) for line in lines]
 
 
 def only(lines: Sequence[Judged], slug: str) -> list[Judged]:
@@ -183,7 +183,7 @@ def verdict_on(effects: tuple[float, ...], evidence: Evidence, claim_data: Claim
 def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
     """Return the measurements that the lab's evidence needs, by device: GPUs first, then by name.
 
-    A device's data includes what its machine's host measured.
+    A device's data includes the measurements of its machine's host.
     """
     every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
     needed = dict.fromkeys(name for piece in every for name in piece.variants(lab))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .. import report
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.recorded import RecordedData, recorded
-from ..analysis.sentences import about_bases, beside_base, beside_peer
+from ..analysis.sentences import about_bases, fastest_step_sentence, peer_comparison
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
 from ..report.html import number_of
@@ -49,9 +49,9 @@ def _card(data: RecordedData) -> str:
 
     lab, case = data.lab, data.case().name
     measured = Measured(data, lambda text, of: number_of(text, card_of(lab.name, data.store_device.id, data.scale, of)))
-    beside = beside_peer(measured, case)
+    beside = peer_comparison(measured, case)
     over = about_bases(lab, measured, [case])
-    words = " ".join([beside_base(lab, measured, case), *over, *[f"{beside}."] * bool(beside)])
+    words = " ".join([fastest_step_sentence(lab, measured, case), *over, *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     drawn = report.descent(data.on(), title=f"{case}, {data.store_device}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'

@@ -119,13 +119,13 @@ def gate(
 
     \b roofbook gate --against main roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
     """
-    from ..analysis.gate import Asked, against_commit, against_rows
+    from ..analysis.gate import Selection, against_commit, against_rows
     from ..measure.progress import Reporter
     from ..measure.side_by_side import Rule
     from ..paths import expanded, write_whole
     from ..report import gate_report
 
-    request = Asked(labs, cases, variants, scale, device, budget, unchanged)
+    request = Selection(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
     reporter = Reporter()
     path = Path(ref) if Path(ref).exists() else Path(expanded(ref))

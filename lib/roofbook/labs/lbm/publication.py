@@ -9,7 +9,7 @@ from ...analysis.between_devices import ConsumerCard
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
-from ...analysis.sentences import about_bases, beside_peer, without_missing
+from ...analysis.sentences import about_bases, peer_comparison, without_missing
 from ...devices.contract import Device
 from . import LAB
 
@@ -116,10 +116,10 @@ class CourseReport(Publication):
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
-            place = measured.where(fastest, name)
+            place = measured.runs_phrase(fastest, name)
             words = [f"The fastest kernel {place} is `{fastest}`: {measured.value(fastest, name)} per step"]
             words[0] += f", which is {compared_with}" if compared_with else ""
-            words += [phrase[:1].upper() + phrase[1:] for phrase in (beside_peer(measured, name), isolated, last)]
+            words += [phrase[:1].upper() + phrase[1:] for phrase in (peer_comparison(measured, name), isolated, last)]
             paragraphs.append(f"**{name}.** " + " ".join(f"{word}." for word in words if word))
         return "\n\n".join([*paragraphs, *about_bases(LAB, measured)])
 
