@@ -28,9 +28,7 @@ MOST_WHATS = 0.002
 UNFINISHED = {
     "book",
     "devices",
-    "labs",
     "measure",
-    "peers",
     "spec",
     "store",
     "tests",

@@ -347,7 +347,7 @@ def completed(rule: Any, choose: Callable[[Any, Any], Any], drive: Callable[[Any
 
 
 def pushed(f: Any, condition: Any) -> list[Any]:
-    """The nine populations after accelerate_flow where `where` holds."""
+    """Return the nine populations after accelerate_flow in cells where `condition` holds."""
     import sympy as sp
 
     w1, w2 = sp.symbols("w1 w2")

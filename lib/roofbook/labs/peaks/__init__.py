@@ -1,6 +1,6 @@
-"""Measured peaks of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
+"""Measured peaks of a device: memory by working set, arithmetic by precision, the cost of a launch, a barrier and a copy.
 
-Measured, verified and kept like any lab's cells, so that a share of a bound compares like with like.
+They are measured, verified and stored like the variants of any lab, so that a share of a bound is a fair comparison.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 HOPPER = range(90, 91)
 KIB = plans.KIB
 TRANSFER = "transfer"
-"""A group of peaks beside those of the roofline: as theirs, its cases are its own."""
+"""A group of peaks that are not in the roofline. Like the others, it has its own cases."""
 
 TENSOR_PLANS = (plans.Tensor, plans.TensorOfNormals)
 TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
@@ -77,7 +77,7 @@ def _meeting(name: str, over: str, change: str, **options: Any) -> Variant:
 
 
 def _normal(peak: Variant) -> Variant:
-    """The same on normally distributed numbers: how far the clock falls may depend on what is multiplied."""
+    """Return a peak on normally distributed numbers: how far the clock falls may depend on the numbers."""
     change = f"{peak.change.removesuffix('.')}, on normally distributed numbers."
     return replace(peak, name=f"{peak.name}-normal", plan=plans.TensorOfNormals, change=change)
 
@@ -103,10 +103,10 @@ LADDER = (
     ),
     _meeting("grid-barrier", "GRID", "One block on every multiprocessor; all wait for all."),
     _meeting("cluster-barrier", "CLUSTER", "The eight blocks of a cluster wait for each other.", blocks=8),
-    _meeting("cluster-barrier-relaxed", "RELAXED", "The same, and no access to memory is ordered by it.", blocks=8),
+    _meeting("cluster-barrier-relaxed", "RELAXED", "The barrier of a cluster, without ordering accesses to memory.", blocks=8),
     _peak(
         "fence", COSTS, Source.of(HERE / "fence.cu"), plans.Barriers,
-        "Eight blocks have their accesses to memory ordered for all of the device.", kernel="fence", blocks=8,
+        "Eight blocks order their accesses to memory for the whole device.", kernel="fence", blocks=8,
         needs=frozenset({"cooperative"}),
     ),
     *(
@@ -124,15 +124,15 @@ SIZES = {
     "quick": (256, 2048, 16384, 98304, 262144),
     "published": (1024, 4096, 16384, 32768, 65536, 131072, 524288, 2097152),
 }
-"""KiB of the working sets by scale; `large` is as `published`."""
+"""KiB of the working sets by scale; `large` has those of `published`."""
 
 
 COUNTED = 1 << 28
-"""Numbers that are added up in a check, zeros and ones: with 32 sums or more each stays below 2**24, where float is exact."""
+"""Largest number of zeros and ones that a check adds up: with 32 sums or more, each stays below 2**24, where float is exact."""
 
 
 class PeaksLab(Lab):
-    """Cases are working sets for the streams, and one each for arithmetic, costs and transfers. Caches are left as they are."""
+    """The lab. Cases are working sets for the streams, and one each for arithmetic, costs and transfers. Caches stay warm."""
 
     name = "peaks"
     title = "Measured peaks of a device"
@@ -147,15 +147,15 @@ class PeaksLab(Lab):
     def cases(self, scale: str) -> Sequence[Case]:
         sizes = SIZES["published" if scale == "large" else scale]
         small = scale in ("quick", "test")
-        others = (
+        other_cases = (
             Case("registers", scale, {"kib": 0, "group": ARITHMETIC}, 2000 if small else 20000),
             Case("costs", scale, {"kib": 0, "group": COSTS}, 200 if small else 2000),
             Case("transfer", scale, {"kib": KIB if scale == "test" else 64 * KIB, "group": TRANSFER}, 1),
         )
-        return [*(self.working_set(scale, kib) for kib in sizes), *others]
+        return [*(self.working_set(scale, kib) for kib in sizes), *other_cases]
 
     def working_set(self, scale: str, kib: int) -> Case:
-        """The case of a working set; the larger, the fewer passes."""
+        """Return the case of a working set; larger ones have fewer passes."""
         moved = 64 * KIB if scale == "test" else 512 * KIB if scale == "quick" else 16 * KIB * KIB
         label = f"{kib} KiB" if kib < KIB else f"{kib // KIB} MiB" if kib < KIB * KIB else f"{kib // KIB // KIB} GiB"
         return Case(label, scale, {"kib": kib, "group": MEMORY}, max(1, moved // kib))
@@ -164,28 +164,29 @@ class PeaksLab(Lab):
         return None if variant.options["group"] == case.params["group"] else "a case of another peak"
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
-        draw = np.random.default_rng(seed)
+        random = np.random.default_rng(seed)
         data = np.empty(case.params["kib"] * KIB // 4, np.float32)
-        block = draw.random(min(data.size, 1_299_709), np.float32)  # a prime: no size is its multiple
-        for start in range(0, data.size, max(1, block.size)):
-            data[start : start + block.size] = block[: data.size - start]
+        drawn = random.random(min(data.size, 1_299_709), np.float32)  # a prime: no size is its multiple
+        for start in range(0, data.size, max(1, drawn.size)):
+            data[start : start + drawn.size] = drawn[: data.size - start]
         return {
             "data": data,
-            # About 0 or 1, the same for all rows: products of what does not belong together have another sum.
-            "numbers": draw.integers(0, 2, 128) + 0.5 * draw.standard_normal((320, 128)),
-            "normal": draw.standard_normal((320, 128)),
+            # About 0 or 1, in the same places of all rows: wrongly paired operands have another sum of products.
+            "numbers": random.integers(0, 2, 128) + 0.5 * random.standard_normal((320, 128)),
+            "normal": random.standard_normal((320, 128)),
         }
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
-        """Fewer rounds, but for what counts them; on tensor cores so few that one more or less is no rounding.
+        """Return a case with fewer rounds, except for peaks that count their rounds.
 
-        Of a large working set so few that what a work-item of a CPU with few cores adds up is counted exactly.
+        On tensor cores there are so few that one round more or less exceeds the rounding errors. On a large working set there
+        are so few that a work-item's sum is exact, even on a CPU with few cores.
         """
-        most = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
+        rounds = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
         if case.params["group"] == MEMORY:
-            most = min(most, max(1, COUNTED // (case.params["kib"] * KIB // 4)))
-        most = 4 if variant.plan in TENSOR_PLANS else most
-        return Case(case.name, case.scale, case.params, min(case.units, most))
+            rounds = min(rounds, max(1, COUNTED // (case.params["kib"] * KIB // 4)))
+        rounds = 4 if variant.plan in TENSOR_PLANS else rounds
+        return Case(case.name, case.scale, case.params, min(case.units, rounds))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return inputs
@@ -204,9 +205,9 @@ class PeaksLab(Lab):
         outputs: Mapping[str, np.ndarray],
         right: Callable[[Case], Mapping[str, Any]],
     ) -> tuple[float, float, str]:
-        """As `check`, where a run of so many rounds can still be told exactly or closely.
+        """Check a timed run like `check`, if the result of so many rounds is known exactly or closely.
 
-        Of numbers that outgrow what adds them up (a stream's sum beyond 2**24, products on tensor cores), that there are any.
+        Sums that lose digits (a stream's beyond 2**24, products on tensor cores) must only be numbers that are not all zero.
         """
         tensor = variant.plan in TENSOR_PLANS and case.units > self.verification_case(case, variant).units
         sums = outputs["ends"] if tensor else outputs["moved"] if variant.options.get("action") == "read" else None

@@ -1,4 +1,4 @@
-"""How each peak is measured and verified: streams through memory, chains in registers, tensor cores, what waiting costs."""
+"""The plans that measure and verify each peak: streams through memory, chains in registers, tensor cores, costs of waiting."""
 
 import time
 from abc import abstractmethod
@@ -18,13 +18,13 @@ KIB = 1024
 GROUP = 256
 CHAINS = 16
 LARGE_KIB = 256 * KIB
-"""From here on a pass of a GPU that writes is a launch of its own: it takes far longer than a launch, and blocks go through the
-memory in order."""
+"""Working set from which each pass of a GPU that writes is a separate launch: it takes far longer than a launch, and blocks go
+through the memory in order."""
 Outputs = Mapping[str, np.ndarray]
 
 
 class Peak(Runnable):
-    """What all have in common. `amount` is what one unit moves or computes, in `rate`; 0 where a unit is what is timed."""
+    """Base of the plans. `amount`: bytes or operations of a unit, for the unit `rate`; 0 if the time of a unit is the peak."""
 
     amount: float = 0
     rate: ClassVar[str] = ""
@@ -40,16 +40,16 @@ class Peak(Runnable):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, tolerance, what the error is) of a run's outputs."""
+        """Return (error, tolerance, meaning of the error) of a run's outputs."""
 
     def theory(self) -> Theory | None:
-        """What the device's own properties promise of this peak."""
+        """Return this peak on paper, by the device's own properties."""
         return theory(self.device, self.variant.name)
 
     def facts(self) -> dict[str, Any]:
         promised = self.theory()
-        told = {"theory": promised.value, "theory_is": promised.words} if promised else {}
-        return {"amount": self.amount, "rate": self.rate, **told}
+        theory_facts = {"theory": promised.value, "theory_is": promised.words} if promised else {}
+        return {"amount": self.amount, "rate": self.rate, **theory_facts}
 
     def close(self) -> None:
         for buffer in self.buffers:
@@ -57,7 +57,7 @@ class Peak(Runnable):
 
 
 class Stream(Peak):
-    """Passes over a working set, in one kernel where it is small; a unit is one. Option `action`: copy (the working set is both
+    """Passes over a working set, in one kernel if it is small; a unit is a pass. Option `action`: copy (the working set is both
     buffers), read or write.
     """
 
@@ -74,8 +74,8 @@ class Stream(Peak):
         self.kernel = device.build(source.render(device.backend)).kernel("move")
         self.vectors = self.data.size // lanes
         self.items, self.group = (device.compute_units, 1) if self.cpu else (device.compute_units * 2048, GROUP)
-        apart = case.params["kib"] >= LARGE_KIB and self.action != "read" and not self.cpu
-        self.launches = self.units if apart else 1
+        is_separate = case.params["kib"] >= LARGE_KIB and self.action != "read" and not self.cpu
+        self.launches = self.units if is_separate else 1
         if self.launches > 1 or self.items > self.vectors:
             self.items = ceil_div(self.vectors, self.group) * self.group
         self.source = device.upload(self.data)
@@ -115,8 +115,8 @@ class Stream(Peak):
 
 
 def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
-    """What a stream goes through: half of the working set where there are two buffers; zeros and ones where they are added
-    up, for their sums are exact."""
+    """Return the data of a stream: half of the working set if there are two buffers; zeros and ones, whose sums are exact, if
+    they are added up."""
     if action == "copy":
         return data[: data.size // 2]
     if action != "read":
@@ -126,14 +126,14 @@ def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
     return rounded
 
 
-def largest_difference(found: NDArray[np.float32], wanted: NDArray[np.float32] | np.float32) -> float:
-    """Of numbers in fp32 to those, or to that one, which they should be; NaN where one of them is."""
-    right = np.broadcast_to(wanted, found.shape)
-    return float(np.max(by_bands(len(found), 1, lambda band: np.abs(found[band] - right[band]).max())))
+def largest_difference(numbers: NDArray[np.float32], expected: NDArray[np.float32] | np.float32) -> float:
+    """Return the largest difference of numbers in fp32 from those expected; NaN if one of them is."""
+    right = np.broadcast_to(expected, numbers.shape)
+    return float(np.max(by_bands(len(numbers), 1, lambda band: np.abs(numbers[band] - right[band]).max())))
 
 
 class Chains(Peak):
-    """Sixteen chains a work-item. A unit is one operation of every chain. Option `kind`: what a chain consists of."""
+    """Sixteen chains a work-item. A unit is one operation of every chain. Option `kind`: type of a chain's operations."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -177,19 +177,19 @@ class Chains(Peak):
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
         kind, ends = variant.options["kind"], outputs["ends"]
-        wanted = chained(kind, case.units)
+        expected = chained(kind, case.units)
         if kind == "float16":
             ends = ends.reshape(-1, CHAINS, 2)
-            return float(np.abs(ends.astype(np.float64) - wanted).max()), 0.0, "difference of a chain's end"
+            return float(np.abs(ends.astype(np.float64) - expected).max()), 0.0, "difference of a chain's end"
         if kind == "int32":
-            return float((ends != wanted[:, None]).sum()), 0.0, "chains that end elsewhere"
-        error = float(np.abs(ends / wanted[:, None] - 1).max())
+            return float((ends != expected[:, None]).sum()), 0.0, "chains that end elsewhere"
+        error = float(np.abs(ends / expected[:, None] - 1).max())
         unit = 2.0**-53 if kind == "float64" else 2.0**-24
         return error, 2.0**-20 if kind == "root" else 2 * unit * (case.units + 1), "relative error of a chain's end"
 
 
 def chain(kind: str) -> tuple[NDArray[Any], Any, Any]:
-    """(starts of the chains, factor, summand) as the kernel takes them."""
+    """Return (starts of the chains, factor, summand) in the types of the kernel's arguments."""
     number = np.arange(1, CHAINS + 1)
     if kind == "float64":
         return number / 100, np.float64(0.999), np.float64(0.001)
@@ -204,7 +204,7 @@ def chain(kind: str) -> tuple[NDArray[Any], Any, Any]:
 
 
 def chained(kind: str, rounds: int) -> NDArray[Any]:
-    """Where the chains end: exactly for int32 and float16 (chain, number), else in float64."""
+    """Return the ends of the chains: exact for int32 and float16 (chain, number), otherwise float64."""
     starts, a, b = chain(kind)
     x: NDArray[Any]
     if kind == "int32":
@@ -220,27 +220,27 @@ def chained(kind: str, rounds: int) -> NDArray[Any]:
 
 
 class Tensor(Peak):
-    """Products on tensor cores. Option `element`; `rows`, `columns`, `bytes` of an operand, `times` products a sum a unit.
+    """Products on tensor cores. Options: `element`, type of the operands; `rows`, `columns` and `bytes` of an operand.
 
-    `sums` of them are there of each in a block, and `swizzled` operands lie in shared memory.
+    Also `times`, products a sum and unit; `sums`, number of sums in a block; `swizzled`, operands in shared memory.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         assert variant.source is not None
-        given = variant.options
-        options = ("-arch=sm_90a",) if given["swizzled"] else ()
+        knobs = variant.options
+        options = ("-arch=sm_90a",) if knobs["swizzled"] else ()
         self.kernel = device.build(variant.source.render(device.backend), options).kernel("tensor")
-        self.group = given["work_items"]
+        self.group = knobs["work_items"]
         rows, columns, _ = operands(variant, inputs["numbers"])
-        if given["swizzled"]:
+        if knobs["swizzled"]:
             rows, columns = swizzle(rows), swizzle(columns)
         self.rows, self.columns = device.upload(rows), device.upload(columns)
         self.ends = np.full((device.compute_units, self.group), np.nan, np.float32)
         self.out = device.empty(self.ends.nbytes)
         self.buffers = [self.rows, self.columns, self.out]
-        depth = given["bytes"] // ELEMENTS[given["element"]]
-        products = given["rows"] * given["columns"] * depth * given["times"] * given["sums"]
+        depth = knobs["bytes"] // ELEMENTS[knobs["element"]]
+        products = knobs["rows"] * knobs["columns"] * depth * knobs["times"] * knobs["sums"]
         self.amount = 2 * products * device.compute_units
 
     @property
@@ -262,13 +262,13 @@ class Tensor(Peak):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        given = variant.options
+        knobs = variant.options
         *_, (a, b) = operands(variant, inputs["numbers"])
-        times = case.units * given["times"] * given["sums"]
-        wanted, size = times * (a @ b.T).sum(), times * (np.abs(a) @ np.abs(b).T).sum()
-        error = np.abs(outputs["ends"].sum(axis=1, dtype=np.float64) - wanted).max()
-        terms = given["sums"] * given["rows"] * given["columns"] // given["work_items"]
-        rounded = case.units * given["times"] * given["bytes"] // 32
+        times = case.units * knobs["times"] * knobs["sums"]
+        expected, size = times * (a @ b.T).sum(), times * (np.abs(a) @ np.abs(b).T).sum()
+        error = np.abs(outputs["ends"].sum(axis=1, dtype=np.float64) - expected).max()
+        terms = knobs["sums"] * knobs["rows"] * knobs["columns"] // knobs["work_items"]
+        rounded = case.units * knobs["times"] * knobs["bytes"] // 32
         bound = size * (2.0**-24 * terms + ROUNDOFF.get(variant.dtype, 2.0**-23) * rounded)
         return float(error), float(bound), "error of the sum of all products"
 
@@ -277,7 +277,7 @@ class Tensor(Peak):
 
 
 class TensorOfNormals(Tensor):
-    """The same on operands that are normally distributed, as those of a lab are."""
+    """Products on tensor cores of normally distributed operands, like those of a lab."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, _of_normals(inputs))
@@ -297,27 +297,27 @@ def _of_normals(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ROUNDOFF = {"int8": 0.0, "float8": 2.0**-12}
-"""Of a sum on tensor cores by what is multiplied, where it is not that of fp32. Of fp8, Hopper keeps 13 bits of a sum and of
-what is added to it, and cuts off the rest; what that comes to stays below twice the unit of 13 bits.
+"""Unit roundoff of a sum on tensor cores by the type of operands, if it is not that of fp32. For fp8, Hopper cuts off a sum and
+its addends after 13 bits; the error of that stays below twice the unit of 13 bits.
 """
 
 ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "e4m3": 1}
-"""Bytes of each."""
+"""Bytes of each element type."""
 
 
 def operands(
     variant: Variant, numbers: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Rows and columns as bytes (row, byte), and the numbers that these are."""
-    given = variant.options
-    depth = given["bytes"] // ELEMENTS[given["element"]]
-    encoded, values = encode(numbers[: given["rows"] + given["columns"], :depth], given["element"])
-    rows = given["rows"]
+    """Return rows and columns as bytes (row, byte), and their values as numbers."""
+    options = variant.options
+    depth = options["bytes"] // ELEMENTS[options["element"]]
+    encoded, values = encode(numbers[: options["rows"] + options["columns"], :depth], options["element"])
+    rows = options["rows"]
     return encoded[:rows], encoded[rows:], (values[:rows], values[rows:])
 
 
 def encode(numbers: NDArray[np.float64], element: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Numbers (row, column) as bytes of an element type, and what they are once rounded or cut to it."""
+    """Return numbers (row, column) as bytes of an element type, and their values after rounding or cutting to it."""
     if element == "f16":
         half = numbers.astype(np.float16)
         return half.view(np.uint8), half.astype(np.float64)
@@ -326,17 +326,17 @@ def encode(numbers: NDArray[np.float64], element: str) -> tuple[NDArray[np.uint8
         words = (cut >> 16).astype(np.uint16) if element == "bf16" else cut
         return words.view(np.uint8), cut.view(np.float32).astype(np.float64)
     if element == "s8":
-        whole = np.clip(np.rint(32 * numbers), -127, 127).astype(np.int8)
-        return whole.view(np.uint8), whole.astype(np.float64)
+        integers = np.clip(np.rint(32 * numbers), -127, 127).astype(np.int8)
+        return integers.view(np.uint8), integers.astype(np.float64)
     codes = np.arange(0x7F, dtype=np.uint8)
     power, fraction = codes >> 3, (codes & 7) / 8
     table = np.where(power, 2.0 ** (power.astype(float) - 7) * (1 + fraction), 2.0**-6 * fraction)
-    found = np.searchsorted(table, np.abs(numbers)).clip(max=0x7E).astype(np.uint8)
-    return found | np.where(numbers < 0, 0x80, 0).astype(np.uint8), np.sign(numbers) * table[found]
+    codes_found = np.searchsorted(table, np.abs(numbers)).clip(max=0x7E).astype(np.uint8)
+    return codes_found | np.where(numbers < 0, 0x80, 0).astype(np.uint8), np.sign(numbers) * table[codes_found]
 
 
 def swizzle(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows of 128 bytes, each piece of 16 of them at its place exclusive-or the row's number."""
+    """Return rows of 128 bytes with each piece of 16 bytes at its position exclusive-or the row's number."""
     pieces = rows.reshape(-1, 8, 16)
     place = np.arange(8)[None, :] ^ (np.arange(len(pieces)) % 8)[:, None]
     laid = np.empty_like(pieces)
@@ -345,7 +345,7 @@ def swizzle(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 class Launches(Peak):
-    """Kernels that do nothing, one after the other. A unit is one. Option `how`: what a time covers.
+    """Kernels that do nothing, one after the other. A unit is one kernel. Option `how`: the period that is timed.
 
     `wait`: from the first launch until the last has run; `submit`: until the last is in the queue; `graph`: as nodes of a
     graph of NODES, until the last has run.
@@ -395,11 +395,11 @@ class Launches(Peak):
 class Barriers(Peak):
     """Blocks of 256 that wait for each other, or order their accesses. A unit is one barrier or fence.
 
-    Options: `kernel`, its name; `blocks`: how many, all multiprocessors without.
+    Options: `kernel`, its name; `blocks`, their number, by default one a multiprocessor.
     """
 
     WATCHED = 64
-    """As in barrier.cu and fence.cu."""
+    """Number of rounds that are verified: a constant of barrier.cu and fence.cu."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -428,12 +428,12 @@ class Barriers(Peak):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        wanted = min(case.units, cls.WATCHED)
-        return float(np.abs(outputs["right"] - wanted).max()), 0.0, "words that were not there in time"
+        expected = min(case.units, cls.WATCHED)
+        return float(np.abs(outputs["right"] - expected).max()), 0.0, "words that were not there in time"
 
 
 class Transfer(Peak):
-    """Bytes between host and device, from the call until all are there. Options: `pinned` host memory, `to` device or host."""
+    """Copies between host and device, from the call to their end. Options: `pinned` host memory, `to` device or host."""
 
     rate = "B/s"
 
@@ -448,10 +448,10 @@ class Transfer(Peak):
         self.buffers = [self.buffer]
 
     def reset(self) -> None:
-        """What is to travel is the data; where it is to arrive are NaN."""
+        """Write the data to the source of the copy, and NaN to its target."""
         nothing = np.full_like(self.data, np.nan)
-        self.host[:], there = (self.data, nothing) if self.to == "device" else (nothing, self.data)
-        self.queue.write(self.buffer, there)
+        self.host[:], on_device = (self.data, nothing) if self.to == "device" else (nothing, self.data)
+        self.queue.write(self.buffer, on_device)
 
     def run(self) -> float:
         move: Callable[..., None] = self.queue.send if self.to == "device" else self.queue.receive

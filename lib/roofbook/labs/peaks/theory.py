@@ -1,4 +1,4 @@
-"""What a device's own properties promise: the peaks on paper, to stand beside the measured ones."""
+"""The peaks on paper, by a device's own properties, to compare with the measured ones."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,7 @@ LANES = {
     (8, 9): {"float16": 128, "float64": 2, "int32": 64, "root": 16},
     (9, 0): {"float16": 256, "float64": 64, "int32": 64, "root": 16},
 }
-"""Results a clock and multiprocessor by compute capability: CUDA C++ Programming Guide, throughput of native arithmetic."""
+"""Results a clock and multiprocessor, by compute capability: CUDA C++ Programming Guide, throughput of native arithmetic."""
 
 TENSOR = {
     (8, 0): {"f16": 1024, "bf16": 1024, "tf32": 512, "s8": 2048},
@@ -27,7 +27,7 @@ LINK = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 @dataclass(frozen=True)
 class Theory:
-    """A peak on paper, in the unit of the measured one, and how it comes about."""
+    """A peak on paper, in the unit of the measured one, and its derivation in words."""
 
     value: float
     words: str
@@ -35,7 +35,7 @@ class Theory:
 
 @dataclass(frozen=True)
 class Card:
-    """What NVML tells of an NVIDIA GPU; None where it does not."""
+    """NVML's figures of an NVIDIA GPU; None for figures that it does not give."""
 
     capability: tuple[int, int] | None
     clock_mhz: int | None
@@ -47,13 +47,13 @@ class Card:
 
 @lru_cache
 def card(pci_bus_id: str) -> Card | None:
-    """NVML's figures of the GPU with that PCI bus id; None where there is no NVML, or no such GPU in it."""
+    """Return NVML's figures of the GPU with a PCI bus id; None without NVML, or if it has no such GPU."""
     try:
         import pynvml as nvml
 
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
-    except Exception as error:  # NVML's own error type is not to be had where it is not installed
+    except Exception as error:  # NVML's own error type cannot be imported if NVML is not installed
         if type(error).__module__.startswith("pynvml") or isinstance(error, ImportError):
             return None
         raise
@@ -79,35 +79,37 @@ def card(pci_bus_id: str) -> Card | None:
 
 
 def theory(device: Device, peak: str) -> Theory | None:
-    """The peak of that name (a variant of the lab `peaks`) on paper; None where no property tells of it."""
+    """Return a peak (a variant of the lab `peaks`) on paper; None if the device's properties do not give it."""
     if device.kind == "cpu":
         return _of_cpu(device, peak)
-    found = card(device.pci_bus_id) if device.pci_bus_id is not None else None
-    return _of_card(device, found, peak) if found else None
+    properties = card(device.pci_bus_id) if device.pci_bus_id is not None else None
+    return _of_card(device, properties, peak) if properties else None
 
 
-def _of_card(device: Device, found: Card, peak: str) -> Theory | None:
+def _of_card(device: Device, properties: Card, peak: str) -> Theory | None:
     kind, _, element = peak.partition("-")
     if kind in ("copy", "read", "write"):
-        if not (found.memory_mhz and found.bus_bits):
+        if not (properties.memory_mhz and properties.bus_bits):
             return None
-        value = 2e6 * found.memory_mhz * found.bus_bits / 8
-        return Theory(value, f"memory: {found.bus_bits} bits, two transfers per clock at {found.memory_mhz} MHz")
+        value = 2e6 * properties.memory_mhz * properties.bus_bits / 8
+        return Theory(
+            value, f"memory: {properties.bus_bits} bits, two transfers per clock at {properties.memory_mhz} MHz"
+        )
     if kind == "to":
-        if not found.link or found.link[0] not in LINK:
+        if not properties.link or properties.link[0] not in LINK:
             return None
-        generation, lanes = found.link
+        generation, lanes = properties.link
         return Theory(LINK[generation] * lanes, f"PCI Express {generation}, {lanes} lanes, one direction")
-    name, capability = element or kind, found.capability or (0, 0)
+    name, capability = element or kind, properties.capability or (0, 0)
     lanes_of = (TENSOR if kind in ("mma", "wgmma") else LANES).get(capability, {})
     if name == "float32" and capability in CORES:
         lanes_of = {name: CORES[capability]}
-    if name not in lanes_of or not found.clock_mhz:
+    if name not in lanes_of or not properties.clock_mhz:
         return None
-    what, operations = ("roots", 1) if name == "root" else ("multiply-adds", 2)
-    value = 1e6 * operations * lanes_of[name] * found.clock_mhz * device.compute_units
+    unit, operations = ("roots", 1) if name == "root" else ("multiply-adds", 2)
+    value = 1e6 * operations * lanes_of[name] * properties.clock_mhz * device.compute_units
     return Theory(
-        value, f"{device.compute_units} multiprocessors, {lanes_of[name]} {what} per clock, {found.clock_mhz} MHz"
+        value, f"{device.compute_units} multiprocessors, {lanes_of[name]} {unit} per clock, {properties.clock_mhz} MHz"
     )
 
 
@@ -125,7 +127,7 @@ def _of_cpu(device: Device, peak: str) -> Theory | None:
 
 @lru_cache
 def _vector_bits() -> int | None:
-    """Bits of this CPU's vector registers, where it has fused multiply-adds on them."""
+    """Return the bits of this CPU's vector registers, if it has fused multiply-adds on them; otherwise None."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
