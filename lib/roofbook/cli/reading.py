@@ -226,7 +226,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     store = Store(located(project_root(), results))
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
     lines_by_lab = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
-    devices = sorted({place.slug for lines in lines_by_lab.values() for line in lines for place in line.outcomes})
+    devices = sorted({device.slug for lines in lines_by_lab.values() for line in lines for device in line.outcomes})
     if on and on not in devices:
         if not devices:
             raise UsageError(

@@ -44,22 +44,22 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     styles = styles_of(data)
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
-        for at, name in enumerate(names):
+        for index, name in enumerate(names):
             if name not in good:
-                heading(ax, at, name)
-                cross(ax, at, name, readings[name].reason)
+                heading(ax, index, name)
+                cross(ax, index, name, readings[name].reason)
                 continue
             estimate, low, high = reached[name]
-            heading(ax, at, name, f"{_rate_text(estimate)} \u00b7 {show.percent(estimate / peak)}")
+            heading(ax, index, name, f"{_rate_text(estimate)} \u00b7 {show.percent(estimate / peak)}")
             tip = f"{name}: {_rate_text(estimate)}, {show.percent(estimate / peak)} of the fastest stream at this size"
-            bar(ax, at, estimate, styles[name].colour, readings[name].role, tip, (low, high))
-        lines, barred = [], [at for at, name in enumerate(names) if name in good]
-        for at, (label, rate) in enumerate(near.items()):
-            dashes = DASHES[at % len(DASHES)]
+            bar(ax, index, estimate, styles[name].colour, readings[name].role, tip, (low, high))
+        lines, barred = [], [lane for lane, name in enumerate(names) if name in good]
+        for index, (label, rate) in enumerate(near.items()):
+            dashes = DASHES[index % len(DASHES)]
             vertical_line(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
             lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"stream {label}: {_rate_text(rate)}"))
         flag(ax, peak, barred, f"fastest stream at this size: {_rate_text(peak)}", INK)
-        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
+        ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick))
         ax.set_xlabel("bandwidth, GB/s")
         legend(ax, {readings[name].role for name in good}, lines)
         above_peak = [name for name in good if reached[name][1] > peak]

@@ -40,11 +40,11 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     styles, per = styles_of(data), readings[base].row["unit"]
     with style():
         ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
-        for at, name in enumerate(names):
+        for lane, name in enumerate(names):
             reading = readings[name]
             if not reading.ok:
-                heading(ax, at, name)
-                cross(ax, at, name, reading.reason)
+                heading(ax, lane, name)
+                cross(ax, lane, name, reading.reason)
                 continue
             estimate, low, high = speed[name]
             has_interval = name != base and math.isfinite(high) and low > 0
@@ -53,7 +53,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             speedup = "base" if name == base else f"{number}\u00d7{space}{brackets}"
             heading(
                 ax,
-                at,
+                lane,
                 f"{name} {device_note(reading, home)}".rstrip(),
                 f"{speedup} \u00b7 {show.duration(reading.median)}",
             )
@@ -61,10 +61,10 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             whiskers = (low, high) if has_interval else None
             ratio = f"{show.factor(*interval)} times as fast as {base}" if name != base else speedup
             tip = f"{name}: {ratio}; {show.duration(reading.median)} per {per}"
-            bar(ax, at, estimate, styles[name].colour, reading.role, tip, whiskers, start)
+            bar(ax, lane, estimate, styles[name].colour, reading.role, tip, whiskers, start)
             if name == base and log:
-                ax.plot([1], [at + 0.18], marker="D", ms=6, color=styles[name].colour, clip_on=False)
-        barred = [at for at, name in enumerate(names) if name in good]
+                ax.plot([1], [lane + 0.18], marker="D", ms=6, color=styles[name].colour, clip_on=False)
+        barred = [lane for lane, name in enumerate(names) if name in good]
         vertical_line(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
         if published:
             label = f"published: {published[1]}, {show.number(line)}\u00d7"
@@ -72,7 +72,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
         if log:
             ax.xaxis.set_major_locator(LogLocator(10))
             ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
+        ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick) + "\u00d7")
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {readings[name].role for name in good if name != base})
         notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {per}."]
@@ -95,21 +95,21 @@ def lanes(count: int, ends: tuple[float, float], *, log: bool = False, flagged: 
     return ax
 
 
-def heading(ax: Any, at: int, name: str, text: str = "") -> None:
+def heading(ax: Any, lane: int, name: str, text: str = "") -> None:
     """Write the text above a bar: the variant's name, and its speedup at the right."""
     words: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
-    ax.text(0, at - 0.24, name, ha="left", **words)
-    ax.text(1, at - 0.24, text, ha="right", size=FONT - 0.5, **words)
+    ax.text(0, lane - 0.24, name, ha="left", **words)
+    ax.text(1, lane - 0.24, text, ha="right", size=FONT - 0.5, **words)
 
 
-def cross(ax: Any, at: int, name: str, reason: str) -> None:
+def cross(ax: Any, lane: int, name: str, reason: str) -> None:
     """Draw a cross and the reason, in place of the bar of a variant that failed."""
     across = ax.get_yaxis_transform()
     (mark,) = ax.plot(
-        [0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
+        [0.01], [lane + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
     )  # the zorder of bars, so that the keyboard visits both in order
     add_tips(mark, f"{name}: failed: {reason}")
-    ax.text(0.035, at + 0.18, f"failed: {_shortened(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
+    ax.text(0.035, lane + 0.18, f"failed: {_shortened(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
 HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
@@ -118,7 +118,7 @@ HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
 
 def bar(
     ax: Any,
-    at: int,
+    lane: int,
     end: float,
     colour: str,
     role: str,
@@ -134,15 +134,21 @@ def bar(
     from matplotlib.patches import Rectangle
 
     hatch = HATCHES.get(role)
-    drawn = Rectangle((start, at), end - start, 0.36, fc=colour, lw=0, hatch=hatch, clip_on=False)
-    add_tips(ax.add_patch(drawn), tip)
+    rectangle = Rectangle((start, lane), end - start, 0.36, fc=colour, lw=0, hatch=hatch, clip_on=False)
+    add_tips(ax.add_patch(rectangle), tip)
     if whiskers:
-        ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1, clip_on=False))
+        ax.add_line(Line2D(whiskers, [lane + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1, clip_on=False))
 
 
 def vertical_line(ax: Any, x: float, barred: Sequence[int], **line_style: Any) -> None:
     """Draw a vertical line that crosses the bars of the lanes `barred` and leaves out the text between them."""
-    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], clip_on=False, **line_style)
+    ax.vlines(
+        [x] * len(barred),
+        [lane - 0.04 for lane in barred],
+        [lane + 0.4 for lane in barred],
+        clip_on=False,
+        **line_style,
+    )
 
 
 def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> None:

@@ -35,7 +35,7 @@ def page(
         link = f'<a href="#{escape(measurement["id"])}">{escape(measurement["variant"])}</a>'
         by_case.setdefault(measurement["case"], []).append(link)
     index = "".join(f"<dt>{escape(case)}</dt><dd>{', '.join(links)}</dd>" for case, links in by_case.items())
-    machines_html = "".join(_machine(at, facts) for at, facts in enumerate(machines, 1))
+    machines_html = "".join(_machine(number, facts) for number, facts in enumerate(machines, 1))
     head = f"{escape(title)}: measurements on {escape(on)}"
     return f"""<!DOCTYPE html>
 <html lang="en" class="measurements">
@@ -127,9 +127,9 @@ def range_text(numbers: Sequence[float] | None) -> str:
     return "–".join(f"{number:.0f}" for number in dict.fromkeys(numbers or ())) or "not known"
 
 
-def _machine(at: int, facts: Sequence[Sequence[str]]) -> str:
+def _machine(number: int, facts: Sequence[Sequence[str]]) -> str:
     facts_html = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
-    return f"<h3 id=machine-{at}>Machine {at}</h3><dl>{facts_html}</dl>"
+    return f"<h3 id=machine-{number}>Machine {number}</h3><dl>{facts_html}</dl>"
 
 
 def drawing(measurement: Mapping[str, Any]) -> str:
@@ -142,20 +142,20 @@ def drawing(measurement: Mapping[str, Any]) -> str:
         return f"{TOP + (HEIGHT - TOP - BOTTOM) * (high - _axis_position(axis, seconds)) / (high - low):.1f}"
 
     parts = [
-        f'<path class=grid d="M{LEFT} {y(at)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(at)) + 4:.1f}>{escape(text)}</text>'
-        for at, text in axis["ticks"]
+        f'<path class=grid d="M{LEFT} {y(tick)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(tick)) + 4:.1f}>{escape(text)}</text>'
+        for tick, text in axis["ticks"]
     ]
-    at = 0
+    end = 0
     for version in measurement["versions"]:
-        first, at = at, at + len(version["runs"])
+        first, end = end, end + len(version["runs"])
         if first:
             parts.append(f'<path class=new d="M{LEFT + first * step:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
         if "seconds" in version:
             _, least, most = version["seconds"]
-            box = f"x={LEFT + first * step + 3:.1f} y={y(most)} width={(at - first) * step - 6:.1f}"
+            box = f"x={LEFT + first * step + 3:.1f} y={y(most)} width={(end - first) * step - 6:.1f}"
             parts.append(f"<rect class=band {box} height={max(1.0, float(y(least)) - float(y(most))):.1f} />")
-    for at, (_, run) in enumerate(runs):
-        middle = LEFT + (at + 0.5) * step
+    for index, (_, run) in enumerate(runs):
+        middle = LEFT + (index + 0.5) * step
         if "samples" in run:
             spacing = min(0.6 * step, 90.0) / len(run["samples"])
             start = middle - spacing * (len(run["samples"]) - 1) / 2
@@ -164,7 +164,7 @@ def drawing(measurement: Mapping[str, Any]) -> str:
             half = min(0.4 * step, 55.0)
             line = f"M{middle - half:.1f} {y(median)}h{2 * half:.1f}M{middle:.1f} {y(least)}V{y(most)}"
             parts.append(f'<path class=dots d="{dots}"/><path class=middle d="{line}"/>')
-        if len(runs) <= 6 or at in (0, len(runs) - 1):
+        if len(runs) <= 6 or index in (0, len(runs) - 1):
             parts.append(
                 f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{escape(run['started'][2:10])}</text>"
             )

@@ -24,7 +24,7 @@ INTERVAL_WORDS = (
 
 
 def time_cell(reading: Reading, unit: float) -> Cell:
-    """Return the cell of the median and its interval in `unit` seconds; small print if the samples are few."""
+    """Return the cell of the median and its interval. unit: in seconds. Small print if the samples are few."""
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
@@ -34,7 +34,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
 
 
 def part_cell(reading: Reading, part: str, unit: float) -> Cell:
-    """Return the cell of the median and interval of a part of the run, in `unit` seconds; a dash without such a part."""
+    """Return the cell of the median and interval of a part of the run; a dash without such a part. unit: in seconds."""
     if part not in reading.parts:
         return Cell(show.DASH, "num")
     parts_reading = reading.parts_together([part])

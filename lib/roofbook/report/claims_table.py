@@ -25,13 +25,13 @@ COLUMNS = (
 def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
     """Return a table of claims: the statement, the published number, and each device's verdict with the number behind it.
 
-    lines: from `claims.judged`. title: the lab's title. lab: its name, if a page links to the rows.
+    lines: from `verdicts.judged`. title: the lab's title. lab: its name, if a page links to the rows.
     """
     import pandas as pd
 
-    places = list(lines[0].outcomes) if lines else []
+    devices = list(lines[0].outcomes) if lines else []
     columns = [Cell("Claim"), Cell("What the report says"), Cell("On", "key"), Cell("Published", "num published")]
-    columns += [Cell(str(place)) for place in places] or [Cell("Measured here")]
+    columns += [Cell(str(device)) for device in devices] or [Cell("Measured here")]
     rows, records = [], []
     for _, group in groupby(lines, key=lambda line: line.id):
         above = ""
@@ -43,12 +43,12 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
             above = compared
             cells = [Cell(line.id), statement, Cell(line.evidence.scope, "wrap"), _published_cell(line)]
             if reason := getattr(line.evidence, "reason", ""):
-                cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
+                cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(devices) or 1))
             else:
-                cells += [verdict_cell(line, place, lab) for place in places] or [_NOT_MEASURED]
+                cells += [verdict_cell(line, device, lab) for device in devices] or [_NOT_MEASURED]
             rows.append(Row(cells, anchor=anchor(lab, line.id, number) if lab else ""))
             records += _records(line)
-    notes = [f"{place}: {_verdict_counts(line.outcomes[place].verdict for line in lines)}." for place in places]
+    notes = [f"{device}: {_verdict_counts(line.outcomes[device].verdict for line in lines)}." for device in devices]
     notes += [
         "In parentheses below a statement: what exactly is compared. Below a published number:"
         " 'claims none' where the report says that there is no effect.",
@@ -110,12 +110,12 @@ def published_number(effect: float, unit: str) -> str:
     return f"{size * effect:.10g}{ending}"
 
 
-def verdict_cell(line: "Judged", place: StoreDevice, lab: str) -> Cell:
+def verdict_cell(line: "Judged", device: StoreDevice, lab: str) -> Cell:
     """Return the cell of a verdict, linked to the measurement of its first variant. lab: its name; '' for no link."""
-    cell, case = _unlinked_verdict_cell(line.outcomes[place], line.evidence.unit), line.evidence.case
-    if not lab or not case or not line.variants or line.outcomes[place].finding is None:
+    cell, case = _unlinked_verdict_cell(line.outcomes[device], line.evidence.unit), line.evidence.case
+    if not lab or not case or not line.variants or line.outcomes[device].finding is None:
         return cell
-    return replace(cell, card_id=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
+    return replace(cell, card_id=card_of(lab, device.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
 def _unlinked_verdict_cell(outcome: "Verdict", unit: str) -> Cell:
@@ -145,13 +145,13 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
     }
     return [
         shared
-        | {"device": place.slug, "backend": place.backend, "verdict": outcome.verdict}
+        | {"device": device.slug, "backend": device.backend, "verdict": outcome.verdict}
         | (
             {"ours": estimate.estimate, "ours_low": estimate.low, "ours_high": estimate.high, "note": estimate.how}
             if (estimate := outcome.finding)
             else {"note": outcome.reason}
         )
-        for place, outcome in line.outcomes.items()
+        for device, outcome in line.outcomes.items()
     ]
 
 

@@ -29,24 +29,24 @@ STANDING_NOTES = [StandingNote(note_text) for note_text in NOTES]
 
 
 def comparison(case: Comparison) -> Table:
-    """Return a table with a line for each variant: the time at each place, the shortest published one, each pair's ratio."""
+    """Return a table with a line for each variant: the time on each device, the shortest published one, each pair's ratio."""
     import pandas as pd
 
     unit, size = _time_unit(case)
-    columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.devices)]
+    columns = [Cell("Variant"), *(Cell(str(device), "num") for device in case.devices)]
     columns += [Cell("Shortest published", "num published")] if case.published else []
     columns += [Cell(str(pair), "num") for pair in case.ratios]
     lines, records = [], []
     for name, times in case.times.items():
         cells = [Cell(name)]
         cells += [
-            _time_cell(times[place], size) if place in times else Cell(case.lacks[name][place], "absent wrap")
-            for place in case.devices
+            _time_cell(times[device], size) if device in times else Cell(case.lacks[name][device], "absent wrap")
+            for device in case.devices
         ]
         cells += [_published_cell(case.published.get(name, {}), size)] if case.published else []
         cells += [_ratio_cell(ratios.get(name), times.get(pair.compared)) for pair, ratios in case.ratios.items()]
         lines.append(Row(cells))
-        records += [_record(name, place, case) for place in case.devices]
+        records += [_record(name, device, case) for device in case.devices]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
     units = dict.fromkeys(("seconds", "low", "high"), f"s per {case.lab.unit}")
     return Table(
@@ -55,7 +55,7 @@ def comparison(case: Comparison) -> Table:
 
 
 def overview(comparisons: Sequence[Comparison]) -> list[Table]:
-    """Return a table for each pair of places: per lab the geometric mean of the ratios, their range, and verdicts by number."""
+    """Return a table for each pair of devices: per lab the geometric mean of the ratios, their range, and verdicts."""
     return [_overview(pair, lines) for pair, lines in summaries(comparisons).items()]
 
 
@@ -128,24 +128,24 @@ PICKER = """\
 def picker_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the form's data as JSON.
 
-    places: [id, name], ours before the published devices. labs: name, title and cases. A case has its unit, the variants to
-    begin with, and cells: variant -> number of the place -> [text, time, low, high, and the host if it ran there], or
-    [reason] without a time. ratios: variant -> `own/reference`, both places' numbers -> [verdict, text, how it was taken].
+    places: [id, name], our devices before the published ones. labs: name, title and cases. A case has its unit, the variants
+    to begin with, and cells: variant -> number of the device -> [text, time, low, high, and the host if it ran there], or
+    [reason] without a time. ratios: variant -> `own/reference`, both devices' numbers -> [verdict, text, how it was taken].
     """
-    places = dict.fromkeys(place for comparison in comparisons for place in comparison.devices)
-    devices = dict.fromkeys(
+    store_devices = dict.fromkeys(store_device for comparison in comparisons for store_device in comparison.devices)
+    published_devices = dict.fromkeys(
         device for comparison in comparisons for times in comparison.published.values() for device in times
     )
-    numbers = {place: number for number, place in enumerate([*places, *devices])}
+    numbers = {any_device: number for number, any_device in enumerate([*store_devices, *published_devices])}
     labs: dict[str, dict[str, Any]] = {}
     for comparison in comparisons:
         lab = labs.setdefault(
             comparison.lab.name, {"name": comparison.lab.name, "title": comparison.lab.title, "cases": []}
         )
         lab["cases"].append(_picker_case(comparison, numbers))
-    named_places = [[place.id, str(place)] for place in places]
-    named_places += [[f"published/{device}", f"{device}, published"] for device in devices]
-    return {"places": named_places, "labs": list(labs.values())}
+    names = [[store_device.id, str(store_device)] for store_device in store_devices]
+    names += [[f"published/{device}", f"{device}, published"] for device in published_devices]
+    return {"places": names, "labs": list(labs.values())}
 
 
 def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
@@ -153,9 +153,9 @@ def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]
     cells: dict[str, dict[int, list[Any]]] = {}
     for name in case.times:
         row = cells[name] = {}
-        for place in case.devices:
-            time = case.times[name].get(place)
-            row[numbers[place]] = _picker_cell(time, size) if time else [case.lacks[name][place]]
+        for store_device in case.devices:
+            time = case.times[name].get(store_device)
+            row[numbers[store_device]] = _picker_cell(time, size) if time else [case.lacks[name][store_device]]
         for device, time in case.published.get(name, {}).items():
             row[numbers[device]] = _picker_cell(time, size)
     ratios: dict[str, dict[str, list[str]]] = {}
@@ -177,10 +177,10 @@ def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]
 
 
 def _fastest(case: Comparison) -> list[str]:
-    """Return the variant with the shortest time at each place."""
+    """Return the variant with the shortest time on each device."""
     best = []
-    for place in case.devices:
-        timed = {name: times[place].seconds for name, times in case.times.items() if place in times}
+    for device in case.devices:
+        timed = {name: times[device].seconds for name, times in case.times.items() if device in times}
         best += [min(timed, key=lambda name: timed[name])] if timed else []
     return best
 
@@ -229,8 +229,8 @@ def _ratio_cell(ratio: Speedup | None, time: Time | None) -> Cell:
     return Cell(ratio.word, f"num verdict {ratio.word}", small=_ratio_text(ratio), card_id=card_id)
 
 
-def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:
-    identity = {"variant": name, "device": place.slug, "backend": place.backend}
-    if time := case.times[name].get(place):
+def _record(name: str, device: StoreDevice, case: Comparison) -> dict[str, Any]:
+    identity = {"variant": name, "device": device.slug, "backend": device.backend}
+    if time := case.times[name].get(device):
         return identity | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
-    return identity | {"note": case.lacks[name][place]}
+    return identity | {"note": case.lacks[name][device]}

@@ -125,7 +125,7 @@ def changed_counters(step: Mapping[str, Any], parent: Mapping[str, Any], word: s
     word: the effect, as `Speedup.word`. The first counter agrees with the effect: for `faster` fewer bytes or instructions,
     or more occupancy; for `slower` the reverse. The second disagrees with it. Each is the one with the largest factor of its
     kind; for any other effect only the largest of all is named. These are facts side by side: no counter gives a cause. '' if
-    no counter is known of both. own, parent: as returned by `counters.total`.
+    no counter is known of both. step, parent: as returned by `counters.total`.
     """
     factors = _factors(step, parent)
     if not factors:

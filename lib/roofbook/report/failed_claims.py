@@ -18,7 +18,7 @@ FAILED_VERDICTS = ("reversed", "no difference", "a difference")
 def failed_claims(lines: "Sequence[Judged]", lab: str, title: str, commands: Mapping[str, str]) -> Html:
     """Return an item for each claim that failed somewhere; '' if none did.
 
-    lines: from `claims.judged`, of one lab. lab, title: its name and title. commands: the claim's id -> command that repeats
+    lines: from `verdicts.judged`, of one lab. lab, title: its name and title. commands: the claim's id -> command that repeats
     its measurements.
     """
     items = []
@@ -33,12 +33,12 @@ def failed_claims(lines: "Sequence[Judged]", lab: str, title: str, commands: Map
 def _failed_verdicts(line: "Judged", lab: str) -> Iterator[tuple[str, str]]:
     """Yield each failing verdict, the strongest first, with its devices and linked numbers as HTML."""
     for verdict in FAILED_VERDICTS:
-        places = [place for place, outcome in line.outcomes.items() if outcome.verdict == verdict]
-        if places:
+        devices = [device for device, outcome in line.outcomes.items() if outcome.verdict == verdict]
+        if devices:
             yield (
                 verdict,
                 "; ".join(
-                    f"{escape(str(place))}: {_linked_number(verdict_cell(line, place, lab))}" for place in places
+                    f"{escape(str(device))}: {_linked_number(verdict_cell(line, device, lab))}" for device in devices
                 ),
             )
 

@@ -196,9 +196,11 @@ def commits(cards: Sequence[LinkedCard]) -> Table:
 def _steps(linked: LinkedCard) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield each version of a measurement but the first, after the last version before it that has a time."""
     versions = linked.card["versions"]
-    for at in range(1, len(versions)):
-        previous = next((version for version in reversed(versions[:at]) if "seconds" in version), versions[at - 1])
-        yield previous, versions[at]
+    for index in range(1, len(versions)):
+        previous = next(
+            (version for version in reversed(versions[:index]) if "seconds" in version), versions[index - 1]
+        )
+        yield previous, versions[index]
 
 
 def _ratio(version: Mapping[str, Any]) -> str:

@@ -143,9 +143,9 @@ The ladder and the first page's table have a layout of their own.
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A captioned table, and its figures as CSV.
+    """A captioned table, with its figures as CSV.
 
-    `columns` are headers ('' class = text, 'num' = right-aligned figures, MORE = there when asked for).
+    columns: the heads. Their classes: '' for text, 'num' for right-aligned figures, ON_DEMAND for columns shown on demand.
     """
 
     caption: str
@@ -236,7 +236,7 @@ class Table:
 
     @property
     def csv(self) -> str:
-        """Its frame as CSV, all digits, units in the heads; of a table without a frame its cells as they are shown."""
+        """The frame as CSV with all digits and units in the heads; without a frame, the cells as they are shown."""
         if self.frame.empty:
             import pandas as pd
 

@@ -156,8 +156,8 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
                 mark[0],
                 *(f"{name}, {binary_size(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
             )
-            highest, at_size = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
-            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary_size(at_size)}")
+            highest, size_of_highest = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
+            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary_size(size_of_highest)}")
             top = max(top, *high)
         if theoretical:
             ax.axhline(theoretical / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
@@ -169,7 +169,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         ax.set_ylim(0, 1.08 * top)
         ax.set_xticks(sizes, [binary_size(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
         ax.grid(True)
         ax.set_xlabel("working set")
         ax.set_ylabel("GB/s")

@@ -81,7 +81,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
     parent to child; those on the way to the fastest step are strong. So is the diagonal of the working set. Counted bytes
     make a second, hollow marker. `warnings` lists points above their diagonal or roof.
 
-    Errors: UsageError without measured peaks, without a variant to place, if no dtype of the variants has a measured peak,
+    Errors: UsageError without measured peaks, without a variant to draw, if no dtype of the variants has a measured peak,
     and for a count below 0.
     """
     from matplotlib.figure import Figure as Drawing
@@ -131,8 +131,8 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
             failed = any(name in names for names in warnings)
             _marker(ax, spot, COLOURS["failed"] if failed else styles[name].colour, tips[name])
         _names(ax, frame, spots)
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at / unit)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick / unit)))
         for side in (ax.xaxis, ax.yaxis):
             side.set_minor_locator(NullLocator())
         ax.grid(True)
@@ -264,7 +264,7 @@ def _frame(
     )
     spans = [(right - left, WIDTH * ACROSS - a - b) for left, a in lefts for right, b in rights]
     across = min(room / decades for decades, room in spans if decades > 0)  # inches per decade
-    left, right = min(at - room / across for at, room in lefts), max(at + room / across for at, room in rights)
+    left, right = min(x - room / across for x, room in lefts), max(x + room / across for x, room in rights)
     return Frame(left, right, bottom, top, column, lid, corner, dict(zip(labels, places, strict=True)), height)
 
 
@@ -395,7 +395,7 @@ def spread_apart(wishes: Sequence[float], gap: float, low: float, high: float) -
     means = [mean for mean, count in blocks for _ in range(count)]
     last = len(wishes) - 1
     raised = [max(mean, low) + rank * gap for rank, mean in enumerate(means)]
-    return [min(place, high - (last - rank) * gap) for rank, place in enumerate(raised)]
+    return [min(height, high - (last - rank) * gap) for rank, height in enumerate(raised)]
 
 
 def binary_size(size: float) -> str:

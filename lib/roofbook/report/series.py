@@ -181,7 +181,7 @@ def crossing_points(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = 
     positions = [math.log(x) if log else x for x in xs]
     lead = [math.log(ratio.estimate) for ratio in ratios]
     crossing_xs = []
-    for left, right in pairwise(at for at, ratio in enumerate(ratios) if not ratio.same):
+    for left, right in pairwise(index for index, ratio in enumerate(ratios) if not ratio.same):
         if (lead[left] > 0) != (lead[right] > 0):
             low = next(low for low in range(left, right) if (lead[low] > 0) != (lead[low + 1] > 0))
             part = lead[low] / (lead[low] - lead[low + 1])

@@ -56,7 +56,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
                 own_spans = [span for span in spans if span.queue == queue and span.start < until]
                 _lane(ax, top + LANE / 2, f"queue {queue}", own_spans)
                 top += LANE
-        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
+        ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick))
         ax.set_xlabel("time, ms")
         handles = [Patch(color=colour, label=label) for colour, _, _, label in KINDS.values()]
         below = 46 / (72 * height)  # points under the axis, clear of its label

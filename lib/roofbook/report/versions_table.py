@@ -39,7 +39,8 @@ def versions_tables(
     else:
         notes.append(NO_CHANGE)
     return [
-        _table(f"{lab} on {', '.join(place)}", keys_versions) for place, keys_versions in versions_by_device.items()
+        _table(f"{lab} on {', '.join(device_parts)}", keys_versions)
+        for device_parts, keys_versions in versions_by_device.items()
     ], notes
 
 
