@@ -1,11 +1,11 @@
-// The sub-tile of the convolution's output that a work-item owns: its sides, where it starts and how it lies.
+// The sub-tile of outputs that a work-item computes: its sides, its first output and its alignment.
 //
 // Knob SUB_I: filters of a sub-tile
 // Knob SUB_H: rows of a sub-tile
 // Knob SUB_W: columns of a sub-tile
-// Knob START: GROUP_NUMBER   at get_group_id() times the group's tile, and get_local_id() times the sub-tile within
-//             GLOBAL_NUMBER  at get_global_id() times its size
-// Knob ALIGN: NATURAL  it lies where it falls;  LINE  on 128 bytes
+// Knob START: GROUP_NUMBER   at get_group_id() times the group's tile plus get_local_id() times the sub-tile
+//             GLOBAL_NUMBER  at get_global_id() times the sub-tile
+// Knob ALIGN: NATURAL  as the compiler likes;  LINE  to 128 bytes
 #pragma once
 #ifndef START
 #define START GROUP_NUMBER

@@ -1,16 +1,27 @@
-// Several steps in one pass over memory, on a GPU: a block walks down a strip of columns. In each turn it reads a row and takes
-// it one step; a row that it took a step two turns before, it takes the next step, and so on; what has taken all steps is
-// written. Rows between two steps lie in shared memory (what moves along a row) and registers. At the sides of the strip and
-// at the ends of its piece of the columns a block also computes cells of its neighbours.
+// STEPS time steps in one pass over memory, on a GPU. A block walks down a strip of columns, within a piece of the rows; a thread has
+// one column. In each turn the block takes one row its first step, another row its second step, and so on. LAG = 2 turns lie
+// between two steps of a row, since a step needs the rows above and below of the step before:
+//
+//   turn              n      n + 1  n + 2  n + 3  n + 4
+//   step 0 of row     r      r + 1  r + 2  r + 3  r + 4     reads the grid
+//   step 1 of row     r - 2  r - 1  r      r + 1  r + 2     reads rows r - 1, r, r + 1 of step 0: of 3, 2 and 1 turns ago
+//   step 2 of row     r - 4  r - 3  r - 2  r - 1  r         the last step writes the grid
+//
+// At the sides of its strip and at the ends of its piece a block also computes cells of its neighbours:
+//
+//   | LEFT columns | OWN columns, which it writes | LEFT columns |     LEFT = STEPS - 1, THREADS columns in all
+//
+// Between two steps, populations that move along a row are in shared memory, near[step][turn % 4][direction][column + 1], and those
+// that stay in their column in registers.
 //
 // Knob NX, NY:  sides of the grid
 // Knob STEPS:   steps of a pass
 // Knob THREADS: columns that a block computes
 // Knob OWN:     columns that it writes, at most THREADS - 2 (STEPS - 1)
-// Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
+// Knob LAYOUT, GRID, SOLID: of grid.h, here SOA, ONE and char
 #include "d2q9.h"
 constexpr int CELLS = NX * NY;
-constexpr int LINE = THREADS + 2; // of shared memory
+constexpr int LINE = THREADS + 2; // floats in a line of shared memory: one more at either end
 constexpr int LEFT = STEPS - 1;   // columns left of those that it writes
 constexpr int LAG = 2;            // turns between two steps of a row
 
@@ -18,7 +29,7 @@ struct nine {
   float f0, f1, f2, f3, f4, f5, f6, f7, f8;
 };
 
-// What flows into the cell x of row y.
+// Returns the populations that flow into cell x of row y.
 static __device__ __forceinline__ nine fetch(const float *__restrict__ from, int x, int west, int east, int y) {
   const int north = y + 1 == NY ? 0 : y + 1, south = y == 0 ? NY - 1 : y - 1;
   nine f;
@@ -37,15 +48,15 @@ static __device__ __forceinline__ nine fetch(const float *__restrict__ from, int
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     strips(const float *__restrict__ from, float *__restrict__ to, const char *__restrict__ obstacles, float *sums, int step,
               float omega, float w1, float w2, float last1, float last2) {
-  extern __shared__ float near[][4][6][LINE]; /* of each step but the last: rows of the last four turns */
+  extern __shared__ float near[][4][6][LINE]; /* for each step but the last: rows of the last four turns, six directions */
   const int lane = threadIdx.x, strip = blockIdx.x, column = strip * OWN + lane - LEFT, end = min(NX, (strip + 1) * OWN);
   const int x = (column + NX) % NX, west = x == 0 ? NX - 1 : x - 1, east = x + 1 == NX ? 0 : x + 1;
   const bool own = column >= strip * OWN && column < end;
   const bool read = column >= strip * OWN - LEFT && column < end + LEFT;
   const int piece = (NY + gridDim.y - 1) / gridDim.y, top = blockIdx.y * piece, bottom = min(NY, top + piece);
   float speeds[STEPS];
-  float kept0[STEPS][2], kept2[STEPS][3], kept4[STEPS]; /* what stays in the column, of the last turns, the newest first */
-  unsigned seen = 0;                                    /* obstacles: a bit a turn */
+  float kept0[STEPS][2], kept2[STEPS][3], kept4[STEPS]; /* populations 0, 2, 4 of the last turns, newest first */
+  unsigned seen = 0;                                    /* obstacles: a bit a turn, the newest lowest */
   int wall = 0;
   nine next = {};
 #pragma unroll
@@ -66,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
       wall = obstacles[y * NX + x];
     }
 #pragma unroll
-    for (int t = STEPS - 1; t >= 0; t--) { /* the later steps first: they read what the earlier have left */
+    for (int t = STEPS - 1; t >= 0; t--) { /* later steps first: they read the earlier steps' results of previous turns */
       const int row = top - LEFT + turn - LAG * t;
       const bool counts = own && row >= top && row < bottom;
       const int y = (row + NY) % NY;

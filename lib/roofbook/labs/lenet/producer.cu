@@ -1,8 +1,20 @@
-// Layer 1 by warpgroups that have roles. A producer has images fetched and makes operands of them; two consumers multiply and store,
-// an image each, and wait for no input. The operands lie as warpgroup.h says, but rows have 11 places in place of 12, so that a
-// product has 88 columns for 8 pairs of rows. The weights stay in registers, which leaves shared memory to images.
+// Layer 1, 4 filters of 7 x 7 taps on images of 86 x 86 pixels, by three warpgroups with roles. The last one produces operands,
+// the others consume them: each multiplies and stores an image at a time, and never waits for input. Weights are in registers.
 //
-//   memory -> RING of chunks, of which an image has CHUNKS -> producer -> one of SLOTS, an image each -> consumer -> (box ->) memory
+//   x --TMA--> RING of 4 chunks --producer--> 5 SLOTS of operands --consumers--> sums in registers --> (box --TMA-->) y
+//              22 rows in fp32    1 thread     an image each, split   an image
+//              CHUNKS an image    fetches, 96  into two parts of      each
+//                                 convert      fp16
+//
+// The operands of an image are rows of PLACES = 11 places; a place is 8 pixels, 16 bytes. Even rows come first, then odd rows:
+//
+//   byte 0            row 0:  place 0 | place 1 | ... | place 10      PITCH = 176 bytes; 88 pixels, of which 86 exist
+//   byte PITCH        row 2:  ...
+//   byte REMAINDER    row 1:  ...
+//
+// A product multiplies weights (64 rows: 4 filters by 2 rows by 8 columns of outputs) with pixels. Each of its 88 columns is a
+// place, whose 16 numbers are the 8 pixels there and the 8 behind them: columns overlap, and nothing is unrolled. A tile has
+// 8 pairs of output rows by 11 places; place 10 has no outputs. A step takes one row of taps of both output rows, 8 in all.
 //
 // Knob STORES: THREADS  each thread writes its outputs, two side by side
 //              BOXES    a warp lays a tile of its filter out in shared memory, and TMA writes it
@@ -33,7 +45,7 @@
 #define PRODUCERS 96
 #define IN_PAIR (SIZE_1 / 2)
 
-// c (64 x 88, spread over a warpgroup) += a (64 x 16, the same way) b (88 x 16, in shared memory) transposed, or = if it is the first.
+// c (64 x 88, spread over a warpgroup) += a (64 x 16, also spread) times transposed b (88 x 16, in shared memory); = if `first`.
 DEVICE void product(float (&c)[44], const unsigned int (&a)[4], unsigned long long b, int first) {
   asm volatile(
       "{\n.reg .pred add;\nsetp.eq.b32 add, %49, 0;\n"
@@ -48,14 +60,14 @@ DEVICE void arrive(unsigned long long *barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier)) : "memory");
 }
 
-// Until a block's warpgroups have all come here, whatever their role.
+// Waits for all warpgroups of the block, whatever their role.
 DEVICE void sync_roles() { asm volatile("bar.sync 8, %0;" ::"n"(WARPGROUPS * 128) : "memory"); }
 
-// Where the inputs of a step lie, from those of the tile's first output on: row `step`.
+// Returns the offset of a step's pixels, input row `step` of a tile, from the tile's first pixel.
 DEVICE constexpr int inputs(int step) { return step % 2 * REMAINDER + step / 2 * PITCH; }
 
-// What of a step's weights is in a thread (9.7.15.5.1.1, Register Fragments): of rows g and g + 8 of its warp the numbers 2 t and
-// 2 t + 1, and those 8 further on.
+// Loads a thread's part of a step's weights (PTX ISA 9.7.15.5.1.1, Register Fragments). With g = lane / 4 and t = lane % 4, these
+// are the numbers 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of rows g and g + 8 of its warp.
 DEVICE void load_fragment(unsigned int (&a)[4], const char *weights, int step, int warp, int lane) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -64,7 +76,8 @@ DEVICE void load_fragment(unsigned int (&a)[4], const char *weights, int step, i
   }
 }
 
-// c = the outputs of a tile, of the operands that begin at `pixels`; the sum of high products in two parts, as in warpgroup.h.
+// c = the outputs of the tile whose operands begin at `pixels`: low x high, high x low, then high x high. Matrix units cut off
+// digits at each addition, so the high products go into two shorter sums, which threads add up in fp32.
 DEVICE void multiply(float (&c)[44], const unsigned int (&high)[STEPS_1][4], const unsigned int (&low)[STEPS_1][4],
                      const char *pixels) {
   const unsigned long long b = plain_descriptor(pixels, 16, 128);
@@ -89,14 +102,14 @@ DEVICE void multiply(float (&c)[44], const unsigned int (&high)[STEPS_1][4], con
   }
 }
 
-// Keeps the compiler from computing beforehand what follows from a lane: it would, while sums take all registers.
+// Stops the compiler from hoisting index arithmetic to a point where all registers hold sums.
 DEVICE int not_before(int lane) {
   asm volatile("" : "+r"(lane));
   return lane;
 }
 
 #if STORES == THREADS
-// y: the first row of the tile in the map of this warp's filter.
+// Writes a tile of this warp's filter. y: the tile's first row in the output map.
 DEVICE void store(const float (&c)[44], float *RESTRICT y, int lane) {
   const int g = not_before(lane) / 4, t = not_before(lane) % 4;
 #pragma unroll
@@ -107,8 +120,9 @@ DEVICE void store(const float (&c)[44], float *RESTRICT y, int lane) {
   }
 }
 #else
-// The box of a tile: the upper rows of all pairs, then the lower ones, 8 floats a column. pair: the first one of the tile. Of two
-// columns a thread writes the odd one first if it is in the right half of its four, so that half a warp writes to all banks.
+// Lays a tile out as a box in shared memory, [row of a pair][column of the product][8 floats], and has TMA write it. pair: the
+// tile's first pair of rows. A thread has two neighbouring columns; those with t >= 2 write the odd one first, so that half a
+// warp writes to all banks.
 DEVICE void store(const float (&c)[44], const void *map, char *box, int pair, int plane, int lane) {
   const int g = not_before(lane) / 4, t = not_before(lane) % 4, odd = t / 2;
   if (lane == 0) wait_for_stores();
@@ -126,8 +140,8 @@ DEVICE void store(const float (&c)[44], const void *map, char *box, int pair, in
 }
 #endif
 
-// A block's n-th image is number first + blockIdx.x + n gridDim.x of the batch. It lies in slot n % SLOTS, which has been full
-// n / SLOTS times before; a fetch and its place in the ring likewise.
+// A block's n-th image is number first + blockIdx.x + n gridDim.x of the batch. It is in slot n % SLOTS, which was full
+// n / SLOTS times before. The k-th chunk is in place k % RING of the ring.
 KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RESTRICT y, int first, int count,
                                          const float *RESTRICT weights, const void *RESTRICT map) {
   extern __shared__ __align__(128) char whole[];
@@ -137,7 +151,7 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
   unsigned long long *full = read + RING, *empty = full + SLOTS;
   const int group = threadIdx.x / 128, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
   const int images = (count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-  load_weights_1(slots, weights);  // which lie there until the consumers have taken them, at sync_roles
+  load_weights_1(slots, weights);  // they stay there until the consumers have them in registers, at sync_roles
   if (threadIdx.x == 0) {
     INIT_RING(fetched, read, RING, PRODUCERS);
     for (int s = 0; s < SLOTS; s++) {
@@ -162,7 +176,7 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
       }
     }
     if (thread < PRODUCERS) {
-      // 86 of the 96 threads have work: a pair of pixels each, of two rows of the image (IN_PAIR pairs a row), then of the next two.
+      // 86 of the 96 threads convert two pixels each: 43 = IN_PAIR threads a row, two rows at a time.
       const int odd = thread / IN_PAIR, pair = thread % IN_PAIR;
       for (int k = 0; k < images * CHUNKS; k++) {
         const int r = k % RING, chunk = k % CHUNKS, n = k / CHUNKS, slot = n % SLOTS;
