@@ -132,10 +132,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def in_this_process() -> Iterator[None]:
     """What a test measures by the library is measured here, where it may put stand-ins. Commands are as ever, and
-    tests/measure/test_apart.py tries processes of their own.
+    tests/measure/test_case_process.py tries processes of their own.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "measure_apart", lambda *at, workers, **how: measure_and_keep(*at, **how))
+        patch.setattr(schedule, "measure_isolated", lambda *at, workers, **how: measure_and_keep(*at, **how))
         yield
 
 

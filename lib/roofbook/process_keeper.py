@@ -65,7 +65,7 @@ def main(parent: int, grace_s: float, command: list[str]) -> int:
 def _become(command: list[str]) -> None:
     """Replace this process by the program; it names this process as the one that started it."""
     environment = dict(os.environ)
-    if "ROOFBOOK_PARENT" in environment:  # beside.PARENT
+    if "ROOFBOOK_PARENT" in environment:  # background_group.PARENT
         environment["ROOFBOOK_PARENT"] = str(os.getppid())
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)

@@ -20,7 +20,7 @@ from roofbook import paths
 from roofbook.book import sweep
 from roofbook.devices.find import devices
 from roofbook.errors import UsageError
-from roofbook.measure import cluster, pinned
+from roofbook.measure import cluster, gpu_claim
 from roofbook.store.parquet import Store
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'roofbook[cluster]'")
@@ -293,7 +293,7 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatc
     }
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "there").touch()
-    monkeypatch.setenv(pinned.VARIABLE, "")
+    monkeypatch.setenv(gpu_claim.VARIABLE, "")
     for change, said in (
         ({"device": "auto"}, "other workers of this host have all cards"),
         ({"token": "unfinished/gone"}, f"it does not see the store {tmp_path}: "),

@@ -101,7 +101,7 @@ class Client:
 @pytest.fixture
 def crew(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Crew]:
     monkeypatch.setattr("distributed.wait", lambda *_, **__: None)
-    monkeypatch.setattr(cluster, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(cluster, "POLL_S", 0.0)
 
     def make(answers: dict[str, Any], told: list[tuple[str, str]] | None = None) -> Crew:
         def tell(variant: str, what: str) -> None:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from roofbook.errors import UsageError
-from roofbook.measure import cluster, turns
+from roofbook.measure import cluster, host_locks
 from roofbook.paths import not_private, open_lock
 
 from ..tls import tls_settings
@@ -166,7 +166,7 @@ def test_what_a_link_leads_to_is_neither_locked_nor_changed(tmp_path: Path) -> N
     for private in (True, False):
         with pytest.raises(UsageError, match="is a link or no file"):
             open_lock(lock, private=private)
-    with pytest.raises(UsageError), turns.Turns(tmp_path).working():
+    with pytest.raises(UsageError), host_locks.HostLocks(tmp_path).working():
         pass
     assert thesis.read_text() == "years of work"
 
@@ -220,13 +220,13 @@ def test_a_folder_laid_by_another_user_is_passed_over(
     victim.mkdir(mode=0o700)
     {"folder": trap.mkdir, "link": lambda: trap.symlink_to(victim), "file": trap.touch}[laid]()
     os.chown(trap, STRANGER, STRANGER, follow_symlinks=False)
-    monkeypatch.setattr(turns, "places", lambda: (memory, temporary))
-    assert turns.folder_of_host() == temporary / name
-    with turns.Turns(turns.folder_of_host()).working():
+    monkeypatch.setattr(host_locks, "candidate_folders", lambda: (memory, temporary))
+    assert host_locks.host_folder() == temporary / name
+    with host_locks.HostLocks(host_locks.host_folder()).working():
         assert not list(victim.iterdir())
     os.chown(temporary / name, STRANGER, STRANGER)
     with pytest.raises(UsageError, match=rf"belongs to the user {STRANGER}|is no folder"):
-        turns.folder_of_host()
+        host_locks.host_folder()
 
 
 @pytest.mark.parametrize("content", ["a text\n", "a: [1\n", "- 1\n", "a: caf\xe9\n", "\0"])

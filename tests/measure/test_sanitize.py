@@ -19,7 +19,7 @@ from roofbook.devices import cuda, nvrtc, opencl
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.measure import sanitize, sanitized
+from roofbook.measure import sanitize, sanitizer_worker
 from roofbook.measure.sanitize import Checked
 from roofbook.process_tree import PatientClock
 from roofbook.report import sanitizer_text
@@ -200,7 +200,7 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
         pytest.skip("PyOpenCL's loader lists no Oclgrind")
     found = {}
     for device in (simulators[0], host_cpu()):
-        for options in ((), sanitized.UNOPTIMISED):
+        for options in ((), sanitizer_worker.UNOPTIMISED):
             queue, x = device.queue(), device.upload(np.array([1, 1.5, 1, 2], np.float32))
             out = device.empty(32)
             kernel = device.build(CONDITIONS, options).kernel("choose")
@@ -384,7 +384,7 @@ def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.Monk
     asked = []
     monkeypatch.setattr(cuda.CudaDevice, "__init__", lambda self, index: None)
     monkeypatch.setattr(cuda.CudaDevice, "build", lambda self, text, options: asked.append(options))
-    sanitized.LinedDevice(0).build("", ("-arch=sm_90a",))
+    sanitizer_worker.LinedDevice(0).build("", ("-arch=sm_90a",))
     assert asked == [("-arch=sm_90a", "-lineinfo")]
 
 

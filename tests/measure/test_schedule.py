@@ -300,7 +300,7 @@ def test_a_case_is_measured_apart_where_that_is_asked_for(
 
         return measure
 
-    for name in ("measure_apart", "measure_and_keep"):
+    for name in ("measure_isolated", "measure_and_keep"):
         monkeypatch.setattr(schedule, name, stand_in(name))
     schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, apart=apart)
-    assert set(asked) == {"measure_apart" if apart else "measure_and_keep"}
+    assert set(asked) == {"measure_isolated" if apart else "measure_and_keep"}

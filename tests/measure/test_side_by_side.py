@@ -13,7 +13,7 @@ import pytest
 from roofbook.errors import Failed, UsageError
 from roofbook.measure import side_by_side, stats
 from roofbook.measure.policy import Policy
-from roofbook.measure.side_by_side import Bout, Duel, Rule, fight
+from roofbook.measure.side_by_side import Comparison, Rule, VariantRuns, compare
 from roofbook.measure.source_tree import SourceTree
 
 RULE = Rule()
@@ -23,14 +23,14 @@ QUIET, BUSY = (0.003, 0.01), (0.01, 0.03)
 TREE = SourceTree(Path("."), {})
 
 
-def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Generator) -> Duel:
+def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Generator) -> VariantRuns:
     """A variant whose time is so many times what it was, measured run after run until it is settled."""
-    duel = Duel("lab", "case", "variant")
-    while not duel.is_settled(RULE):
+    runs = VariantRuns("lab", "case", "variant")
+    while not runs.is_settled(RULE):
         between = np.exp(noise[0] * rng.standard_normal(2))
         before, now = between[:, None] * np.exp(noise[1] * rng.standard_normal((2, 20)))
-        duel.ratios.append(stats.paired_ratio(slowdown * now, before))
-    return duel
+        runs.ratios.append(stats.paired_ratio(slowdown * now, before))
+    return runs
 
 
 def found(slowdown: float, noise: tuple[float, float]) -> int:
@@ -82,20 +82,20 @@ def test_the_whole_interval_decides(low: float, high: float, word: str) -> None:
     assert side_by_side.verdict(ratio(low, high), RULE) == word
 
 
-def bout(*variants: str) -> Bout:
-    return Bout("lab", "case", "test", "opencl:0", variants, (TREE, SourceTree(TREE.folder, {}, "abc")), Policy())
+def comparison(*variants: str) -> Comparison:
+    return Comparison("lab", "case", "test", "opencl:0", variants, (TREE, SourceTree(TREE.folder, {}, "abc")), Policy())
 
 
 def test_the_others_go_on_without_what_ended_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_: Bout, duels: list[Duel], progress: Any) -> None:
-        names = [duel.variant for duel in duels]
+    def run(_: Comparison, all_runs: list[VariantRuns], progress: Any) -> None:
+        names = [runs.variant for runs in all_runs]
         if "crash" in names:
             raise side_by_side._SideEnded("now", "crashed by SIGSEGV", "crash", "first run")
-        for duel in duels:
-            duel.ratios.append(stats.paired_ratio([1.0] * 9, [1.0] * 9))
+        for runs in all_runs:
+            runs.ratios.append(stats.paired_ratio([1.0] * 9, [1.0] * 9))
 
     monkeypatch.setattr(side_by_side, "_run", run)
-    sound, crash = fight(bout("sound", "crash"), RULE)
+    sound, crash = compare(comparison("sound", "crash"), RULE)
     assert sound.verdict(RULE) == "unchanged" and len(sound.ratios) == RULE.runs
     assert crash.verdict(RULE) == "broken" and crash.failed == {"now": "crashed by SIGSEGV; it was at: first run"}
 
@@ -108,9 +108,9 @@ def test_a_side_that_ends_before_any_variant_is_an_error_that_names_it(
         raise side_by_side._SideEnded(side, "ImportError: no such name", "", "start")
 
     monkeypatch.setattr(side_by_side, "_run", run)
-    trees = bout().trees[::-1]
+    trees = comparison().trees[::-1]
     with pytest.raises(error, match="ImportError: no such name"):
-        fight(Bout("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
+        compare(Comparison("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
 
 
 def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
@@ -161,7 +161,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
 
 
 def test_what_is_wrong_after_its_last_sample_is_broken(scripted: type[Scripted]) -> None:
-    late, sound = fight(bout("late", "sound"), RULE)
+    late, sound = compare(comparison("late", "sound"), RULE)
     assert late.verdict(RULE) == "broken" and "after its last sample" in late.failed["now"] and not late.ratios
     assert sound.verdict(RULE) == "faster" and sound.ratio and sound.ratio.estimate == 0.5, (
         "a sample now is of two units"
@@ -170,7 +170,7 @@ def test_what_is_wrong_after_its_last_sample_is_broken(scripted: type[Scripted])
 
 
 def test_what_only_one_side_has_or_another_device_ran_is_not_compared(scripted: type[Scripted]) -> None:
-    new, elsewhere = fight(bout("new", "elsewhere"), RULE)
+    new, elsewhere = compare(comparison("new", "elsewhere"), RULE)
     assert new.verdict(RULE) == elsewhere.verdict(RULE) == "not compared" and not scripted.log
     assert new.absent.endswith("no such case")
     assert elsewhere.absent == "it runs on device-of-before before and on device-of-now now"
@@ -179,7 +179,7 @@ def test_what_only_one_side_has_or_another_device_ran_is_not_compared(scripted: 
 def test_both_sides_of_a_variant_are_sampled_one_after_the_other_and_neither_is_always_first(
     scripted: type[Scripted],
 ) -> None:
-    fight(bout("one", "two", "three"), RULE)
+    compare(comparison("one", "two", "three"), RULE)
     pairs = list(zip(scripted.log[::2], scripted.log[1::2], strict=True))
     assert all(first[1] == second[1] and first[0] != second[0] for first, second in pairs)
     rounds = [pairs[at : at + 3] for at in range(0, len(pairs), 3)]
@@ -249,7 +249,7 @@ def test_a_variant_of_which_a_process_says_nothing_has_failed(
     scripted: type[Scripted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Scripted, "answers", lambda self, *last, others: iter([{"ready": True}]))
-    (silent,) = fight(bout("one"), RULE)
+    (silent,) = compare(comparison("one"), RULE)
     assert (
         silent.failed == {"before": "its process did not say what came of it"}
         and silent.verdict(RULE) == "not compared"

@@ -17,7 +17,7 @@ import pytest
 
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
-from roofbook.measure import apart, sampling
+from roofbook.measure import case_process, sampling
 from roofbook.measure.case_run import measure_and_keep
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
@@ -116,7 +116,7 @@ def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None
 @needs_two
 def test_a_row_of_a_peer_tells_that_its_threads_were_bound(tmp_path: Path) -> None:
     at, store = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy()), Store(tmp_path)
-    apart.measure_apart(at, [PEER, BASE], run=RUN, store=store, where="local")
+    case_process.measure_isolated(at, [PEER, BASE], run=RUN, store=store, where="local")
     rows = {each.variant: each for each in store.rows("stencil").itertuples()}
     assert {name: row.status for name, row in rows.items()} == {"openmp": "ok", "sequential-c": "ok"}
     bound = {name: json.loads(row.extra).get("threads_bound") for name, row in rows.items()}
@@ -200,7 +200,7 @@ def test_a_process_that_measures_has_quiet_threads_unless_the_user_has_said_how_
 
 def environment_of_a_worker() -> dict[str, str]:
     """What a process that apart starts has in its environment."""
-    worker = apart.Worker([sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"])
+    worker = case_process.Worker([sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"])
     assert worker.process.stdout
     found: dict[str, str] = json.loads(worker.process.stdout.read())
     worker.end()

@@ -17,7 +17,7 @@ from ..measure.placement import target_of
 from ..measure.policy import Policy
 from ..measure.progress import Progress, silent
 from ..measure.schedule import Planned, bring_up_to_date, plan
-from ..measure.side_by_side import Bout, Duel, Rule, Verdict
+from ..measure.side_by_side import Comparison, Rule, VariantRuns, Verdict
 from ..measure.source_tree import Project
 from ..paths import read_regular, scratch_folder, write_whole
 from ..spec import registry
@@ -128,10 +128,10 @@ def against_commit(ref: str, selection: Selection, rule: Rule, progress: Progres
             for case in cases:
                 names = tuple(variant.name for variant in due if _runs_here(lab, variant, case, device))
                 if names:
-                    bout = Bout(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
-                    for duel in side_by_side.fight(bout, rule, progress):
-                        file, line = _code_line(lab.variant(duel.variant), repository, commit)
-                        findings.outcomes.append(_of_duel(duel, lab, rule, file, line))
+                    comparison = Comparison(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
+                    for runs in side_by_side.compare(comparison, rule, progress):
+                        file, line = _code_line(lab.variant(runs.variant), repository, commit)
+                        findings.outcomes.append(_gated(runs, lab, rule, file, line))
     return findings
 
 
@@ -195,15 +195,15 @@ def _runs_here(lab: Lab, variant: Variant, case: Case, device: Device) -> bool:
     return target_of(variant, device) is not None and not lab.skip_reason(variant, case)
 
 
-def _of_duel(duel: Duel, lab: Lab, rule: Rule, file: str, line: int) -> Gated:
-    word, seconds = duel.verdict(rule), None
-    if duel.medians:
-        before, now = (stats.median_ci(side).estimate for side in zip(*duel.medians, strict=True))
+def _gated(runs: VariantRuns, lab: Lab, rule: Rule, file: str, line: int) -> Gated:
+    word, seconds = runs.verdict(rule), None
+    if runs.medians:
+        before, now = (stats.median_ci(side).estimate for side in zip(*runs.medians, strict=True))
         seconds = before, now
-    reason = duel.absent or "; ".join(f"{side}: {failure}" for side, failure in sorted(duel.failed.items()))
+    reason = runs.absent or "; ".join(f"{side}: {failure}" for side, failure in sorted(runs.failed.items()))
     return Gated(
-        duel.lab, duel.variant, duel.case, lab.unit, word, duel.device, duel.backend, duel.ratio, seconds,
-        len(duel.ratios), tuple(ratio.estimate for ratio in duel.ratios), reason, file, line,
+        runs.lab, runs.variant, runs.case, lab.unit, word, runs.device, runs.backend, runs.ratio, seconds,
+        len(runs.ratios), tuple(ratio.estimate for ratio in runs.ratios), reason, file, line,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
 from ..escaping import escape, file_name
-from ..measure import beside, schedule
+from ..measure import background_group, schedule
 from ..measure.policy import UNTIMED, Policy
 from ..measure.progress import Reporter
 from ..measure.schedule import Planned
@@ -258,7 +258,7 @@ class Experiment(Page):
     def _compiling_ahead(self, plans: Sequence[tuple[Sequence[Planned], Policy]]) -> AbstractContextManager[Any]:
         """While the peaks are measured, the lab's kernels are compiled; not where somebody does so for all labs already."""
         due = [any(cell.state != "fresh" for cell in plan) for plan, _ in plans]
-        if beside.there() or len(due) < 2 or not all(due):
+        if background_group.exists() or len(due) < 2 or not all(due):
             return nullcontext()
         return Meanwhile(self.root, {self.lab.name: self.parameters}, done=[registry.PEAKS])
 

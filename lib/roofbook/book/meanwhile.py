@@ -1,8 +1,8 @@
 """What is done for a book while its labs are measured: the kernels of those that wait are compiled, the recorded devices that
 are not drawn yet are drawn, and the site is renewed.
 
-The processes rest while samples are taken (`measure.beside`). This one leads them; it compiles, lab by lab, and then draws:
-`python -m roofbook.book.meanwhile ROOT LABS DRAW FOLDER`.
+The processes are paused while samples are taken (`measure.background_group`). This one leads them; it compiles, lab by lab, and
+then draws: `python -m roofbook.book.meanwhile ROOT LABS DRAW FOLDER`.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory
-from ..measure.beside import LOOK_EVERY_S, Beside, give_way
+from ..measure.background_group import POLL_S, BackgroundGroup, run_in_background
 
 
-class Meanwhile(Beside):
+class Meanwhile(BackgroundGroup):
     """Kernels are compiled ahead, and the site is renewed, while the block measures labs with these parameters, in order."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Meanwhile(Beside):
         if self.is_leader_alive():
             tell("Drawing the labs on the other recorded devices")
         while self.is_leader_alive():
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
 
 
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
@@ -81,7 +81,7 @@ def draw_devices(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    give_way()
+    run_in_background()
     memory.collect_seldom()
     threading.Thread(target=_end_with_the_other, daemon=True).start()
     checkout = Path(sys.argv[1])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .. import memory
 from ..analysis.recorded import recorded
 from ..analysis.store_devices import StoreDevice
-from ..measure.beside import end_with_parent
+from ..measure.background_group import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from ..measure.beside import give_way
+from ..measure.background_group import run_in_background
 from . import site
 
 if __name__ == "__main__":
-    give_way()
+    run_in_background()
     site.build(Path(sys.argv[1]))

@@ -16,8 +16,8 @@ from typing import Any
 from ..devices import checkout, find, provenance
 from ..devices.nvml import card
 from ..errors import UsageError, of_system
-from ..measure import apart, pinned, precompile
-from ..measure.beside import end_with_parent
+from ..measure import case_process, gpu_claim, precompile
+from ..measure.background_group import end_with_parent
 from ..measure.placement import Setting
 from ..measure.policy import Policy
 from ..measure.row import row
@@ -35,11 +35,11 @@ def who(order: Mapping[str, Any]) -> Answer:
         storage_of(order["root"]).read(order["token"])
     except FileNotFoundError:
         raise UsageError(f"it does not see the store {order['root']}: all hosts need one folder, or a bucket") from None
-    if order["device"] == "auto" and pinned.has_none():
-        raise UsageError(pinned.ALL_TAKEN)  # or it would take the CPU for what all are to measure
+    if order["device"] == "auto" and gpu_claim.has_no_card():
+        raise UsageError(gpu_claim.ALL_TAKEN)  # or it would take the CPU for what all are to measure
     lab = registry.get(order["lab"])
     device = find.open_device(order["device"], lab.preferred_backend)
-    pinned.check(device)
+    gpu_claim.check_device(device)
     facts = card(device.pci_bus_id).facts() if device.kind == "gpu" else None
     return {
         "host": socket.gethostname(), "spec": device.spec, "slug": device.slug, "name": device.name, "kind": device.kind,
@@ -100,7 +100,7 @@ def compile_ahead(order: Mapping[str, Any]) -> Answer:
 
 def measure(order: Mapping[str, Any]) -> Answer:
     """Measure a case: its variants in turns, with the A/A control and the libraries. What is in the store of it stays."""
-    workers = apart.Workers(order["lab"], order["device"], 1)
+    workers = case_process.Workers(order["lab"], order["device"], 1)
     workers.follow("start")  # the process that measures gets ready meanwhile
     with workers:
         at, store = _setting(order)
@@ -108,7 +108,7 @@ def measure(order: Mapping[str, Any]) -> Answer:
             raise UsageError("its driver or its libraries changed during the sweep")
         there = _kept(store, order)
         left = [at.lab.variant(name) for name in order["variants"] if name not in {each[1] for each in there}]
-        kept = [] if not left else apart.measure_apart(
+        kept = [] if not left else case_process.measure_isolated(
             at, left, run=order["run"], store=store, where=order["where"], go_on=False, once=order["once"], workers=workers,
             progress=lambda variant, what: say(variant=f"{order['case']} {variant}", what=what),
         )  # fmt: skip
@@ -120,7 +120,7 @@ def fail(order: Mapping[str, Any]) -> Answer:
     at, store = _setting(order)
     there = {each[1] for each in _kept(store, order)}
     left = [at.lab.variant(name) for name in order["variants"] if name not in there]
-    rows = [row(at, apart.failed(at, variant, order["reason"]), order["run"]) for variant in left]
+    rows = [row(at, case_process.failed(at, variant, order["reason"]), order["run"]) for variant in left]
     if rows:
         store.append(rows, order["where"], f"{order['once']}.failed")
     return {"kept": [[each["case"], each["variant"], each["role"], each["status"], each["run"]] for each in rows]}
@@ -138,7 +138,7 @@ def _setting(order: Mapping[str, Any]) -> tuple[Setting, Store]:
     lab = registry.get(order["lab"])
     lab.prepare()
     device = find.open_device(order["device"], lab.preferred_backend)
-    pinned.check(device)
+    gpu_claim.check_device(device)
     at = Setting(lab, lab.case(order["case"], order["scale"]), device, Policy(**order["policy"]))
     return at, Store(order["root"])
 

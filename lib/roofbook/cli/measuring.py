@@ -190,7 +190,7 @@ def rerun(
     from ..book import execute, fragments, manifest, site
     from ..book.ahead import Ahead
     from ..book.experiment import Experiment
-    from ..measure.apart import Workers
+    from ..measure.case_process import Workers
     from ..measure.progress import Reporter
     from ..measure.schedule import bring_up_to_date
     from ..paths import project_root

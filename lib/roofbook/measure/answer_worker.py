@@ -23,7 +23,7 @@ from ..errors import UsageError, UserFacingError
 from ..spec import registry
 from ..spec.exercise import Answer, exercises
 from ..spec.lab import Case, Runnable, Variant
-from .beside import PARENT, end_with_parent
+from .background_group import PARENT, end_with_parent
 from .buffer_ledger import BufferLedger, Garbage
 from .frames import read_frame, write_frame
 from .placement import Target, target_of

@@ -12,15 +12,15 @@ from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import CONTROL
-from .beside import resting
+from .background_group import paused
 from .checkpoint import Checkpoint, key_of
+from .host_locks import HostLocks
 from .measurement import Measurement
 from .placement import Setting, Target, control_of, keys, target_of
 from .policy import UNTIMED
 from .progress import Progress, silent
 from .row import row
 from .sampling import flush_of, sample
-from .turns import Turns
 from .verify import NoRoom, References, check_sample, prepare, told, too_long, verify_again
 
 WAITS = "waits for its turn"
@@ -110,7 +110,7 @@ def measure_case(
     stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
-    due, timed, turns = checkpoint.due(), at.case.scale != UNTIMED, Turns.of_environment()
+    due, timed, turns = checkpoint.due(), at.case.scale != UNTIMED, HostLocks.from_environment()
     try:
         references = References(at)  # whoever starts this process holds the processors until it says what it is at
         # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
@@ -124,7 +124,7 @@ def measure_case(
                 judge = partial(check_sample, at, references, stages)
                 if turns.folder:
                     stages(group[0].variant.name, WAITS)
-                with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
+                with paused() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
                     sample(group, at.policy, stages, checkpoint, judge)
                 checkpoint.save()
                 order += [it for it in group if not (it.runnable or it.reason)]  # no room beside the others
@@ -169,7 +169,7 @@ def _row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
 
 
 def _prepare(
-    at: Setting, those: Sequence[Measurement], references: References, progress: Progress, turns: Turns, of: int
+    at: Setting, those: Sequence[Measurement], references: References, progress: Progress, turns: HostLocks, of: int
 ) -> list[Measurement]:
     """Make ready what fits into the memory, in its order; what is left. of: how many measurements there are in all."""
     left: list[Measurement] = []
@@ -189,7 +189,7 @@ def _prepare(
 
 
 def _verify_again(
-    at: Setting, group: Sequence[Measurement], references: References, progress: Progress, turns: Turns
+    at: Setting, group: Sequence[Measurement], references: References, progress: Progress, turns: HostLocks
 ) -> None:
     """Verify those that were sampled, and give the memory back; at last those for which the others left too little."""
     late = list[Measurement]()

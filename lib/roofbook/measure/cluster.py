@@ -23,8 +23,8 @@ from ..errors import Failed, UsageError, ctrl_c_waits
 from ..escaping import printable
 from ..paths import scratch_folder
 from ..process_tree import BadLine, Lines, ProcessTree, how_ended
-from . import messages, pinned, turns
-from .beside import as_parent
+from . import gpu_claim, host_locks, messages
+from .background_group import parent_environment
 from .checked_runnable import plain_text
 from .progress import Progress
 
@@ -42,7 +42,7 @@ WATCHED = ("measure",)
 """...but for those that watch over what they do themselves."""
 MOST_ANSWER = 64 << 20
 """Bytes of an answer."""
-LOOK_EVERY_S = 0.5
+POLL_S = 0.5
 TELL_EVERY_S = 1.0
 """An order's progress is sent no more often: a message wakes two processes, and one may be on the host that is measured."""
 DEATHS = 2
@@ -87,19 +87,19 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
     """
     from distributed import get_worker
 
-    folder = turns.folder_of_host()
-    pinned.claim(folder)
+    folder = host_locks.host_folder()
+    gpu_claim.claim(folder)
     temporary = get_worker().local_directory  # so that what a process leaves that is killed goes with its worker
     environment = {
         **own_python.environment(),
-        **as_parent(),
+        **parent_environment(),
         **environment,
-        turns.VARIABLE: str(folder),
+        host_locks.VARIABLE: str(folder),
         "TMPDIR": temporary,
     }
     last = 0.0
     with contextlib.ExitStack() as starting, tempfile.TemporaryFile() as complaints:
-        starting.enter_context(turns.Turns(folder).working())  # to start takes a processor
+        starting.enter_context(host_locks.HostLocks(folder).working())  # to start takes a processor
         tree = ProcessTree(
             [sys.executable, "-m", order["module"]],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment,
@@ -240,7 +240,7 @@ def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
     command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
     command += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]
     command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", str(scratch)]
-    null, environment = subprocess.DEVNULL, {**own_python.environment(), **as_parent()}
+    null, environment = subprocess.DEVNULL, {**own_python.environment(), **parent_environment()}
     started: list[subprocess.Popen[bytes]] = []
     try:
         with ctrl_c_waits():
@@ -386,7 +386,7 @@ class Crew:
             if not self.places and not self._asked:
                 self._patient(began)
                 tell()
-            time.sleep(LOOK_EVERY_S / 5)
+            time.sleep(POLL_S / 5)
 
     def _patient(self, since: float) -> None:
         if self.ours and time.monotonic() - since > GONE_S:
@@ -420,11 +420,11 @@ class Crew:
             if self._at_work:
                 since = time.monotonic()
                 with contextlib.suppress(TimeoutError, CancelledError):  # of workers that died, or of the scheduler
-                    wait(list(self._at_work), timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
+                    wait(list(self._at_work), timeout=POLL_S, return_when="FIRST_COMPLETED")
                 self._collect(left)
             elif left:
                 self._patient(since)
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(POLL_S)
 
     def stop(self) -> None:
         """Take back what was handed out. What a worker is at it finishes."""

@@ -3,7 +3,7 @@
 The options are those of `dask worker`. Elsewhere, as in a job of Slurm, `dask worker` itself will do.
 """
 
-from .beside import end_with_parent
+from .background_group import end_with_parent
 
 if __name__ == "__main__":
     end_with_parent()

@@ -23,7 +23,7 @@ from ..paths import LIBRARY
 from ..process_tree import PatientClock, ProcessTree, how_ended
 from ..spec import registry
 from ..spec.lab import Case, Runnable
-from . import beside
+from .background_group import PARENT, VARIABLE, parent_environment
 from .buffer_ledger import BufferLedger
 from .frames import LENGTHS, BadFrame, header_of, lengths, packed
 from .sandbox import Sandbox, package_folders
@@ -33,7 +33,7 @@ KEPT_VARIABLES = re.compile(
     r"PATH|LANG|TZ|LD_LIBRARY_PATH|(?:LC|OCL|OPENCL|POCL|PYOPENCL|CUDA|NVIDIA|CUPY|NVRTC|ROOFBOOK|OMP|OPENBLAS|ROCR|HIP|INTEL)_\w+"
 )
 """Variables of the environment that a kernel's process gets: what a driver may need, and no others."""
-NOT_KEPT = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", beside.PARENT, beside.VARIABLE)
+NOT_KEPT = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", PARENT, VARIABLE)
 """Of these, those that name folders where compiled code is kept, as it gets its own, and processes of ours."""
 LAST_WORDS = 4000
 """Bytes of standard error that are kept."""
@@ -75,7 +75,7 @@ class KernelProcess:
         environment = {
             **{name: value for name, value in kept.items() if name not in NOT_KEPT},
             **registry.environment(),
-            **({} if sandbox.is_used else beside.as_parent()),
+            **({} if sandbox.is_used else parent_environment()),
             "HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "LC_ALL": "C",
             "PYTHONPATH": os.pathsep.join(map(str, (LIBRARY.parent, *package_folders()))), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip

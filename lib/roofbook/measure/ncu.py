@@ -132,7 +132,7 @@ _RESULTS: tuple[dict[str, Any], ...] = (
     {"units": messages.whole_above_zero, "error": float, "tolerance": float, "compared": str},
     {"reason": str},
 )
-"""Shapes of what `profiled` writes; `reason` is why a variant was not counted."""
+"""Shapes of what `profiler_worker` writes; `reason` is why a variant was not counted."""
 
 
 def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[str, dict[str, Any]]:
@@ -140,7 +140,7 @@ def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[st
     told = scratch / "told.json"
     told.unlink(missing_ok=True)
     command = [
-        *(ncu, *_OPTIONS, sys.executable, "-m", f"{__package__}.profiled"),
+        *(ncu, *_OPTIONS, sys.executable, "-m", f"{__package__}.profiler_worker"),
         *(cell.lab.name, cell.variant.name, cell.case.name, "--scale", cell.case.scale, "--device", cell.device.spec),
         *("--seed", str(policy.seed), "--scratch", str(scratch), "--out", str(told)),
     ]

@@ -26,7 +26,7 @@ from ..paths import cache_key, write_whole
 from ..process_tree import BadLine, Lines, ProcessTree
 from ..spec.lab import Case, Lab, Variant
 from . import messages
-from .beside import as_parent, end_with_parent
+from .background_group import end_with_parent, parent_environment
 
 CELL_S = 60.0
 """Seconds in which a kernel is compiled and launched ahead. One that takes longer is left to whoever measures it."""
@@ -47,7 +47,7 @@ class _Compiler:
 
     def __init__(self) -> None:
         # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
-        free = {**own_python.environment(), **as_parent(), AFFINITY: "0"}
+        free = {**own_python.environment(), **parent_environment(), AFFINITY: "0"}
         self._tree = ProcessTree(
             [sys.executable, "-m", __name__], own_session=False, env=free,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -64,7 +64,7 @@ class Checked:
     found: Counter[Defect] = field(default_factory=Counter)
     """How often each was reported."""
     told: Mapping[str, Any] = field(default_factory=dict)
-    """What its process says of the result: see `sanitized.run`. Empty where it wrote no closing record."""
+    """What its process says of the result: see `sanitizer_worker.run`. Empty where it wrote no closing record."""
     failure: str | None = None
     """Why the tool could not run it, or not to its end."""
     stopped: int | None = None
@@ -180,9 +180,9 @@ def _order(
 
 
 def _run(command: Sequence[str], order: Mapping[str, Any], mark: str = "", **environment: str) -> ToolRun:
-    """Run what `sanitized` does with an order under a tool. mark: what it prints at the beginning of each variant."""
+    """Run what `sanitizer_worker` does with an order under a tool. mark: what it prints at the beginning of each variant."""
     given = {**own_python.environment(), **registry.environment(), "LC_ALL": "C", **environment}
-    process = [*command, sys.executable, "-m", f"{__package__}.sanitized", json.dumps(order)]
+    process = [*command, sys.executable, "-m", f"{__package__}.sanitizer_worker", json.dumps(order)]
     return run_tool(process, limit_s=LIMIT_S, env=given, together=True, mark=mark.encode() or None)
 
 
@@ -192,7 +192,7 @@ _RESULTS: tuple[dict[str, Any], ...] = (
     {"error": _NUMBER, "tolerance": _NUMBER, "compared": (str, None), "tool": str, "optimised": bool},
     {"reason": str, "tool": str, "optimised": bool},
 )
-"""Shapes of what `sanitized` writes of a variant that it has run; `reason` is why it could not be run."""
+"""Shapes of what `sanitizer_worker` writes of a variant that it has run; `reason` is why it could not be run."""
 
 
 @dataclass

@@ -15,8 +15,8 @@ from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
 from . import placement
-from .apart import Workers, measure_apart
-from .beside import there, wait_for
+from .background_group import exists, wait_for
+from .case_process import Workers, measure_isolated
 from .case_run import Kept, measure_and_keep
 from .placement import Setting, Target, keys, target_of
 from .policy import UNTIMED, Policy
@@ -138,13 +138,13 @@ def bring_up_to_date(
     if not due:
         return Done("", 0, len(cells), 0)
     lab, kept, skipped = due[0].lab, list[Kept](), 0
-    beside_it = due[0].case.scale == UNTIMED and there()
+    beside_it = due[0].case.scale == UNTIMED and exists()
     if not beside_it and not wait_for(lab.name, lambda: progress(lab.name, "kernels are being compiled")):
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(lab, here, device, policy.seed, lambda what: progress(lab.name, what))
     cases = len({cell.case.name for cell in due}) * max(left.values())
     with workers or Workers(lab.name, device.spec, cases) as processes:
-        measure = partial(measure_apart, workers=processes) if apart else measure_and_keep
+        measure = partial(measure_isolated, workers=processes) if apart else measure_and_keep
         measure = partial(measure, store=store, where=where, go_on=go_on)
         while due:
             new = _one_run(due, device, policy, progress, partial(measure, run=new_run_id()))

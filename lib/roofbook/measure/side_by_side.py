@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ..errors import Failed, UsageError, UserFacingError
 from ..process_tree import BadLine, Lines
 from . import messages, stats
-from .apart import START, Worker, most_messages, seconds_allowed, why_ended
+from .case_process import START, Worker, most_messages, seconds_allowed, why_ended
 from .checked_runnable import plain_text
 from .policy import Policy
 from .progress import Progress, silent
@@ -53,7 +53,7 @@ def verdict(ratio: stats.RatioEstimate, rule: Rule) -> Verdict:
 
 
 @dataclass
-class Duel:
+class VariantRuns:
     """A variant on a case, before and now: a ratio and two medians a run."""
 
     lab: str
@@ -93,7 +93,7 @@ class Duel:
 
 
 @dataclass(frozen=True)
-class Bout:
+class Comparison:
     """What is measured side by side: variants of a case of a lab on a device, by two sources."""
 
     lab: str
@@ -106,31 +106,33 @@ class Bout:
     policy: Policy
 
 
-def fight(bout: Bout, rule: Rule, progress: Progress = silent) -> list[Duel]:
+def compare(comparison: Comparison, rule: Rule, progress: Progress = silent) -> list[VariantRuns]:
     """Measure run after run until each variant is settled.
 
     A variant that ends its process, is wrong or fails otherwise has no time, and the others go on. Errors: Failed where a
     process of the checkout ends before it is at any variant, UsageError where one of the commit does.
     """
-    duels = {name: Duel(bout.lab, bout.case, name) for name in bout.variants}
-    while due := [duel for duel in duels.values() if not duel.is_settled(rule)]:
-        number = min(len(duel.ratios) for duel in due) + 1
+    all_runs = {name: VariantRuns(comparison.lab, comparison.case, name) for name in comparison.variants}
+    while due := [runs for runs in all_runs.values() if not runs.is_settled(rule)]:
+        number = min(len(runs.ratios) for runs in due) + 1
 
         def tell(variant: str, what: str, number: int = number) -> None:
-            progress(f"{bout.lab} {bout.case} {variant}", f"run {number} of {rule.runs} to {rule.most}: {what}")
+            progress(
+                f"{comparison.lab} {comparison.case} {variant}", f"run {number} of {rule.runs} to {rule.most}: {what}"
+            )
 
         try:
-            _run(bout, due, tell)
+            _run(comparison, due, tell)
         except _SideEnded as end:
-            guilty = duels.get(end.variant)
+            guilty = all_runs.get(end.variant)
             if guilty is None or guilty.failed:
-                raise _error(end, bout.trees[SIDES.index(end.side)]) from None
+                raise _error(end, comparison.trees[SIDES.index(end.side)]) from None
             guilty.failed[end.side] = f"{end.why}; it was at: {end.what}"
-    return list(duels.values())
+    return list(all_runs.values())
 
 
 def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """By lab and variant what decides a result, as the source of that tree has it; of labs that it has. Errors as `fight`."""
+    """By lab and variant what decides a result, as the source of that tree has it; of labs that it has. Errors as `compare`."""
     process = _Side(tree, side, Policy())
     try:
         process.tell("fingerprints", labs=list(labs))
@@ -173,7 +175,7 @@ class _Side:
     def __init__(self, tree: SourceTree, name: str, policy: Policy, variants: Collection[str] = ()) -> None:
         """variants: names of those that it may speak of."""
         self.name, self.policy, self.variants, self.at = name, policy, variants, ("", START)
-        command = [sys.executable, "-P", str(Path(__file__).with_name("gate_side.py"))]
+        command = [sys.executable, "-P", str(Path(__file__).with_name("gate_worker.py"))]
         self.worker = Worker(command, tree.folder, tree.environment)
         assert self.worker.process.stdout
         self.lines = Lines(self.worker.process.stdout)
@@ -231,39 +233,39 @@ class _Side:
         self.worker.end()
 
 
-def _run(bout: Bout, duels: Sequence[Duel], progress: Progress) -> None:
-    """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each duel."""
+def _run(comparison: Comparison, all_runs: Sequence[VariantRuns], progress: Progress) -> None:
+    """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each runs."""
     progress("", "getting ready")
-    names = [duel.variant for duel in duels]
-    sides = [_Side(tree, name, bout.policy, names) for tree, name in zip(bout.trees, SIDES, strict=True)]
+    names = [runs.variant for runs in all_runs]
+    sides = [_Side(tree, name, comparison.policy, names) for tree, name in zip(comparison.trees, SIDES, strict=True)]
     try:
-        units = _prepare(bout, sides, duels, progress)
-        ready = [duel for duel in duels if not duel.failed and not duel.absent]
-        for device in dict.fromkeys(duel.device for duel in ready):
-            group = [duel for duel in ready if duel.device == device]
-            rounds = _sample(sides, group, bout.policy, progress)
-            for duel in (each for each in group if not each.failed):
+        units = _prepare(comparison, sides, all_runs, progress)
+        ready = [runs for runs in all_runs if not runs.failed and not runs.absent]
+        for device in dict.fromkeys(runs.device for runs in ready):
+            group = [runs for runs in ready if runs.device == device]
+            rounds = _sample(sides, group, comparison.policy, progress)
+            for runs in (each for each in group if not each.failed):
                 for side in sides:
-                    if why := side.verify(duel.variant):
-                        duel.failed[side.name] = why
-                if not duel.failed:
-                    _note(duel, rounds[duel.variant], units[duel.variant])
+                    if why := side.verify(runs.variant):
+                        runs.failed[side.name] = why
+                if not runs.failed:
+                    _note(runs, rounds[runs.variant], units[runs.variant])
     finally:
         for side in sides:
             side.end()
 
 
 def _prepare(
-    bout: Bout, sides: Sequence[_Side], duels: Sequence[Duel], progress: Progress
+    comparison: Comparison, sides: Sequence[_Side], all_runs: Sequence[VariantRuns], progress: Progress
 ) -> Mapping[str, Mapping[str, int]]:
     """Have both sides make ready what is due, at the same time. Returns the units of a sample, by variant and side."""
-    units: dict[str, dict[str, int]] = {duel.variant: {} for duel in duels}
-    by_name = {duel.variant: duel for duel in duels}
-    policy = {"cache": bout.policy.cache, "seed": bout.policy.seed, "limit_s": bout.policy.limit_s}
+    units: dict[str, dict[str, int]] = {runs.variant: {} for runs in all_runs}
+    by_name = {runs.variant: runs for runs in all_runs}
+    policy = {"cache": comparison.policy.cache, "seed": comparison.policy.seed, "limit_s": comparison.policy.limit_s}
     for side in sides:
         side.tell(
-            "prepare", lab=bout.lab, case=bout.case, scale=bout.scale, device=bout.device, variants=list(by_name),
-            policy=policy, seed=secrets.randbelow(1 << 31),
+            "prepare", lab=comparison.lab, case=comparison.case, scale=comparison.scale, device=comparison.device,
+            variants=list(by_name), policy=policy, seed=secrets.randbelow(1 << 31),
         )  # fmt: skip
     known = messages.one_of(by_name)
     shapes: tuple[dict[str, Any], ...] = (
@@ -276,18 +278,18 @@ def _prepare(
             if "what" in said:
                 progress(said["variant"], said["what"])
             elif "made" in said:
-                duel = by_name[said["made"]]
-                units[duel.variant][side.name] = said["units"]
-                if duel.device not in ("", said["on"]):
-                    duel.absent = f"it runs on {duel.device} before and on {said['on']} now"
-                duel.device, duel.backend = said["on"], said["backend"]
+                runs = by_name[said["made"]]
+                units[runs.variant][side.name] = said["units"]
+                if runs.device not in ("", said["on"]):
+                    runs.absent = f"it runs on {runs.device} before and on {said['on']} now"
+                runs.device, runs.backend = said["on"], said["backend"]
             elif "failed" in said:
                 by_name[said["failed"]].failed[side.name] = said["why"]
             elif "absent" in said:
-                by_name[said["absent"]].absent = f"{_named(bout, side.name)}: {said['why']}"
-        for duel in duels:
-            if side.name not in units[duel.variant] and not duel.failed and not duel.absent:
-                duel.failed[side.name] = "its process did not say what came of it"
+                by_name[said["absent"]].absent = f"{_named(comparison, side.name)}: {said['why']}"
+        for runs in all_runs:
+            if side.name not in units[runs.variant] and not runs.failed and not runs.absent:
+                runs.failed[side.name] = "its process did not say what came of it"
     return units
 
 
@@ -319,7 +321,7 @@ class _Taken:
 
 
 def _sample(
-    sides: Sequence[_Side], duels: Sequence[Duel], policy: Policy, progress: Progress
+    sides: Sequence[_Side], all_runs: Sequence[VariantRuns], policy: Policy, progress: Progress
 ) -> Mapping[str, Sequence[tuple[float, float]]]:
     """Samples in rounds, by variant. Both sides of a variant come one after the other, so that they see the same machine.
 
@@ -327,47 +329,47 @@ def _sample(
     favours neither side.
     """
     draw = random.Random()
-    taken = {duel.variant: _Taken() for duel in duels}
-    active, number, tries = list(duels), 0, 2 * policy.maximum
-    order = [(duel, list(sides)) for duel in active]
+    taken = {runs.variant: _Taken() for runs in all_runs}
+    active, number, tries = list(all_runs), 0, 2 * policy.maximum
+    order = [(runs, list(sides)) for runs in active]
     while active and number < tries:
         if number % 2 == 0:
-            order = [(duel, draw.sample(sides, len(sides))) for duel in draw.sample(active, len(active))]
+            order = [(runs, draw.sample(sides, len(sides))) for runs in draw.sample(active, len(active))]
         else:
-            order = [(duel, both[::-1]) for duel, both in reversed(order) if duel in active]
-        for duel, both in order:
-            mine = taken[duel.variant]
-            progress(duel.variant, f"sample {number + 1} of at most {policy.maximum}")
+            order = [(runs, both[::-1]) for runs, both in reversed(order) if runs in active]
+        for runs, both in order:
+            mine = taken[runs.variant]
+            progress(runs.variant, f"sample {number + 1} of at most {policy.maximum}")
             said = {}
             for side in both:
-                said[side.name] = found = side.sample(duel.variant)
+                said[side.name] = found = side.sample(runs.variant)
                 if "failed" in found:
-                    duel.failed[side.name] = found["why"]
+                    runs.failed[side.name] = found["why"]
                     break
                 mine.spent += found["spent"]
                 mine.longest = max(mine.longest, found["spent"])
-            if len(said) == len(sides) and not duel.failed and not any(each["slowed"] for each in said.values()):
+            if len(said) == len(sides) and not runs.failed and not any(each["slowed"] for each in said.values()):
                 kept = mine.disturbed if any(each["disturbed"] for each in said.values()) else mine.quiet
                 kept.append((said["before"]["seconds"], said["now"]["seconds"]))
         number += 1
-        active = [duel for duel in active if not duel.failed and not taken[duel.variant].enough(policy)]
-    for duel in duels:
-        if not duel.failed and len(taken[duel.variant].pairs(policy)) < policy.scarce:
-            duel.failed["before"] = "the device slowed itself down in too many samples"
+        active = [runs for runs in active if not runs.failed and not taken[runs.variant].enough(policy)]
+    for runs in all_runs:
+        if not runs.failed and len(taken[runs.variant].pairs(policy)) < policy.scarce:
+            runs.failed["before"] = "the device slowed itself down in too many samples"
     return {name: each.pairs(policy) for name, each in taken.items()}
 
 
-def _note(duel: Duel, pairs: Sequence[tuple[float, float]], units: Mapping[str, int]) -> None:
+def _note(runs: VariantRuns, pairs: Sequence[tuple[float, float]], units: Mapping[str, int]) -> None:
     """Add a run's ratio, of times per unit."""
     before, now = (
         [each / units[name] for each in times] for name, times in zip(SIDES, zip(*pairs, strict=True), strict=True)
     )
-    duel.ratios.append(stats.paired_ratio(now, before))
-    duel.medians.append((stats.median_ci(before).estimate, stats.median_ci(now).estimate))
+    runs.ratios.append(stats.paired_ratio(now, before))
+    runs.medians.append((stats.median_ci(before).estimate, stats.median_ci(now).estimate))
 
 
-def _named(bout: Bout, side: str) -> str:
-    return _of_tree(bout.trees[SIDES.index(side)])
+def _named(comparison: Comparison, side: str) -> str:
+    return _of_tree(comparison.trees[SIDES.index(side)])
 
 
 def _of_tree(tree: SourceTree) -> str:

@@ -33,7 +33,7 @@ def test_what_is_counted_is_counted_once(gpu: Gpu, fake: Ncu, roofbook: Cli, res
 
 def test_all_are_the_steps_and_peers_that_run_there(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     code, out, _ = roofbook("lbm", "all", "40x24")
-    names = {call[call.index("roofbook.measure.profiled") + 2] for call in fake.calls}
+    names = {call[call.index("roofbook.measure.profiler_worker") + 2] for call in fake.calls}
     lab = registry.get("lbm")
     assert code == 0 and len(names) == len(fake.calls) == len(kept(results)) > 10
     assert {"fused", "soa", "graph"} <= names

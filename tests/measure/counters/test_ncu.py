@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.measure import ncu, profiled, schedule
+from roofbook.measure import ncu, profiler_worker, schedule
 from roofbook.measure.counters import METRICS, counted, parse
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
@@ -48,8 +48,8 @@ def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, 
     assert call[:3] == ["C", "--clock-control", "none"] and "--profile-from-start" in call
     assert call[call.index("--metrics") + 1].split(",") == list(METRICS)
     at = call.index(sys.executable)
-    assert call[at + 1 : at + 3] == ["-m", "roofbook.measure.profiled"]
-    given = profiled.main.make_context("profiled", call[at + 3 :]).params
+    assert call[at + 1 : at + 3] == ["-m", "roofbook.measure.profiler_worker"]
+    given = profiler_worker.main.make_context("profiled", call[at + 3 :]).params
     assert (given["lab"], given["variant"], given["case"]) == ("lbm", "fused", "40x24")
     assert (given["scale"], given["device"], given["seed"]) == ("test", "cuda:0", 20)
     assert not given["out"].exists() and not given["scratch"].exists(), "nothing is left behind"

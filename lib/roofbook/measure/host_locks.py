@@ -20,12 +20,12 @@ VARIABLE = "ROOFBOOK_TURNS"
 """The folder of the locks. Without it, or empty, nobody waits for anybody."""
 
 
-def places() -> Sequence[Path]:
+def candidate_folders() -> Sequence[Path]:
     """Return the places where processes of a host can meet, the best one first."""
     return Path("/dev/shm"), Path(f"/run/user/{os.getuid()}"), Path(tempfile.gettempdir())
 
 
-def folder_of_host() -> Path:
+def host_folder() -> Path:
     """Return the folder where all processes of this user on this host, and of no other host, find each other's locks.
 
     It lies in memory, else with the user's own files of this session, else with temporary files. Anybody can make a folder in
@@ -33,7 +33,7 @@ def folder_of_host() -> Path:
     Errors: UsageError where another user has taken all of them.
     """
     refused: list[str] = []
-    for place in places():
+    for place in candidate_folders():
         folder = place / f"roofbook-{os.getuid()}"
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -46,7 +46,7 @@ def folder_of_host() -> Path:
     raise UsageError(f"no folder for the locks of this host: {'; '.join(refused)}. Have one of them removed")
 
 
-class Turns:
+class HostLocks:
     """The locks of a folder."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -54,7 +54,7 @@ class Turns:
         self.folder = folder
 
     @classmethod
-    def of_environment(cls) -> "Turns":
+    def from_environment(cls) -> "HostLocks":
         """As whoever started this process has it."""
         named = os.environ.get(VARIABLE)
         return cls(Path(named) if named else None)

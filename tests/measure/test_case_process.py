@@ -19,7 +19,7 @@ from roofbook import labs
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import Failed, UsageError
-from roofbook.measure import apart
+from roofbook.measure import case_process
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.process_keeper import descendants
@@ -209,7 +209,7 @@ def measure(faulty: Lab, tmp_path: Path) -> Measure:
     def run(*names: str, **more: Any) -> pd.DataFrame:
         store = Store(tmp_path / "results")
         at = Setting(faulty, faulty.cases("test")[0], device, POLICY)
-        kept = apart.measure_apart(
+        kept = case_process.measure_isolated(
             at,
             [faulty.variant(name) for name in names],
             run="20260101T000000Z-abcdef",
@@ -326,16 +326,16 @@ def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Me
 def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = apart._said
+    said = case_process._said
     groups: list[list[str]] = []
 
     def talk(workers: Any, at: Any, variants: Any, *more: Any) -> Any:
         groups.append([variant.name for variant in variants])
         if "two" in groups[-1]:
-            raise apart.Ended("ended with exit code 0", "", "rows")
+            raise case_process.Ended("ended with exit code 0", "", "rows")
         yield from said(workers, at, variants, *more)
 
-    monkeypatch.setattr(apart, "_said", talk)
+    monkeypatch.setattr(case_process, "_said", talk)
     rows = measure("one", "two", "python")
     assert groups == [["one", "two", "python"], ["one"], ["two"], ["python"]]
     assert dict(rows["status"]) == {"one": "ok", "two": "failed", "python": "failed"}
@@ -379,7 +379,7 @@ def test_what_a_kernel_writes_into_the_pipe_is_not_believed(measure: Measure) ->
 def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
     measure: Measure, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(apart, "GRACE_S", 1.0 if name == "hang" else 120.0)
+    monkeypatch.setattr(case_process, "GRACE_S", 1.0 if name == "hang" else 120.0)
     monkeypatch.setattr(PatientClock, "is_over", lambda clock: False)
     started: list[Any] = []
     popen = subprocess.Popen
@@ -422,10 +422,10 @@ def _blocks(process: int, number: signal.Signals) -> bool:
 
 WORKER = """
 import os, signal, sys
-from roofbook.measure import worker
+from roofbook.measure import case_worker
 signal.signal(signal.SIGINT, signal.default_int_handler)
-worker.GRACE_S = float(sys.argv.pop())
-os._exit(worker.main(*sys.argv[1:]))
+case_worker.GRACE_S = float(sys.argv.pop())
+os._exit(case_worker.main(*sys.argv[1:]))
 """
 
 
@@ -460,21 +460,23 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
 
 
 @pytest.fixture
-def workers(faulty: Lab) -> Iterator[apart.Workers]:
+def workers(faulty: Lab) -> Iterator[case_process.Workers]:
     try:
         device = host_cpu().spec
     except Unsupported as why:
         pytest.skip(str(why))
-    with apart.Workers("faulty", device, cases=3) as workers:
+    with case_process.Workers("faulty", device, cases=3) as workers:
         yield workers
 
 
-def states(worker: apart.Worker) -> set[str]:
+def states(worker: case_process.Worker) -> set[str]:
     """States of all processes that a worker's keeper keeps."""
     return {state(number) for number in descendants(worker.process.pid)}
 
 
-def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(workers: apart.Workers) -> None:
+def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(
+    workers: case_process.Workers,
+) -> None:
     first = workers.take()
     workers.follow("check, 1 of 2")
     ready = workers._ready
@@ -497,7 +499,7 @@ def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_sam
         worker.end()
 
 
-def test_a_process_that_died_while_it_got_ready_is_replaced(workers: apart.Workers) -> None:
+def test_a_process_that_died_while_it_got_ready_is_replaced(workers: case_process.Workers) -> None:
     workers.follow("check, 1 of 2")
     died = workers._ready
     assert died
@@ -509,7 +511,7 @@ def test_a_process_that_died_while_it_got_ready_is_replaced(workers: apart.Worke
 
 
 def test_what_got_ready_for_nothing_ends(faulty: Lab) -> None:
-    with apart.Workers("faulty", "host", cases=2) as workers:
+    with case_process.Workers("faulty", "host", cases=2) as workers:
         workers.follow("check, 1 of 2")
         ready = workers._ready
         workers.follow("sample 1 of at most 50")
@@ -517,10 +519,10 @@ def test_what_got_ready_for_nothing_ends(faulty: Lab) -> None:
     assert ready.process.returncode is not None
 
 
-def test_one_process_after_the_other_measures(faulty: Lab, tmp_path: Path, workers: apart.Workers) -> None:
+def test_one_process_after_the_other_measures(faulty: Lab, tmp_path: Path, workers: case_process.Workers) -> None:
     store, at = Store(tmp_path), Setting(faulty, faulty.cases("test")[0], host_cpu(), POLICY)
     for run in ("20260101T000000Z-abcdef", "20260101T000001Z-abcdef", "20260101T000002Z-abcdef"):
         variants = [faulty.variant(name) for name in ("one", "two")]
-        apart.measure_apart(at, variants, run=run, store=store, where="local", workers=workers)
+        case_process.measure_isolated(at, variants, run=run, store=store, where="local", workers=workers)
     rows = store.rows("faulty")
     assert set(rows["status"]) == {"ok"} and len(processes(rows)) == 3

@@ -1,6 +1,6 @@
-"""The process that a tool for races watches: `python -m roofbook.measure.sanitized ORDER`. Serves sanitize.py, which starts it.
+"""The process that a race checker watches: `python -m roofbook.measure.sanitizer_worker ORDER`. sanitize.py starts it.
 
-Runs variants once, each on the lab's own checking case, and compares their results. Kernels tell the tool their lines.
+It runs each variant once, on the lab's verification case, and compares the result. Kernels are compiled with line numbers.
 """
 
 import json

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from roofbook.devices import cuda
-from roofbook.measure import profiled
+from roofbook.measure import profiler_worker
 from roofbook.spec.lab import Lab
 
 from .made_up import MadeUp
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, profiled.Watch]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, profiler_worker.Watch]:
     """A device that notes what is done, and the watch that its queue tells."""
     log: list[str] = []
-    watch = profiled.Watch(lambda: log.append("start"), lambda: log.append("stop"))
+    watch = profiler_worker.Watch(lambda: log.append("start"), lambda: log.append("stop"))
 
     def laps(self: Any, *submits: Callable[[], None]) -> list[float]:
         return [0.5 for submit in submits if not submit()]
@@ -33,15 +33,17 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, profiled.Watch]:
     monkeypatch.setattr(cuda.Queue, "laps", laps)
     monkeypatch.setattr(cuda.CudaDevice, "__init__", lambda self, index: setattr(self, "index", index))
     monkeypatch.setattr(cuda.CudaDevice, "traced", traced)
-    device: Any = profiled.WatchedDevice(3, watch)
+    device: Any = profiler_worker.WatchedDevice(3, watch)
     device.log = log
     return device, watch
 
 
-def profile(name: str, watched: tuple[Any, profiled.Watch], scratch: Path, lab: Lab | None = None) -> dict[str, Any]:
+def profile(
+    name: str, watched: tuple[Any, profiler_worker.Watch], scratch: Path, lab: Lab | None = None
+) -> dict[str, Any]:
     lab = lab or MadeUp()
     device, watch = watched
-    return profiled.run(lab, lab.variant(name), lab.case("small"), device, watch, seed=7, scratch=scratch)
+    return profiler_worker.run(lab, lab.variant(name), lab.case("small"), device, watch, seed=7, scratch=scratch)
 
 
 def test_a_run_that_was_verified_is_watched_as_a_whole(watched: Any, tmp_path: Path) -> None:

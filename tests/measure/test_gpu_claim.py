@@ -12,7 +12,7 @@ import pytest
 
 from roofbook.devices import nvml
 from roofbook.errors import UsageError
-from roofbook.measure import pinned
+from roofbook.measure import gpu_claim
 
 CARDS = ["GPU-a1", "GPU-a2", "GPU-b3", "GPU-c4"]
 
@@ -20,14 +20,14 @@ CARDS = ["GPU-a1", "GPU-a2", "GPU-b3", "GPU-c4"]
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One with four cards."""
-    monkeypatch.setattr(pinned, "uuids", lambda: CARDS)
-    for name in (pinned.CUDA, pinned.VARIABLE):
+    monkeypatch.setattr(gpu_claim, "uuids", lambda: CARDS)
+    for name in (gpu_claim.CUDA, gpu_claim.VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is as before, when the test is over
         monkeypatch.delenv(name)
     yield
-    for lock in pinned._held:
+    for lock in gpu_claim._held:
         lock.close()
-    pinned._held.clear()
+    gpu_claim._held.clear()
 
 
 @pytest.mark.parametrize(
@@ -38,25 +38,25 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )  # fmt: skip
 def test_what_was_preset_is_read_as_cuda_reads_it(preset: str | None, left: list[str]) -> None:
-    assert pinned.visible(CARDS, preset) == left
+    assert gpu_claim.visible_cards(CARDS, preset) == left
 
 
 def as_another_worker(folder: Path, preset: str | None) -> str:
     """What a worker that starts now is given: its locks are those of another open file, as another process has them."""
-    os.environ.pop(pinned.VARIABLE, None)
-    os.environ.pop(pinned.CUDA, None)
+    os.environ.pop(gpu_claim.VARIABLE, None)
+    os.environ.pop(gpu_claim.CUDA, None)
     if preset is not None:
-        os.environ[pinned.CUDA] = preset
-    return pinned.claim(folder)
+        os.environ[gpu_claim.CUDA] = preset
+    return gpu_claim.claim(folder)
 
 
 def test_workers_that_may_all_see_the_first_card_get_one_each(tmp_path: Path) -> None:
     """Slurm presets the variable for a whole job: its ranks would all take card 0."""
     given = [as_another_worker(tmp_path, "0,1") for _ in range(3)]
     assert given == ["GPU-a1", "GPU-a2", ""]
-    assert os.environ[pinned.CUDA] == "", "without a card of its own it sees none"
-    assert as_another_worker(tmp_path, None) == "GPU-b3" == os.environ[pinned.CUDA]
-    assert pinned.claim(tmp_path) == "GPU-b3", "asked again, it keeps the one that it has"
+    assert os.environ[gpu_claim.CUDA] == "", "without a card of its own it sees none"
+    assert as_another_worker(tmp_path, None) == "GPU-b3" == os.environ[gpu_claim.CUDA]
+    assert gpu_claim.claim(tmp_path) == "GPU-b3", "asked again, it keeps the one that it has"
 
 
 DRIVER = """
@@ -84,10 +84,10 @@ def test_processes_that_start_at_once_have_a_card_each_and_one_too_many_has_none
 
     (tmp_path / "pynvml.py").write_text(DRIVER)
     code = (
-        "import os, sys; from pathlib import Path; from roofbook.measure.pinned import claim\n"
+        "import os, sys; from pathlib import Path; from roofbook.measure.gpu_claim import claim\n"
         "print(claim(Path(sys.argv[1])), os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
     )
-    found = [str(tmp_path), str(Path(pinned.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    found = [str(tmp_path), str(Path(gpu_claim.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found), "CUDA_VISIBLE_DEVICES": "0,1"}
     workers = [
         subprocess.Popen(
@@ -105,14 +105,14 @@ def test_processes_that_start_at_once_have_a_card_each_and_one_too_many_has_none
 def test_a_worker_that_ends_leaves_its_card_to_the_next(tmp_path: Path) -> None:
     assert as_another_worker(tmp_path, "2") == "GPU-b3"
     assert as_another_worker(tmp_path, "2") == ""
-    pinned._held.pop().close()
+    gpu_claim._held.pop().close()
     assert as_another_worker(tmp_path, "2") == "GPU-b3"
 
 
 def test_a_host_without_cards_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned, "uuids", list)
-    assert as_another_worker(tmp_path, None) == "" and pinned.CUDA not in os.environ
-    pinned.check(device("gpu"))
+    monkeypatch.setattr(gpu_claim, "uuids", list)
+    assert as_another_worker(tmp_path, None) == "" and gpu_claim.CUDA not in os.environ
+    gpu_claim.check_device(device("gpu"))
 
 
 def device(kind: str) -> Any:
@@ -132,14 +132,14 @@ def device(kind: str) -> Any:
 def test_what_is_measured_is_on_the_card_that_was_given(
     monkeypatch: pytest.MonkeyPatch, given: str, seen: str | None, said: str | None
 ) -> None:
-    monkeypatch.setenv(pinned.VARIABLE, given)
-    monkeypatch.setattr(pinned, "card", lambda bus: SimpleNamespace(facts=lambda: seen and {"uuid": seen}))
-    pinned.check(device("cpu"))
+    monkeypatch.setenv(gpu_claim.VARIABLE, given)
+    monkeypatch.setattr(gpu_claim, "card", lambda bus: SimpleNamespace(facts=lambda: seen and {"uuid": seen}))
+    gpu_claim.check_device(device("cpu"))
     if said is None:
-        pinned.check(device("gpu"))
+        gpu_claim.check_device(device("gpu"))
     else:
         with pytest.raises(UsageError, match=said):
-            pinned.check(device("gpu"))
+            gpu_claim.check_device(device("gpu"))
 
 
 def test_the_cards_of_a_host_are_as_nvml_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,14 +22,15 @@ _held: list[IO[bytes]] = []
 """Locks of claimed cards, for as long as the process lives."""
 
 
-def visible(cards: Sequence[str], preset: str | None) -> list[str]:
+def visible_cards(cards: Sequence[str], preset: str | None) -> list[str]:
     """Those of the host's cards, in the order of the bus, that a preset CUDA_VISIBLE_DEVICES leaves, in its order.
 
     As CUDA reads it (CUDA C++ Programming Guide, environment variables): numbers or beginnings of UUIDs, and what follows
     one that is no card does not count. Numbers count along the bus, as those that Slurm presets do. An instance of a card, by
     MIG, stands for itself.
 
-    >>> visible(["GPU-a1", "GPU-b2"], "1,0"), visible(["GPU-a1", "GPU-b2"], "GPU-b"), visible(["GPU-a1"], "7,0")
+    >>> cards = ["GPU-a1", "GPU-b2"]
+    >>> visible_cards(cards, "1,0"), visible_cards(cards, "GPU-b"), visible_cards(cards, "7,0")
     (['GPU-b2', 'GPU-a1'], ['GPU-b2'], [])
     """
     if preset is None:
@@ -51,7 +52,7 @@ def visible(cards: Sequence[str], preset: str | None) -> list[str]:
 def claim(folder: Path) -> str:
     """Take a card that no other worker of the host has: let this process and its children see that one alone.
 
-    Returns its UUID; '' where there is none to see, or where other workers have all. folder: `turns.folder_of_host`. Before
+    Returns its UUID; '' where there is none to see, or where other workers have all. folder: `host_locks.host_folder`. Before
     anything of the process has called CUDA.
     """
     if VARIABLE in os.environ:
@@ -59,7 +60,7 @@ def claim(folder: Path) -> str:
     cards = uuids()
     if not cards:
         return ""
-    for uuid in visible(cards, os.environ.get(CUDA)):
+    for uuid in visible_cards(cards, os.environ.get(CUDA)):
         lock = open_lock(folder / f"worker-{uuid.replace('/', '-')}", private=True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,12 +74,12 @@ def claim(folder: Path) -> str:
     return ""
 
 
-def has_none() -> bool:
+def has_no_card() -> bool:
     """Whether this is a worker of a host with cards, and others have all that it may see."""
     return os.environ.get(VARIABLE) == ""
 
 
-def check(device: Device) -> None:
+def check_device(device: Device) -> None:
     """UsageError where a worker that has a card is about to measure another one, or a worker without one any. A CPU is none."""
     if VARIABLE not in os.environ or device.kind != "gpu":
         return

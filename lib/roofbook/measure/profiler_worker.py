@@ -1,7 +1,7 @@
-"""The process that ncu watches: `python -m roofbook.measure.profiled LAB VARIANT CASE`. Serves ncu.py, which starts it.
+"""The process that ncu watches: `python -m roofbook.measure.profiler_worker LAB VARIANT CASE`. ncu.py starts it.
 
-Verifies a run of a variant on the lab's own checking case, then lets ncu count a second one: what the lab times by the device's
-clock, or all of it where the lab times it by the host's.
+It verifies a run of a variant on the lab's verification case, then lets ncu count a second run: the launches that the plan
+times by the device's clock, or the whole run if the plan leaves the timing to the host's clock.
 """
 
 import json

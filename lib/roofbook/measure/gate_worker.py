@@ -28,8 +28,12 @@ def main() -> int:
         print(json.dumps(message), file=told)
 
     try:
-        with contextlib.suppress(ImportError):  # an older commit's side ends when its orders do
-            importlib.import_module("roofbook.measure.beside").end_with_parent()
+        for module in (
+            "background_group",
+            "beside",
+        ):  # its name in older commits; a still older one ends when its orders do
+            with contextlib.suppress(ImportError):
+                importlib.import_module(f"roofbook.measure.{module}").end_with_parent()
         side = Side(tell)
         for line in sys.stdin:
             order = json.loads(line)

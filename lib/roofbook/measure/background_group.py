@@ -22,14 +22,14 @@ VARIABLE = "ROOFBOOK_BESIDE"
 """The group's number, a colon, and the folder where it says what it has done."""
 PARENT = "ROOFBOOK_PARENT"
 """The number of the process that has started this one, for `end_with_parent`."""
-LOOK_EVERY_S = 0.05
+POLL_S = 0.05
 
 
-class Beside:
+class BackgroundGroup:
     """A process group that works beside whoever measures; it ends with the block.
 
-    >>> with Beside(["sleep", "60"]) as beside:
-    ...     with resting():
+    >>> with BackgroundGroup(["sleep", "60"]) as beside:
+    ...     with paused():
     ...         pass  # take samples
     ...     isinstance(beside.run(["true"]), subprocess.Popen)
     True
@@ -77,21 +77,21 @@ class Beside:
     @staticmethod
     def _start(command: Sequence[str], group: int, **options: Any) -> "subprocess.Popen[bytes]":
         null = subprocess.DEVNULL
-        environment = {**os.environ, **as_parent()}
+        environment = {**os.environ, **parent_environment()}
         return subprocess.Popen(command, stdout=null, stderr=null, process_group=group, env=environment, **options)
 
 
 @contextlib.contextmanager
-def resting() -> Iterator[None]:
+def paused() -> Iterator[None]:
     """While the block runs, what works beside it rests. Nothing where nothing does."""
     _signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        go_on()
+        resume()
 
 
-def go_on() -> None:
+def resume() -> None:
     """What works beside goes on: also after a process that had stopped it and died."""
     _signal(signal.SIGCONT)
 
@@ -106,11 +106,11 @@ def wait_for(what: str, tell: Callable[[], Any] = lambda: None) -> bool:
         if not _is_alive(leader):
             return False
         tell()
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
     return True
 
 
-def give_way() -> None:
+def run_in_background() -> None:
     """For a process of the group: it leaves the processors to whoever measures, and ends where its parent dies.
 
     All of them: a kernel whose parts run on two cores waits for the later one.
@@ -119,7 +119,7 @@ def give_way() -> None:
     end_with_parent()
 
 
-def as_parent() -> dict[str, str]:
+def parent_environment() -> dict[str, str]:
     """What the environment of a process has in it that this one starts, and that is to end with it."""
     return {PARENT: str(os.getpid())}
 
@@ -127,7 +127,7 @@ def as_parent() -> dict[str, str]:
 def end_with_parent(yes: bool = True) -> None:
     """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux.
 
-    One that has died already is noticed where it had put `as_parent` into the environment.
+    One that has died already is noticed where it had put `parent_environment` into the environment.
     """
     parent = int(os.environ.pop(PARENT, os.getppid()))
     with contextlib.suppress(OSError, AttributeError):
@@ -136,7 +136,7 @@ def end_with_parent(yes: bool = True) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def there() -> bool:
+def exists() -> bool:
     """Whether something works beside whoever measures."""
     return _named() is not None
 

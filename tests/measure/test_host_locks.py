@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from roofbook.measure import turns
-from roofbook.measure.turns import Turns
+from roofbook.measure import host_locks
+from roofbook.measure.host_locks import HostLocks
 
 CPU: Any = SimpleNamespace(kind="cpu", pci_bus_id=None, spec="opencl:0")
 ONE: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:01:00.0", spec="cuda:0")
@@ -49,20 +49,20 @@ def test_who_waits_for_whom(tmp_path: Path, held: Any, wanted: Any, expected: bo
     """None: work that is not timed."""
     first, second = (
         lock.working() if device is None else lock.timing(device)
-        for lock, device in ((Turns(tmp_path), held), (Turns(tmp_path), wanted))
+        for lock, device in ((HostLocks(tmp_path), held), (HostLocks(tmp_path), wanted))
     )
     assert waits(first, second) is expected
 
 
 def test_whoever_wants_the_cpu_is_not_kept_waiting_by_those_who_come_later(tmp_path: Path) -> None:
-    first, order = Turns(tmp_path).working(), list[str]()
+    first, order = HostLocks(tmp_path).working(), list[str]()
 
     def timing() -> None:
-        with Turns(tmp_path).timing(CPU):
+        with HostLocks(tmp_path).timing(CPU):
             order.append("timing")
 
     def working() -> None:
-        with Turns(tmp_path).working():
+        with HostLocks(tmp_path).working():
             order.append("working")
 
     with first:
@@ -79,20 +79,20 @@ def test_whoever_wants_the_cpu_is_not_kept_waiting_by_those_who_come_later(tmp_p
 def test_a_process_that_is_killed_lets_go(tmp_path: Path) -> None:
     code = (
         "import sys, time; from types import SimpleNamespace as N; from pathlib import Path\n"
-        "from roofbook.measure.turns import Turns\n"
-        "with Turns(Path(sys.argv[1])).timing(N(kind='cpu')):\n    print('has it', flush=True); time.sleep(60)"
+        "from roofbook.measure.host_locks import HostLocks\n"
+        "with HostLocks(Path(sys.argv[1])).timing(N(kind='cpu')):\n    print('has it', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
     assert process.stdout and process.stdout.readline() == b"has it\n"
     process.kill()
     process.communicate()
-    with Turns(tmp_path).timing(CPU):
+    with HostLocks(tmp_path).timing(CPU):
         pass
 
 
 def test_without_a_sweep_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(turns.VARIABLE, raising=False)
-    assert not waits(Turns.of_environment().timing(CPU), Turns.of_environment().timing(CPU))
+    monkeypatch.delenv(host_locks.VARIABLE, raising=False)
+    assert not waits(HostLocks.from_environment().timing(CPU), HostLocks.from_environment().timing(CPU))
 
 
 def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, mo
         time.sleep(0.1)
         spans.append((began, time.monotonic()))
 
-    monkeypatch.setenv(turns.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(host_locks.VARIABLE, str(tmp_path))
 
     def prepare(at: Any, it: Any, *_: Any, beside: bool) -> None:
         it.runnable = SimpleNamespace(close=lambda: None)

@@ -1,8 +1,8 @@
-"""A case in a process of its own, which is watched: what a kernel does to the process costs its own row, and no other.
+"""Measurement of a case in a process of its own: a kernel that breaks the process costs only its own row.
 
-A kernel may crash the process, write where it must not, poison the GPU's context, or never end; a library may end the process
-as if all were well. Whoever measures starts `python -m roofbook.measure.worker` and follows what it says, a line of JSON each.
-A case counts only with its closing record. Without one, we go on in another process without the variant that it died of.
+A kernel may crash the process, write outside its buffers, poison the GPU's context, or never end; a library may end the process
+with exit code 0. The parent starts `python -m roofbook.measure.case_worker` and reads its messages, one line of JSON each.
+A case is complete only with its closing record. Without one, another process measures the variants that did not end it.
 """
 
 import contextlib
@@ -24,8 +24,9 @@ from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
-from . import beside, messages
+from . import background_group, messages
 from .case_run import WAITS, Kept
+from .case_worker import GRACE_S, POISONED
 from .checked_runnable import plain_text
 from .measurement import Measurement
 from .messages import BadMessage
@@ -33,7 +34,6 @@ from .placement import Setting, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
-from .worker import GRACE_S, POISONED
 
 COMPILING_S = 60.0
 """Seconds that a driver may compile in a run, over twice the limit of a run."""
@@ -55,7 +55,7 @@ class Workers:
 
     def __init__(self, lab: str, device: str, cases: int) -> None:
         """cases: how many there are; for further ones nothing gets ready."""
-        self._command = [sys.executable, "-m", "roofbook.measure.worker", lab, device]
+        self._command = [sys.executable, "-m", "roofbook.measure.case_worker", lab, device]
         self._left = cases
         self._ready: Worker | None = None
 
@@ -103,7 +103,7 @@ class Worker:
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self.tree = ProcessTree(
             command, grace_s=GRACE_S + 2.0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
-            cwd=folder, env={**threads.QUIET, **own_python.environment(), **beside.as_parent(), **own},
+            cwd=folder, env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **own},
         )  # fmt: skip
         self.process = self.tree.process
 
@@ -136,7 +136,7 @@ class Ended(Exception):
     """Whether it did not answer in time."""
 
 
-def measure_apart(
+def measure_isolated(
     at: Setting,
     variants: Sequence[Variant],
     *,
@@ -254,7 +254,7 @@ def _said(
         raise
     finally:
         worker.end()
-        beside.go_on()
+        background_group.resume()
 
 
 def checked_message(line: bytes, case: str, variants: Collection[str]) -> dict[str, Any]:

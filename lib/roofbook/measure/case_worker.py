@@ -1,4 +1,4 @@
-"""The process that measures one case: `python -m roofbook.measure.worker LAB DEVICE`. `measure.apart` starts and follows it."""
+"""The process that measures one case: `python -m roofbook.measure.case_worker LAB DEVICE`. case_process.py starts it."""
 
 import importlib
 import json
@@ -18,8 +18,8 @@ from ..peers import threads
 from ..spec import registry
 from ..store.files import Where
 from ..store.parquet import Store
-from . import case_run, pinned, verify
-from .beside import end_with_parent
+from . import case_run, gpu_claim, verify
+from .background_group import end_with_parent
 from .placement import Setting
 from .policy import Policy
 
@@ -65,7 +65,7 @@ def main(lab_name: str, spec: str) -> int:
         lab = registry.get(lab_name)
         lab.prepare()
         device = open_device(spec, lab.preferred_backend)
-        pinned.check(device)
+        gpu_claim.check_device(device)
         importlib.import_module("pyarrow.parquet")  # rows that are kept need it
         line = sys.stdin.readline()
         if not line:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from roofbook.measure import beside
-from roofbook.measure.beside import Beside, resting, wait_for
+from roofbook.measure import background_group
+from roofbook.measure.background_group import BackgroundGroup, paused, wait_for
 
 from .processes import state, until
 
@@ -27,16 +27,16 @@ LEADER = (
 
 
 def leader() -> int:
-    return int(os.environ[beside.VARIABLE].partition(":")[0])
+    return int(os.environ[background_group.VARIABLE].partition(":")[0])
 
 
 def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
-    with Beside([sys.executable, "-c", LEADER]) as group:
+    with BackgroundGroup([sys.executable, "-c", LEADER]) as group:
         assert wait_for("first")
         other = group.run(["sleep", "60"])
-        now = Path(os.environ[beside.VARIABLE].partition(":")[2], "now")
+        now = Path(os.environ[background_group.VARIABLE].partition(":")[2], "now")
         until(now.exists)
-        with resting():
+        with paused():
             until(lambda: state(leader()) == state(other.pid) == "T")
             before = now.read_text()
             time.sleep(0.2)
@@ -44,14 +44,14 @@ def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
         until(lambda: now.read_text() not in ("", before))
         assert state(other.pid) != "T"
         led = leader()
-    assert beside.VARIABLE not in os.environ and other.returncode == -signal.SIGKILL
+    assert background_group.VARIABLE not in os.environ and other.returncode == -signal.SIGKILL
     assert not Path(f"/proc/{led}").exists() and not now.exists()
 
 
 def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
-    with Beside([sys.executable, "-c", LEADER]):
+    with BackgroundGroup([sys.executable, "-c", LEADER]):
         assert wait_for("first")
-        with pytest.raises(ZeroDivisionError), resting():
+        with pytest.raises(ZeroDivisionError), paused():
             until(lambda: state(leader()) == "T")
             raise ZeroDivisionError
         until(lambda: state(leader()) != "T")
@@ -59,22 +59,22 @@ def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
             [
                 sys.executable,
                 "-c",
-                "import os; from roofbook.measure.beside import resting\nwith resting(): os._exit(9)",
+                "import os; from roofbook.measure.background_group import paused\nwith paused(): os._exit(9)",
             ],
             env=dict(os.environ),
         )
         assert killed.wait() == 9
         until(lambda: state(leader()) == "T")
-        beside.go_on()
+        background_group.resume()
         until(lambda: state(leader()) != "T")
 
 
 def test_what_a_leader_never_does_is_not_waited_for() -> None:
     told: list[str] = []
-    with Beside([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
+    with BackgroundGroup([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
         assert wait_for("done", lambda: told.append("waits"))
         assert not wait_for("never")
-        with resting():
+        with paused():
             pass  # of a leader that has ended
         assert group.run(["true"]).wait() == 0, "its group is there as long as it is not waited for"
     assert not wait_for("done"), "there is no group"
@@ -82,23 +82,23 @@ def test_what_a_leader_never_does_is_not_waited_for() -> None:
 
 def test_an_unreadable_name_of_a_group_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("", "7", "x:/tmp", ":", "1:/tmp"):
-        monkeypatch.setenv(beside.VARIABLE, text)
+        monkeypatch.setenv(background_group.VARIABLE, text)
         assert not wait_for("anything")
-        with resting():
+        with paused():
             pass
 
 
 def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
     program = (
         "import os, sys, time\n"
-        "from roofbook.measure.beside import Beside, resting\n"
-        "work = 'from roofbook.measure.beside import give_way; import sys, time; give_way(); "
+        "from roofbook.measure.background_group import BackgroundGroup, paused\n"
+        "work = 'from roofbook.measure.background_group import run_in_background; import sys, time; run_in_background(); "
         'open(sys.argv[-1] + "/ready", "w").close(); time.sleep(60)\'\n'
-        "from roofbook.measure import beside\n"
-        "with Beside([sys.executable, '-c', work]):\n"
-        "    assert beside.wait_for('ready')\n"
-        "    with resting():\n"
-        "        print(os.environ[beside.VARIABLE].partition(':')[0], flush=True)\n"
+        "from roofbook.measure import background_group\n"
+        "with BackgroundGroup([sys.executable, '-c', work]):\n"
+        "    assert background_group.wait_for('ready')\n"
+        "    with paused():\n"
+        "        print(os.environ[background_group.VARIABLE].partition(':')[0], flush=True)\n"
         "        time.sleep(60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -114,10 +114,11 @@ def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
 def test_it_ends_at_once_where_who_started_it_has_died_before() -> None:
     """As it then has another parent than its environment says."""
     begins = (
-        "import os; from roofbook.measure import beside; beside.end_with_parent(); print(os.environ.get(beside.PARENT))"
+        "import os; from roofbook.measure import background_group; background_group.end_with_parent(); "
+        "print(os.environ.get(background_group.PARENT))"
     )
     for named, code, said in ((os.getpid(), 0, "None\n"), (os.getppid(), -signal.SIGKILL, "")):
-        environment = {**os.environ, beside.PARENT: str(named)}
+        environment = {**os.environ, background_group.PARENT: str(named)}
         done = subprocess.run([sys.executable, "-c", begins], env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (code, said)
-    assert beside.as_parent() == {beside.PARENT: str(os.getpid())}
+    assert background_group.parent_environment() == {background_group.PARENT: str(os.getpid())}
