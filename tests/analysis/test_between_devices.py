@@ -33,16 +33,16 @@ class Device(NamedTuple):
 
 
 def row(device: Device, variant: str = VARIANT) -> dict[str, Any]:
-    known = LAB.variant(variant)
+    spec = LAB.variant(variant)
     slug = device.name.lower().replace(" ", "-").replace("(", "").replace(")", "")
     drift = 1 + device.noise * np.sin(np.arange(12) * 2.0 + len(slug))
     return {
         "run": "20260101T100000Z-aaaaaa", "started": datetime(2026, 1, 1, 10, tzinfo=UTC), "lab": "lbm", "variant": variant,
-        "parent": known.parent, "case": CASE, "scale": "published", "role": known.role, "axis": known.axis,
-        "point": known.point, "device": slug, "device_name": device.name, "device_kind": device.kind,
+        "parent": spec.parent, "case": CASE, "scale": "published", "role": spec.role, "axis": spec.axis,
+        "point": spec.point, "device": slug, "device_name": device.name, "device_kind": device.kind,
         "backend": device.backend, "policy": "{}", "timed": "loop", "unit": "step", "units": 1, "cell_key": slug,
         "env_key": device.backend, "status": device.status, "reason": None if device.status == "ok" else "out of memory",
-        "source_sha256": known.source.sha256 if known.source else None, "rounds": list(range(12)), "error": 0.0, "bound": 1.0,
+        "source_sha256": spec.source.sha256 if spec.source else None, "rounds": list(range(12)), "error": 0.0, "bound": 1.0,
         "samples_s": (device.seconds * drift).tolist() if device.status == "ok" else [], "extra": "{}",
         "provenance": json.dumps({"cpu": slug, "threads_usable": 8}),
     }  # fmt: skip
@@ -53,10 +53,10 @@ def judged(folder: Path, devices: Sequence[Device]) -> dict[str, Verdict]:
     store = Store(folder)
     # Beside them what another claim is judged by: only devices of which some claim has a number are shown.
     shape = [
-        row(each._replace(status="ok"), f"flat-grid@wg={points}") for each in devices for points in ("1x16", "16x1")
+        row(device._replace(status="ok"), f"flat-grid@wg={points}") for device in devices for points in ("1x16", "16x1")
     ]
     store.append([*map(row, devices), *shape])
-    (line,) = (each for each in verdicts.judged(LAB, store) if each.id == "consumer-card")
+    (line,) = (claim for claim in verdicts.judged(LAB, store) if claim.id == "consumer-card")
     return {place.name: outcome for place, outcome in line.outcomes.items()}
 
 
@@ -100,25 +100,29 @@ def test_a_card_s_name_says_what_it_is_sold_as(name: str, right: str | None) -> 
 def test_a_consumer_card_beats_a_data_centre_card_or_does_not(
     tmp_path: Path, seconds: float, noise: float, right: str
 ) -> None:
-    found = judged(tmp_path, [Device(GEFORCE, seconds * 1e-5, noise=noise), Device(V100, 1e-5, noise=noise)])
-    assert {name: each.verdict for name, each in found.items()} == {GEFORCE: right, V100: right}, (
+    verdict_by_name = judged(tmp_path, [Device(GEFORCE, seconds * 1e-5, noise=noise), Device(V100, 1e-5, noise=noise)])
+    assert {name: verdict.verdict for name, verdict in verdict_by_name.items()} == {GEFORCE: right, V100: right}, (
         "one pair, told by both"
     )
-    for name, other in ((GEFORCE, V100), (V100, GEFORCE)):
-        number = found[name].finding
-        assert number and other in number.how and "across devices" in number.how
+    for name, reference in ((GEFORCE, V100), (V100, GEFORCE)):
+        number = verdict_by_name[name].finding
+        assert number and reference in number.how and "across devices" in number.how
         assert noise > 0.1 or number.estimate == pytest.approx(1 / seconds, rel=0.01)
 
 
 def test_of_several_pairs_the_one_counts_that_speaks_most_for_the_claim(tmp_path: Path) -> None:
-    found = judged(tmp_path, [Device(GEFORCE, 1e-5), Device(V100, 1.34e-5), Device(H200, 0.5e-5)])
-    assert {name: each.verdict for name, each in found.items()} == {GEFORCE: "holds", V100: "holds", H200: "reversed"}
-    number = found[GEFORCE].finding
+    verdict_by_name = judged(tmp_path, [Device(GEFORCE, 1e-5), Device(V100, 1.34e-5), Device(H200, 0.5e-5)])
+    assert {name: verdict.verdict for name, verdict in verdict_by_name.items()} == {
+        GEFORCE: "holds",
+        V100: "holds",
+        H200: "reversed",
+    }
+    number = verdict_by_name[GEFORCE].finding
     assert number and V100 in number.how
 
 
 @pytest.mark.parametrize(
-    ("devices", "name", "why"),
+    ("devices", "name", "reason"),
     [
         ([Device(H200, 1e-5)], H200, "no consumer card in the store by this backend"),
         ([Device(GEFORCE, 1e-5)], GEFORCE, "no data-centre card in the store by this backend"),
@@ -132,13 +136,17 @@ def test_of_several_pairs_the_one_counts_that_speaks_most_for_the_claim(tmp_path
     ],
 )
 def test_without_a_card_of_each_kind_it_is_not_testable(
-    tmp_path: Path, devices: list[Device], name: str, why: str
+    tmp_path: Path, devices: list[Device], name: str, reason: str
 ) -> None:
-    assert judged(tmp_path, devices)[name] == Verdict("not testable", reason=why)
+    assert judged(tmp_path, devices)[name] == Verdict("not testable", reason=reason)
 
 
 def test_a_card_that_failed_or_was_not_measured_is_no_evidence(tmp_path: Path) -> None:
-    found = judged(tmp_path / "failed", [Device(GEFORCE, 1e-5, status="failed"), Device(H200, 1e-5)])
-    assert found[H200] == Verdict("not measured", reason=f"{VARIANT} failed: out of memory on {GEFORCE}")
-    both = [Device(GEFORCE, 1e-5, status="failed"), Device("AMD Radeon RX 7900 XTX", 1.5e-5), Device(H200, 1e-5)]
-    assert judged(tmp_path / "one", both)[H200].verdict == "reversed", "another card tells"
+    verdict_by_name = judged(tmp_path / "failed", [Device(GEFORCE, 1e-5, status="failed"), Device(H200, 1e-5)])
+    assert verdict_by_name[H200] == Verdict("not measured", reason=f"{VARIANT} failed: out of memory on {GEFORCE}")
+    failed_cards = [
+        Device(GEFORCE, 1e-5, status="failed"),
+        Device("AMD Radeon RX 7900 XTX", 1.5e-5),
+        Device(H200, 1e-5),
+    ]
+    assert judged(tmp_path / "one", failed_cards)[H200].verdict == "reversed", "another card tells"

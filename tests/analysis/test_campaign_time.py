@@ -17,12 +17,12 @@ from roofbook.store.parquet import Store
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def row(case: str, variant: str, run: str, began: float, ended: float, **more: Any) -> dict[str, Any]:
+def row(case: str, variant: str, run: str, began: float, ended: float, **fields: Any) -> dict[str, Any]:
     snapshot = {"time": (BEGAN + timedelta(seconds=ended)).isoformat(timespec="seconds")}
     return {
         "run": run, "started": BEGAN + timedelta(seconds=began), "lab": "made", "variant": variant, "case": case,
         "role": "step", "device": "card", "backend": "cuda", "policy": "{}", "cell_key": variant, "env_key": "e",
-        "status": "ok", "provenance": json.dumps(snapshot), **more,
+        "status": "ok", "provenance": json.dumps(snapshot), **fields,
     }  # fmt: skip
 
 
@@ -87,17 +87,19 @@ def test_a_store_without_a_gpu_has_no_table(tmp_path: Path) -> None:
     assert "H200" in sweep_time(Path(__file__).parents[2] / "results")
 
 
-def sweep_of(began: float, cards: dict[str, str], took: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
-    """The rows of a sweep: case -> card, and case -> when it began and ended, in seconds from when the command did."""
+def campaign_rows(began: float, cards: dict[str, str], took: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
+    """Return the rows of a campaign. cards: card by case. took: start and end by case, in seconds after the command's start."""
     run = f"{BEGAN + timedelta(seconds=began):%Y%m%dT%H%M%SZ}-{began:06.0f}"
     rows = []
     for case, card in cards.items():
         first, last = took[case]
         for variant in ("one", "two"):
-            made = row(case, variant, run, began + first, began + last, device_kind="gpu", device_name="A card")
-            told = json.loads(made["provenance"])
-            made["provenance"] = json.dumps({**told, "gpu": {"uuid": card}, "git": {"commit": "c0ffee" * 6 + "cafe"}})
-            rows.append(made)
+            piece = row(case, variant, run, began + first, began + last, device_kind="gpu", device_name="A card")
+            provenance = json.loads(piece["provenance"])
+            piece["provenance"] = json.dumps(
+                {**provenance, "gpu": {"uuid": card}, "git": {"commit": "c0ffee" * 6 + "cafe"}}
+            )
+            rows.append(piece)
     return rows
 
 
@@ -113,19 +115,19 @@ def test_a_sweep_on_one_card_and_on_two_is_found_and_its_first_run_left_out(tmp_
         (400, {"a": "z", "b": "z"}, IN_TURN),  # another host's card
         (500, {"a": "x"}, {"a": (4.0, 14.0)}),  # another sweep
     ):  # fmt: skip
-        store.append(sweep_of(began, cards, took))
-    (found,) = measured_campaigns(store)
-    assert (found.lab, found.cases, found.measurements) == ("made", 2, 4)
-    assert found.seconds == {1: [34.0, 40.0], 2: [25.0]}
+        store.append(campaign_rows(began, cards, took))
+    (campaign,) = measured_campaigns(store)
+    assert (campaign.lab, campaign.cases, campaign.measurements) == ("made", 2, 4)
+    assert campaign.seconds == {1: [34.0, 40.0], 2: [25.0]}
     cases = (14 + 16) / 2 - 4 + 0.5, (34 - 15 + 40 - 17) / 2 + 0.5
-    assert found.modelled == {1: pytest.approx(sum(cases) + 2 * 3.5), 2: pytest.approx(max(cases) + 3.5)}
+    assert campaign.modelled == {1: pytest.approx(sum(cases) + 2 * 3.5), 2: pytest.approx(max(cases) + 3.5)}
 
 
 @pytest.mark.parametrize("kinds", [[ONE], [TWO], [ONE, ONE], [TWO, TWO], [ONE, TWO]])
 def test_one_kind_of_sweep_is_no_comparison(tmp_path: Path, kinds: list[dict[str, str]]) -> None:
     store = Store(tmp_path)
     for at, cards in enumerate(kinds):
-        store.append(sweep_of(100 * at, cards, IN_TURN))
+        store.append(campaign_rows(100 * at, cards, IN_TURN))
     assert measured_campaigns(store) == [], "of two runs of both kinds the first does not count"
 
 
@@ -134,6 +136,6 @@ def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path)
 
     store = Store(tmp_path)
     for at, cards in enumerate((TWO, ONE, TWO)):
-        store.append(sweep_of(100 * at, cards, IN_TURN if cards is ONE else AT_ONCE))
+        store.append(campaign_rows(100 * at, cards, IN_TURN if cards is ONE else AT_ONCE))
     table = campaigns_table(measured_campaigns(store))
     assert table.frame[["cards", "seconds", "speedup"]].values.tolist() == [[1, 34, 1], [2, 25, pytest.approx(34 / 25)]]

@@ -36,21 +36,21 @@ PIECES = [
 ]
 
 
-def row(variant: str, case: str, seconds: float, noise: float = 0.001, **other: Any) -> dict[str, Any]:
+def row(variant: str, case: str, seconds: float, noise: float = 0.001, **fields: Any) -> dict[str, Any]:
     """A verified row of 12 samples of one unit around `seconds`."""
-    parts, facts = other.pop("parts", {}), other.pop("facts", {})
+    parts, facts = fields.pop("parts", {}), fields.pop("facts", {})
     drift = 1 + noise * np.sin(2.0 * np.arange(12) + len(variant))
-    told = {"parts": {name: (each * drift).tolist() for name, each in parts.items()}, **facts}
+    extra = {"parts": {name: (seconds_ * drift).tolist() for name, seconds_ in parts.items()}, **facts}
     return {
         "run": "run", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "variant": variant, "case": case, "role": "step",
         "parent": None, "device": "a-gpu", "units": 1, "status": "ok", "reason": None, "samples_s": (seconds * drift).tolist(),
         "rounds": list(range(12)), "error": 0.0, "bound": 1.0, "policy": "{}", "timed": "t", "flops": 4e9, "bytes": 2e9,
-        "extra": json.dumps(told),
-    } | other  # fmt: skip
+        "extra": json.dumps(extra),
+    } | fields  # fmt: skip
 
 
 def peaks(bandwidth: float = 1e12, flops: float = 1e13) -> pd.DataFrame:
-    """Of a device: bytes and operations in a second."""
+    """Return rows of the lab `peaks` of a device with this bandwidth (bytes/s) and these operations per second."""
     one = {"status": "ok", "units": 1, "samples_s": [1.0]}
     keys = {"cell_key": "of today", "env_key": "here"}
     moved = keys | {"bytes": bandwidth, "extra": json.dumps({"amount": bandwidth})}
@@ -63,7 +63,7 @@ def peaks(bandwidth: float = 1e12, flops: float = 1e13) -> pd.DataFrame:
 
 def cells(lab: Lab, rows: list[dict[str, Any]], kind: str = "gpu", ceilings: pd.DataFrame | None = None) -> ClaimData:
     frame = pd.DataFrame(rows)
-    timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
+    timed, counted = (frame[(frame["role"] == "profile") == profiled] for profiled in (False, True))
     return ClaimData(lab, timed, peaks() if ceilings is None else ceilings, counted, backend="cuda", kind=kind)
 
 
@@ -87,7 +87,7 @@ def facts_of(piece: Evidence, some: random.Random) -> dict[str, Any]:
 
 
 def made_up(lab: Lab, piece: Evidence) -> Iterator[ClaimData]:
-    """ClaimData of every variant that a piece needs: times, parts, facts and peaks between far ends."""
+    """Yield measurements of every variant that a piece needs: times, parts, facts and peaks between far ends."""
     some = random.Random(0)
     runs = 3 if isinstance(piece, evidence.Even) else 1
     role = "profile" if isinstance(piece, evidence.Counted) else "step"
@@ -104,15 +104,18 @@ def made_up(lab: Lab, piece: Evidence) -> Iterator[ClaimData]:
         ]  # fmt: skip
         held = cells(lab, rows, kind, peaks(flops=10 ** some.uniform(10, 14)))
         if isinstance(piece, ConsumerCard):
-            held.name, other = "NVIDIA GeForce RTX 4090", cells(lab, [row(piece.variant, piece.case, 1e-3, device="b")])
-            other.name, held.other_devices = "NVIDIA H200", [other]
+            held.name, other_data = (
+                "NVIDIA GeForce RTX 4090",
+                cells(lab, [row(piece.variant, piece.case, 1e-3, device="b")]),
+            )
+            other_data.name, held.other_devices = "NVIDIA H200", [other_data]
         yield held
 
 
 @pytest.mark.parametrize(("lab", "piece", "effects"), PIECES)
 def test_some_rows_are_against_the_claim(lab: Lab, piece: Evidence, effects: tuple[float, ...]) -> None:
-    found = (verdicts.verdict_on(effects, piece, each) for each in made_up(lab, piece))
-    assert any(each.verdict in AGAINST for each in found)
+    outcomes = (verdicts.verdict_on(effects, piece, data) for data in made_up(lab, piece))
+    assert any(outcome.verdict in AGAINST for outcome in outcomes)
 
 
 # -- those that a sceptic would doubt most -----------------------------------------------------------------------------
@@ -125,13 +128,13 @@ def pieces_of(lab: str, claim: str) -> list[tuple[tuple[float, ...], Evidence]]:
     return list(zip(verdicts.effects_of(pieces, effects), pieces, strict=True))
 
 
-def judged(lab: str, claim: str, at: int, seconds: Mapping[str, float], noise: float = 0.001, **other: Any) -> str:
+def judged(lab: str, claim: str, at: int, seconds: Mapping[str, float], noise: float = 0.001, **fields: Any) -> str:
     """The verdict on a claim's piece of evidence by rows with these times. `parts` and `facts`: of each variant."""
     effects, piece = pieces_of(lab, claim)[at]
-    facts, parts = other.pop("facts", {}), other.pop("parts", {})
+    facts, parts = fields.pop("facts", {}), fields.pop("parts", {})
     rows = [
-        row(name, piece.case, each, noise, facts=facts.get(name, {}), parts=parts.get(name, {}), **other)
-        for name, each in seconds.items()
+        row(name, piece.case, case_seconds, noise, facts=facts.get(name, {}), parts=parts.get(name, {}), **fields)
+        for name, case_seconds in seconds.items()
     ]
     return verdicts.verdict_on(effects, piece, cells(registry.get(lab), rows)).verdict
 
@@ -231,10 +234,11 @@ def test_the_joint_kernel_takes_more_registers_and_less_memory(
 ) -> None:
     names = ("fused-constant", "joint")
     facts = {
-        name: {"registers": each, "local_bytes": size} for name, each, size in zip(names, registers, local, strict=True)
+        name: {"registers": count, "local_bytes": size}
+        for name, count, size in zip(names, registers, local, strict=True)
     }
-    found = tuple(judged("lenet", "joint-resources", at, dict.fromkeys(names, 1.0), facts=facts) for at in (0, 1))
-    assert found == right
+    outcomes = tuple(judged("lenet", "joint-resources", at, dict.fromkeys(names, 1.0), facts=facts) for at in (0, 1))
+    assert outcomes == right
 
 
 @pytest.mark.parametrize(
@@ -314,10 +318,10 @@ def test_streams_share_the_device_evenly_in_several_runs(spread: tuple[float, ..
             "rotating-linear",
             piece.case,
             1.0,
-            run=f"run {each}",
-            facts=dict(zip(piece.facts, (each, 1.0, 1.0), strict=True)),
+            run=f"run {ratio}",
+            facts=dict(zip(piece.facts, (ratio, 1.0, 1.0), strict=True)),
         )
-        for each in spread
+        for ratio in spread
     ]
     assert verdicts.verdict_on(effects, piece, cells(registry.get("lenet"), rows)).verdict == right
 

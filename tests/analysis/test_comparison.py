@@ -35,65 +35,65 @@ POCL = StoreDevice("a-cpu", "opencl", CPU, "cpu")
 GRID = "128x128"
 
 
-def row(variant: str, seconds: float, place: StoreDevice = CUDA, lab: str = "lbm", **other: Any) -> dict[str, Any]:
-    """A verified row of a run of its own on that place; what runs on the host is a row of the CPU."""
-    known = registry.get(lab).variant(variant)
-    on = POCL if of_host(known) else place
+def row(variant: str, seconds: float, place: StoreDevice = CUDA, lab: str = "lbm", **fields: Any) -> dict[str, Any]:
+    """Return a verified row of a run of its own on that device; a variant of the host is a row of the CPU."""
+    spec = registry.get(lab).variant(variant)
+    on = POCL if of_host(spec) else place
     drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
     return {
         "run": f"20260101T100000Z-{place.backend}{place.kind}", "started": STARTED, "lab": lab, "variant": variant,
-        "parent": known.parent, "case": GRID, "scale": "published", "role": known.role, "axis": known.axis,
-        "point": known.point, "device": on.slug, "device_name": on.name, "device_kind": on.kind, "policy": "{}",
-        "backend": "host" if known.backends == {"host"} else on.backend, "timed": "loop", "unit": "step", "units": 1,
+        "parent": spec.parent, "case": GRID, "scale": "published", "role": spec.role, "axis": spec.axis,
+        "point": spec.point, "device": on.slug, "device_name": on.name, "device_kind": on.kind, "policy": "{}",
+        "backend": "host" if spec.backends == {"host"} else on.backend, "timed": "loop", "unit": "step", "units": 1,
         "cell_key": variant, "env_key": "e", "status": "ok", "samples_s": (seconds * drift).tolist(),
-        "source_sha256": known.source.sha256 if known.source else None, "rounds": list(range(12)), "error": 0.0,
+        "source_sha256": spec.source.sha256 if spec.source else None, "rounds": list(range(12)), "error": 0.0,
         "bound": 0.0, "extra": "{}", "provenance": json.dumps({"cpu": "A processor", "threads_usable": 8}),
-    } | other  # fmt: skip
+    } | fields  # fmt: skip
 
 
 def store(folder: Path, *rows: dict[str, Any]) -> Store:
-    found = Store(folder)
+    filled = Store(folder)
     if rows:
-        found.append(rows, "recorded")
-    return found
+        filled.append(rows, "recorded")
+    return filled
 
 
 def only(folder: Path, *rows: dict[str, Any], lab: str = "lbm") -> Comparison:
-    """The one case that these rows make."""
-    (found,) = comparison.compared(registry.get(lab), store(folder, *rows), "published")
-    return found
+    """Return the comparison of the only case of these rows."""
+    (only_case,) = comparison.compared(registry.get(lab), store(folder, *rows), "published")
+    return only_case
 
 
-def everywhere(variant: str, cuda: float, opencl: float, pocl: float, **other: Any) -> list[dict[str, Any]]:
+def everywhere(variant: str, cuda: float, opencl: float, pocl: float, **fields: Any) -> list[dict[str, Any]]:
     times = ((CUDA, cuda), (OPENCL, opencl), (POCL, pocl))
-    return [row(variant, seconds, place, **other) for place, seconds in times]
+    return [row(variant, seconds, place, **fields) for place, seconds in times]
 
 
 # -- the numbers -------------------------------------------------------------------------------------------------------
 
 
 def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_path: Path) -> None:
-    found = only(tmp_path, *everywhere("fused", 2e-5, 1e-5, 4e-4), *everywhere("soa", 1e-5, 1e-5, 1e-4))
-    assert (found.lab.name, found.scale, found.case) == ("lbm", "published", GRID)
-    assert set(found.devices) == {CUDA, OPENCL, POCL} and found.devices[-1] == POCL
-    assert [name for name, times in found.times.items() if times] == ["fused", "soa"]
-    time = found.times["fused"][OPENCL]
+    compared_case = only(tmp_path, *everywhere("fused", 2e-5, 1e-5, 4e-4), *everywhere("soa", 1e-5, 1e-5, 1e-4))
+    assert (compared_case.lab.name, compared_case.scale, compared_case.case) == ("lbm", "published", GRID)
+    assert set(compared_case.devices) == {CUDA, OPENCL, POCL} and compared_case.devices[-1] == POCL
+    assert [name for name, times in compared_case.times.items() if times] == ["fused", "soa"]
+    time = compared_case.times["fused"][OPENCL]
     assert time.seconds == pytest.approx(1e-5, rel=1e-3) and time.low < time.seconds < time.high and time.note == ""
-    backends, processors = found.ratios
+    backends, processors = compared_case.ratios
     assert (str(backends), str(processors)) == (
         "NVIDIA H200: OpenCL vs CUDA",
         "NVIDIA H200, OpenCL vs A CPU, OpenCL",
     )
-    ratio = found.ratios[backends]["fused"]
+    ratio = compared_case.ratios[backends]["fused"]
     assert ratio.estimate == pytest.approx(2) and ratio.low < 2 < ratio.high and ratio.how == "across these runs"
-    assert {name: each.word for name, each in found.ratios[backends].items()} == {
+    assert {name: speedup.word for name, speedup in compared_case.ratios[backends].items()} == {
         "fused": "faster", "soa": "same",
     }  # fmt: skip
-    against = found.ratios[processors]["soa"]
+    against = compared_case.ratios[processors]["soa"]
     assert against.estimate == pytest.approx(10) and against.how == "across devices in these runs"
     (turned,) = [
-        each.ratios[DevicePair(CUDA, OPENCL)]["fused"]
-        for each in comparison.compared(
+        compared_case.ratios[DevicePair(CUDA, OPENCL)]["fused"]
+        for compared_case in comparison.compared(
             registry.get("lbm"), Store(tmp_path), "published", lambda _: [DevicePair(CUDA, OPENCL)]
         )
     ]
@@ -101,7 +101,7 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("broken", "why"),
+    ("broken", "reason"),
     [
         ({"status": "failed", "reason": "out of <memory>", "samples_s": []}, "failed: out of <memory>"),
         ({"error": 3.0}, "failed: not verified: error 3, allowed 0"),
@@ -111,49 +111,54 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
     ],
 )
 def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(
-    tmp_path: Path, broken: dict[str, Any], why: str
+    tmp_path: Path, broken: dict[str, Any], reason: str
 ) -> None:
     rows = [row("fused", 1e-5), row("fused", 1e-5, OPENCL) | broken, row("soa", 1e-5), row("soa", 1e-5, OPENCL)]
-    found = only(tmp_path, *rows, row("graph", 1e-5))
-    assert OPENCL not in found.times["fused"] and found.lacks["fused"][OPENCL] == why
-    assert list(found.ratios[DevicePair(OPENCL, CUDA)]) == ["soa"]
-    assert found.lacks["graph"][OPENCL] == "not on this device"
-    assert found.lacks["ported"] == {CUDA: "not measured", OPENCL: "not measured"}, "shown for its published time"
-    assert "half-storage" not in found.times, "measured nowhere, published nowhere"
+    compared_case = only(tmp_path, *rows, row("graph", 1e-5))
+    assert OPENCL not in compared_case.times["fused"] and compared_case.lacks["fused"][OPENCL] == reason
+    assert list(compared_case.ratios[DevicePair(OPENCL, CUDA)]) == ["soa"]
+    assert compared_case.lacks["graph"][OPENCL] == "not on this device"
+    assert compared_case.lacks["ported"] == {CUDA: "not measured", OPENCL: "not measured"}, (
+        "shown for its published time"
+    )
+    assert "half-storage" not in compared_case.times, "measured nowhere, published nowhere"
 
 
 def test_the_newest_row_counts_whether_recorded_or_the_readers_own(tmp_path: Path) -> None:
     later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
-    kept = store(tmp_path, row("fused", 1e-5))
-    kept.append([row("fused", 3e-5, **later) | {"env_key": "with another driver"}], "local")
-    (found,) = comparison.compared(registry.get("lbm"), kept, "published")
-    assert found.times["fused"][CUDA].seconds == pytest.approx(3e-5, rel=1e-3)
+    store_ = store(tmp_path, row("fused", 1e-5))
+    store_.append([row("fused", 3e-5, **later) | {"env_key": "with another driver"}], "local")
+    (compared_case,) = comparison.compared(registry.get("lbm"), store_, "published")
+    assert compared_case.times["fused"][CUDA].seconds == pytest.approx(3e-5, rel=1e-3)
 
 
 def test_runs_of_one_measurement_count_together_wherever_they_are_kept(tmp_path: Path) -> None:
     later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
-    kept = store(tmp_path, row("fused", 1e-5))
-    kept.append([row("fused", 3e-5, **later)], "local")
-    (found,) = comparison.compared(registry.get("lbm"), kept, "published")
-    assert found.times["fused"][CUDA].seconds == pytest.approx(2e-5, rel=1e-3)
+    store_ = store(tmp_path, row("fused", 1e-5))
+    store_.append([row("fused", 3e-5, **later)], "local")
+    (compared_case,) = comparison.compared(registry.get("lbm"), store_, "published")
+    assert compared_case.times["fused"][CUDA].seconds == pytest.approx(2e-5, rel=1e-3)
 
 
 def test_what_runs_on_the_host_is_marked_and_in_no_ratio_of_a_gpu(tmp_path: Path) -> None:
-    found = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4), row("sequential", 1e-2), row("openmp", 1e-4))
+    compared_case = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4), row("sequential", 1e-2), row("openmp", 1e-4))
     for name in ("sequential", "openmp"):
-        assert {place: time.note for place, time in found.times[name].items()} == {
+        assert {place: time.note for place, time in compared_case.times[name].items()} == {
             CUDA: "on the host", OPENCL: "on the host", POCL: "",
         }  # fmt: skip
-    assert all(set(ratios) == {"fused"} for ratios in found.ratios.values())
+    assert all(set(ratios) == {"fused"} for ratios in compared_case.ratios.values())
 
 
 def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None:
-    other, another = StoreDevice("a100", "cuda", "A100", "gpu"), StoreDevice("b-cpu", "opencl", "B CPU", "cpu")
+    another_gpu, another_cpu = (
+        StoreDevice("a100", "cuda", "A100", "gpu"),
+        StoreDevice("b-cpu", "opencl", "B CPU", "cpu"),
+    )
     assert comparison.pairs([CUDA]) == comparison.pairs([POCL]) == comparison.pairs([]) == []
     assert comparison.pairs([CUDA, OPENCL]) == [DevicePair(OPENCL, CUDA)]
-    assert comparison.pairs([OPENCL, CUDA, other, POCL, another]) == [
-        DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL), DevicePair(OPENCL, another), DevicePair(other, POCL),
-        DevicePair(other, another),
+    assert comparison.pairs([OPENCL, CUDA, another_gpu, POCL, another_cpu]) == [
+        DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL), DevicePair(OPENCL, another_cpu), DevicePair(another_gpu, POCL),
+        DevicePair(another_gpu, another_cpu),
     ]  # fmt: skip
 
 
@@ -166,102 +171,109 @@ def test_a_cpus_other_platform_is_compared_with_pocl_and_named_by_its_platform(t
     assert pair == DevicePair(INTEL, POCL) and str(pair) == f"{POCL.name}: Intel OpenCL vs PoCL"
     assert (str(INTEL), str(POCL)) == (f"{POCL.name}, Intel OpenCL", f"{POCL.name}, OpenCL")
     assert DevicePair(OPENCL, INTEL) in comparison.pairs([OPENCL, POCL, INTEL])
-    found = only(tmp_path, row("fused", 1e-4, INTEL), row("fused", 4e-4, POCL), row("sequential", 1e-2))
-    assert found.ratios[pair]["fused"].estimate == pytest.approx(4)
-    assert found.times["sequential"][INTEL].note == "on the host", "by PoCL, whatever platform the lab runs on"
-    assert "sequential" not in found.ratios[pair]
+    compared_case = only(tmp_path, row("fused", 1e-4, INTEL), row("fused", 4e-4, POCL), row("sequential", 1e-2))
+    assert compared_case.ratios[pair]["fused"].estimate == pytest.approx(4)
+    assert compared_case.times["sequential"][INTEL].note == "on the host", "by PoCL, whatever platform the lab runs on"
+    assert "sequential" not in compared_case.ratios[pair]
 
 
 def test_quick_sizes_are_compared_where_a_cpu_was_measured_by_several_platforms(tmp_path: Path) -> None:
     """As on a reader's own machine, where nothing else is measured."""
     lab, quick = registry.get("lbm"), {"scale": "quick"}
-    kept = store(tmp_path, row("fused", 4e-4, POCL, **quick), row("fused", 1e-5, OPENCL, **quick))
-    assert "quick" not in comparison.scales(kept)(lab), "a GPU, and a CPU that is its host"
+    store_ = store(tmp_path, row("fused", 4e-4, POCL, **quick), row("fused", 1e-5, OPENCL, **quick))
+    assert "quick" not in comparison.scales(store_)(lab), "a GPU, and a CPU that is its host"
     with pytest.raises(UsageError, match="not measured at scale published or large"):
-        comparison.on_case(lab, kept, GRID)
-    kept.append([row("fused", 1e-4, INTEL, **quick)], "local")
-    assert comparison.scales(kept)(lab)[-1] == "quick" and "quick" not in comparison.scales(kept)(registry.get("cnn"))
-    found = comparison.on_case(lab, kept, GRID, [INTEL.slug, POCL.id])
-    assert found.scale == "quick" and list(found.ratios) == [DevicePair(INTEL, POCL)]
-    kept.append([row("fused", 1e-3, POCL)], "local")
-    assert comparison.on_case(lab, kept, GRID).scale == "published"
-    assert comparison.on_case(lab, kept, GRID, [INTEL.slug]).scale == "quick"
+        comparison.on_case(lab, store_, GRID)
+    store_.append([row("fused", 1e-4, INTEL, **quick)], "local")
+    assert comparison.scales(store_)(lab)[-1] == "quick" and "quick" not in comparison.scales(store_)(
+        registry.get("cnn")
+    )
+    compared_case = comparison.on_case(lab, store_, GRID, [INTEL.slug, POCL.id])
+    assert compared_case.scale == "quick" and list(compared_case.ratios) == [DevicePair(INTEL, POCL)]
+    store_.append([row("fused", 1e-3, POCL)], "local")
+    assert comparison.on_case(lab, store_, GRID).scale == "published"
+    assert comparison.on_case(lab, store_, GRID, [INTEL.slug]).scale == "quick"
 
 
 def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
-    kept = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
-    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [DevicePair(CUDA, CUDA)])
-    assert [each.word for each in found.ratios[DevicePair(CUDA, CUDA)].values()] == ["same", "same"]
+    store_ = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
+    (compared_case,) = comparison.compared(
+        registry.get("lbm"), store_, "published", lambda places: [DevicePair(CUDA, CUDA)]
+    )
+    assert [ratio.word for ratio in compared_case.ratios[DevicePair(CUDA, CUDA)].values()] == ["same", "same"]
 
 
 def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_cases(tmp_path: Path) -> None:
     rows = [*everywhere("fused", 4e-5, 1e-5, 1e-3), *everywhere("soa", 1e-5, 1e-5, 1e-3)]
     rows += everywhere("soa", 1e-5, 2e-5, 1e-3, case="256x256")
     rows += everywhere("flat-grid@wg=32x1", 9e-5, 1e-5, 1e-3)
-    made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
-    assert "flat-grid@wg=32x1" in made[0].ratios[DevicePair(OPENCL, CUDA)]
-    found = comparison.summaries(made)
-    assert list(found) == [DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL)]
-    (line,) = found[DevicePair(OPENCL, CUDA)]
+    comparisons = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
+    assert "flat-grid@wg=32x1" in comparisons[0].ratios[DevicePair(OPENCL, CUDA)]
+    summaries = comparison.summaries(comparisons)
+    assert list(summaries) == [DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL)]
+    (line,) = summaries[DevicePair(OPENCL, CUDA)]
     assert (line.measurements, line.verdicts) == (3, {"faster": 1, "same": 1, "undecided": 0, "slower": 1})
     assert line.mean == pytest.approx(2 ** (1 / 3)) and (line.least, line.greatest) == pytest.approx((0.5, 4))
-    (table, _) = report.overview(made)
+    (table, _) = report.overview(comparisons)
     assert re.search(r"Lattice Boltzmann +3 +1\.26 +0\.500 +4\.00 +1 +1 +0 +1$", table.fitted(200), re.M)
 
 
 def test_a_case_that_one_backend_has_not_is_no_part_of_a_summary_by_that_backend(tmp_path: Path) -> None:
     rows = [row("fused", 1e-5, OPENCL), row("fused", 1e-3, POCL)]
     rows += [row("fused", 1e-6, CUDA, case="256x256"), row("fused", 1e-3, POCL, case="256x256")]
-    made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
-    assert {pair for each in made for pair in each.ratios} == {DevicePair(OPENCL, POCL), DevicePair(CUDA, POCL)}
-    found = comparison.summaries(made)
-    assert list(found) == [DevicePair(OPENCL, POCL)] and found[DevicePair(OPENCL, POCL)][0].measurements == 1
-    (other,) = comparison.summaries(made[1:])
-    assert other == DevicePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
+    comparisons = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
+    assert {pair for compared_case in comparisons for pair in compared_case.ratios} == {
+        DevicePair(OPENCL, POCL),
+        DevicePair(CUDA, POCL),
+    }
+    summaries = comparison.summaries(comparisons)
+    assert list(summaries) == [DevicePair(OPENCL, POCL)] and summaries[DevicePair(OPENCL, POCL)][0].measurements == 1
+    (pair,) = comparison.summaries(comparisons[1:])
+    assert pair == DevicePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
 
 
 # -- published times ---------------------------------------------------------------------------------------------------
 
 
 def test_published_times_are_per_unit_of_the_variants_that_the_lab_maps_them_to(tmp_path: Path) -> None:
-    found = only(tmp_path, row("fused", 1e-5), row("flat-grid", 1e-6, POCL))
+    compared_case = only(tmp_path, row("fused", 1e-5), row("flat-grid", 1e-6, POCL))
     steps = registry.get("lbm").case(GRID, "published").params["iterations"]
-    assert found.published["fused"].keys() == {"Tesla P100"}
-    assert found.published["fused"]["Tesla P100"].seconds == pytest.approx(2.811 / steps)
-    swept = found.published["flat-grid@wg=32x1"]
+    assert compared_case.published["fused"].keys() == {"Tesla P100"}
+    assert compared_case.published["fused"]["Tesla P100"].seconds == pytest.approx(2.811 / steps)
+    swept = compared_case.published["flat-grid@wg=32x1"]
     assert swept.keys() == {"Tesla P100", "Tesla K20m", "Tesla V100", "GeForce GTX 1660 Ti"}
     assert swept["Tesla V100"].seconds == pytest.approx(0.206 / steps)
     assert math.isnan(swept["Tesla V100"].low) and swept["Tesla V100"].note == "as optimised, work-group 32x1"
-    assert found.published["flat-grid"]["Xeon E5-2680"].note == "as optimised OpenCL on CPU"
-    assert "no-compute" not in found.times, "a probe computes nothing, so its time is none of a step"
-    text = report.comparison(found).html
+    assert compared_case.published["flat-grid"]["Xeon E5-2680"].note == "as optimised OpenCL on CPU"
+    assert "no-compute" not in compared_case.times, "a probe computes nothing, so its time is none of a step"
+    text = report.comparison(compared_case).html
     assert "(GeForce GTX 1660 Ti, as optimised, work-group 32x1)" in text
 
 
 def test_of_trials_the_median_and_of_several_runs_the_shortest_is_shown(tmp_path: Path) -> None:
-    other: dict[str, Any] = {"lab": "cnn", "case": "256ch-224x224-k5", "unit": "layer"}
-    found = only(tmp_path, row("fissioned", 1e-3, **other), lab="cnn").published
-    assert found["sequential"]["host CPU"].seconds == 15.8858
-    assert found["fissioned"]["Tesla M60 (one chip)"].seconds == 0.073091
-    assert found["fissioned@without=unrolling"]["Tesla M60 (one chip)"].seconds == 1.3253
+    cnn: dict[str, Any] = {"lab": "cnn", "case": "256ch-224x224-k5", "unit": "layer"}
+    published = only(tmp_path, row("fissioned", 1e-3, **cnn), lab="cnn").published
+    assert published["sequential"]["host CPU"].seconds == 15.8858
+    assert published["fissioned"]["Tesla M60 (one chip)"].seconds == 0.073091
+    assert published["fissioned@without=unrolling"]["Tesla M60 (one chip)"].seconds == 1.3253
 
 
 def test_a_published_part_of_a_run_is_no_time_of_ours(tmp_path: Path) -> None:
-    other: dict[str, Any] = {"lab": "convpool", "case": "512x512x32x32-k3", "unit": "layer"}
-    found = only(tmp_path / "convpool", row("lists", 1e-3, **other), lab="convpool").published
-    assert {name: {device: time.seconds for device, time in each.items()} for name, each in found.items()} == {
+    fields: dict[str, Any] = {"lab": "convpool", "case": "512x512x32x32-k3", "unit": "layer"}
+    published = only(tmp_path / "convpool", row("lists", 1e-3, **fields), lab="convpool").published
+    assert {name: {device: time.seconds for device, time in times.items()} for name, times in published.items()} == {
         "sequential": {"host CPU": 16.5},
         "lists": {"GeForce GTX 680": 0.01},
     }
-    other = {"lab": "lenet", "case": "batch-10000", "unit": "batch"}
-    assert not only(tmp_path / "lenet", row("linear", 1e-3, **other), lab="lenet").published
+    fields = {"lab": "lenet", "case": "batch-10000", "unit": "batch"}
+    assert not only(tmp_path / "lenet", row("linear", 1e-3, **fields), lab="lenet").published
 
 
 def test_a_lab_without_published_figures_is_compared_without_them(tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
-    found = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4))
-    assert not found.published and list(found.times) == ["fused"]
-    assert "Published" not in report.comparison(found).text
+    compared_case = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4))
+    assert not compared_case.published and list(compared_case.times) == ["fused"]
+    assert "Published" not in report.comparison(compared_case).text
 
 
 # -- the table, the data and the command -------------------------------------------------------------------------------
@@ -276,8 +288,12 @@ def small(folder: Path) -> Store:
     return store(folder, *rows)
 
 
-def compared(kept: Store) -> list[Comparison]:
-    return [each for lab in registry.names() for each in comparison.compared(registry.get(lab), kept, "published")]
+def compared(store_: Store) -> list[Comparison]:
+    return [
+        compared_case
+        for lab in registry.names()
+        for compared_case in comparison.compared(registry.get(lab), store_, "published")
+    ]
 
 
 def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
@@ -296,20 +312,20 @@ def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
 
 def test_the_script_of_what_can_be_picked_calls_the_page_with_json_of_all_cells(tmp_path: Path) -> None:
     text = report.picker_script(compared(small(tmp_path)))
-    found = json.loads(text.removeprefix("roofbookDevices(").removesuffix(");\n"))
-    assert [lab["name"] for lab in found["labs"]] == ["convpool", "lbm"]
-    ids = [place[0] for place in found["places"]]
+    picker = json.loads(text.removeprefix("roofbookDevices(").removesuffix(");\n"))
+    assert [lab["name"] for lab in picker["labs"]] == ["convpool", "lbm"]
+    ids = [place[0] for place in picker["places"]]
     assert ids[:3] == ["nvidia-h200/cuda", "nvidia-h200/opencl", "a-cpu/opencl"] and "published/Tesla V100" in ids
-    assert len(ids) == len(set(ids)) and not any("," in each for each in ids)
-    case = found["labs"][1]["cases"][0]
+    assert len(ids) == len(set(ids)) and not any("," in id_ for id_ in ids)
+    case = picker["labs"][1]["cases"][0]
     assert (case["id"], case["unit"], case["start"]) == (
         "published/128x128",
         "µs per step",
         ["sequential", "fused", "soa", "flat-grid"],
     )
-    shown, *numbers = case["cells"]["fused"]["1"]
+    cell_text, *numbers = case["cells"]["fused"]["1"]
     assert (
-        shown.startswith("10.0 [")
+        cell_text.startswith("10.0 [")
         and numbers[0] == pytest.approx(10, rel=1e-3)
         and numbers[1] < numbers[0] < numbers[2]
     )
@@ -318,7 +334,9 @@ def test_the_script_of_what_can_be_picked_calls_the_page_with_json_of_all_cells(
 
 
 def test_no_name_of_a_variant_would_break_the_address_that_lists_them() -> None:
-    assert not [each.name for lab in registry.names() for each in registry.get(lab).all_variants() if "," in each.name]
+    assert not [
+        variant.name for lab in registry.names() for variant in registry.get(lab).all_variants() if "," in variant.name
+    ]
 
 
 @pytest.fixture
@@ -427,11 +445,11 @@ def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_bri
     assert cards == [
         f"labs/lbm/measurements/nvidia-h200.{backend}.html#fused~128x128" for backend in ("cuda", "opencl")
     ]
-    address, shown = tab.url, tab.locator("figcaption").inner_text()
+    address, caption = tab.url, tab.locator("figcaption").inner_text()
     assert "#lab=lbm&case=published/128x128&variants=fused&devices=nvidia-h200/cuda,nvidia-h200/opencl" in address
     tab.goto("about:blank")
     tab.goto(address)
-    assert bars(tab) == chosen and tab.locator("figcaption").inner_text() == shown
+    assert bars(tab) == chosen and tab.locator("figcaption").inner_text() == caption
     assert not tab.get_by_label("Logarithmic axis").is_checked()
     tab.get_by_label("Case").select_option("published/256x256")
     assert bars(tab) == {"fused": ["NVIDIA H200, CUDA"]}
@@ -444,8 +462,8 @@ def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_bri
 def test_variants_are_found_by_name_and_an_empty_choice_says_what_to_do(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm")
     tab.get_by_label("Find variants").fill("SO")
-    shown = [each.inner_text() for each in tab.locator("[data-list=variants] label").all() if each.is_visible()]
-    assert shown == ["soa"]
+    labels = [label.inner_text() for label in tab.locator("[data-list=variants] label").all() if label.is_visible()]
+    assert labels == ["soa"]
     tab.get_by_role("button", name="None").click()
     assert list(bars(tab)) == ["sequential", "fused", "flat-grid"]
     tab.get_by_label("Find variants").fill("")
@@ -489,12 +507,12 @@ def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: 
 @pytest.mark.site
 def test_a_time_of_the_host_is_one_bar_whichever_places_it_stands_at(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm&variants=sequential")
-    theirs = [each for each in bars(tab)["sequential"] if "published" in each]
-    assert bars(tab)["sequential"] == ["A CPU, OpenCL", *theirs], "the host is a place of its own"
+    published = [bar for bar in bars(tab)["sequential"] if "published" in bar]
+    assert bars(tab)["sequential"] == ["A CPU, OpenCL", *published], "the host is a place of its own"
     (line,) = tab.locator("#devices-pick tbody tr").all_inner_texts()
     assert line.count("on the host") == 2, "the table says it of each place"
     tab.get_by_label("A CPU, OpenCL", exact=True).uncheck()
-    assert bars(tab)["sequential"] == ["A CPU", *theirs] and tab.locator("b.pick-host").count() == 1
+    assert bars(tab)["sequential"] == ["A CPU", *published] and tab.locator("b.pick-host").count() == 1
 
 
 @pytest.mark.site

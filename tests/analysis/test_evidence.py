@@ -34,8 +34,8 @@ CASE = "small"
 STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
 
 
-def variant(name: str, **other: Any) -> Variant:
-    return Variant(name, None, None, lambda *_: pytest.fail("nothing runs here"), "", "", **other)
+def variant(name: str, **fields: Any) -> Variant:
+    return Variant(name, None, None, lambda *_: pytest.fail("nothing runs here"), "", "", **fields)
 
 
 class MadeUp(Lab):
@@ -69,17 +69,20 @@ class MadeUp(Lab):
 LAB = MadeUp()
 
 
-def row(name: str, seconds: float, *, parts: Mapping[str, float] | None = None, **other: Any) -> dict[str, Any]:
+def row(name: str, seconds: float, *, parts: Mapping[str, float] | None = None, **fields: Any) -> dict[str, Any]:
     """A verified row of 20 samples of 10 units around `seconds` a unit; rows drift together, each with its own small noise."""
-    facts = other.pop("facts", {})
+    facts = fields.pop("facts", {})
     drift = 1 + 0.1 * np.sin(np.arange(20)) + 0.002 * np.cos(7.0 * np.arange(20) + len(name))
-    told = {"parts": {part: (10 * each * drift).tolist() for part, each in (parts or {}).items()}, **facts}
+    extra = {
+        "parts": {part: (10 * part_seconds * drift).tolist() for part, part_seconds in (parts or {}).items()},
+        **facts,
+    }
     return {
         "run": "20260101T100000Z-aaaaaa", "started": STARTED, "variant": name, "case": CASE, "role": "step", "parent": None,
         "device": "some-gpu", "units": 10, "status": "ok", "reason": None, "samples_s": (10 * seconds * drift).tolist(),
         "rounds": list(range(20)), "error": 0.0, "bound": 1.0, "policy": "{}", "timed": "kernel", "flops": 40.0, "bytes": 20.0,
-        "extra": json.dumps(told),
-    } | other  # fmt: skip
+        "extra": json.dumps(extra),
+    } | fields  # fmt: skip
 
 
 def moved(amount: float) -> str:
@@ -109,31 +112,34 @@ def cells(
 ) -> ClaimData:
     """No row at all is a frame with columns, as the store hands it over."""
     frame = pd.DataFrame(list(rows), columns=None if rows else list(row("slow", 1)))
-    timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
+    timed, counted = (frame[(frame["role"] == "profile") == profiled] for profiled in (False, True))
     return ClaimData(LAB, timed, ceilings() if peaks is None else peaks, counted, backend=backend, kind=kind)
 
 
-def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
+def sweep(*seconds: float, **fields: Any) -> list[dict[str, Any]]:
     """Rows of the points 1, 2, 4, 8."""
-    return [row(f"slow@width={2**at}", each, **other) for at, each in enumerate(seconds)]
+    return [row(f"slow@width={2**at}", width_seconds, **fields) for at, width_seconds in enumerate(seconds)]
 
 
 def test_a_pair_is_a_ratio_of_rounds() -> None:
     pair = Pair("slow", "quick", CASE)
-    found = pair.find(cells(row("slow", 3.0), row("quick", 1.0)))
-    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (
+    finding = pair.find(cells(row("slow", 3.0), row("quick", 1.0)))
+    assert finding.estimate == pytest.approx(3, rel=0.01) and (finding.turn, finding.below, finding.how) == (
         1,
         False,
         "in one run",
     )
-    assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
+    assert 2.98 < finding.low < finding.high < 3.02, "the drift of 10 % is that of both and cancels"
     assert pair.variants(LAB) == ("slow", "quick") and pair.scope == CASE
     across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
     assert across.how == "across these runs" and across.low < 2.9 < 3.1 < across.high
 
 
 def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
-    """Side by side says more than newer; but what fails today has no time, and a run that lacks one is none of both."""
+    """Runs with both variants count more than newer ones; a variant that fails today has no time.
+
+    A run without one of the variants is no common run.
+    """
     older, newer = (
         {"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day), "cell_key": f"of day {day}"}
         for day in (1, 2)
@@ -141,8 +147,8 @@ def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer()
     rows = [row("slow", 9.0), row("quick", 1.0), row("slow", 4.0, **older), row("quick", 2.0, **older)]
     alone = row("quick", 1.0, **newer)
     pair = Pair("slow", "quick", CASE)
-    found = pair.find(cells(*rows, alone))
-    assert found.estimate == pytest.approx(2.0, rel=0.01) and "across" not in found.how
+    finding = pair.find(cells(*rows, alone))
+    assert finding.estimate == pytest.approx(2.0, rel=0.01) and "across" not in finding.how
     apart = pair.find(cells(row("slow", 9.0), alone))
     assert apart.estimate == pytest.approx(9.0, rel=0.01) and "across these runs" in apart.how
     wrong = row("slow", 4.0, **older) | {"error": 2.0}
@@ -166,15 +172,15 @@ def test_a_pair_without_a_common_newest_run_takes_all_runs_that_it_had_together(
         for name, seconds in (("slow", 6.0), ("quick", 2.0))
     ]
     alone = row("quick", 1.0, run="run 9", started=STARTED + pd.Timedelta(days=9), cell_key="other", env_key="here")
-    found = Pair("slow", "quick", CASE).find(cells(*together, alone))
-    assert found.estimate == pytest.approx(3.0, rel=0.01) and found.how == "of an earlier measurement", "paired"
+    finding = Pair("slow", "quick", CASE).find(cells(*together, alone))
+    assert finding.estimate == pytest.approx(3.0, rel=0.01) and finding.how == "of an earlier measurement", "paired"
     in_two = Pair("slow", "quick", CASE).find(cells(*together[:4], alone))
     assert in_two.how == "in two runs, of an earlier measurement"
 
 
 def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:
-    found = Pair("slow", "quick", CASE, below=2.0).find(cells(row("slow", 3.0), row("quick", 1.0)))
-    assert (found.turn, found.below) == (2.0, True) and found.estimate == pytest.approx(3, rel=0.01)
+    finding = Pair("slow", "quick", CASE, below=2.0).find(cells(row("slow", 3.0), row("quick", 1.0)))
+    assert (finding.turn, finding.below) == (2.0, True) and finding.estimate == pytest.approx(3, rel=0.01)
 
 
 def test_a_pair_takes_parts_of_runs() -> None:
@@ -204,10 +210,10 @@ def test_a_variant_of_another_backend_is_not_missing_but_not_for_here() -> None:
         pair.find(cells(row("slow", 3.0)))
     assert pair.find(cells(row("slow", 3.0), row("cuda-only", 1.0), backend="cuda")).estimate > 2.9
     for hosted in ("on-host", "sequential"):
-        found = Pair(hosted, "cuda-only", CASE).find(
+        finding = Pair(hosted, "cuda-only", CASE).find(
             cells(row(hosted, 3.0, device="a-cpu"), row("cuda-only", 1.0), backend="cuda")
         )
-        assert found.how == "across devices in these runs"
+        assert finding.how == "across devices in these runs"
 
 
 KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
@@ -229,14 +235,14 @@ KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda evidence: type(evidence).__name__)
 def test_every_kind_finds_its_cells_and_says_which_one_is_missing(
     evidence: Evidence, rows: list[dict[str, Any]]
 ) -> None:
-    names = {each["variant"] for each in rows}
+    names = {fields["variant"] for fields in rows}
     assert set(evidence.variants(LAB)) == names, "what it says it needs is what it reads"
-    found = evidence.find(cells(*rows))
-    assert found.low <= found.estimate <= found.high and math.isfinite(found.estimate)
+    finding = evidence.find(cells(*rows))
+    assert finding.low <= finding.estimate <= finding.high and math.isfinite(finding.estimate)
     plain = isinstance(evidence, Pair) and not any(
         isinstance(side, Parts) for side in (evidence.slower, evidence.faster)
     )
@@ -250,23 +256,23 @@ def test_every_kind_finds_its_cells_and_says_which_one_is_missing(
 
 
 @pytest.mark.parametrize(
-    ("broken", "why"),
+    ("broken", "reason"),
     [
         ({"status": "failed", "reason": "does not build", "samples_s": []}, "does not build"),
         ({"error": 2.0}, "not verified: error 2"),
         ({"error": float("nan")}, "not verified: error nan"),
     ],
 )
-@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda evidence: type(evidence).__name__)
 def test_no_kind_takes_a_number_from_a_row_that_failed_or_was_not_verified(
-    evidence: Evidence, rows: list[dict[str, Any]], broken: dict[str, Any], why: str
+    evidence: Evidence, rows: list[dict[str, Any]], broken: dict[str, Any], reason: str
 ) -> None:
     for at in range(len(rows)):
         if not isinstance(evidence, Best | Counterexample):  # of these, one that failed is left out
-            with pytest.raises(MissingData, match=why):
+            with pytest.raises(MissingData, match=reason):
                 evidence.find(cells(*rows[:at], rows[at] | broken, *rows[at + 1 :]))
     with pytest.raises(MissingData):
-        evidence.find(cells(*(each | broken for each in rows)))
+        evidence.find(cells(*(fields | broken for fields in rows)))
 
 
 def test_the_newest_row_counts_also_where_it_failed() -> None:
@@ -279,8 +285,8 @@ def test_the_newest_row_counts_also_where_it_failed() -> None:
 
 def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     best = Best("width", ("2",), CASE)
-    found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in one run"
+    finding = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
+    assert finding.estimate == pytest.approx(2, rel=0.01) and finding.how == "2 beside 1, in one run"
     assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
     two = Best("width", ("1", "2"), CASE, other_points=("8",))
     assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in one run"
@@ -290,7 +296,7 @@ def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
 def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
     best = Best("width", ("2",), CASE)
     rows = sweep(2.0, 1.0, 3.0, 4.0)
-    failed = [each | {"status": "failed", "reason": "no memory"} for each in rows]
+    failed = [fields | {"status": "failed", "reason": "no memory"} for fields in rows]
     assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4, in one run"
     with pytest.raises(MissingData, match="all of 2 failed"):
         best.find(cells(rows[0], failed[1], *rows[2:]))
@@ -303,11 +309,11 @@ def test_a_step_is_held_against_the_median_of_others_but_never_below_one(
     seconds: tuple[float, ...], turn: float
 ) -> None:
     names = ("other", "quicker", "sequential")
-    rows = [row("slow", 18.0), row("quick", 6.0), *(row(*each) for each in zip(names, seconds, strict=True))]
-    others = (("quick", "other"), ("quick", "quicker"), ("quick", "sequential"))
-    found = AboveMost("slow", "quick", others, CASE).find(cells(*rows))
-    assert found.estimate == pytest.approx(3, rel=0.01) and found.turn == pytest.approx(turn, rel=0.01)
-    assert "median of the other steps" in found.how
+    rows = [row("slow", 18.0), row("quick", 6.0), *(row(*pair) for pair in zip(names, seconds, strict=True))]
+    other_steps = (("quick", "other"), ("quick", "quicker"), ("quick", "sequential"))
+    finding = AboveMost("slow", "quick", other_steps, CASE).find(cells(*rows))
+    assert finding.estimate == pytest.approx(3, rel=0.01) and finding.turn == pytest.approx(turn, rel=0.01)
+    assert "median of the other steps" in finding.how
 
 
 def test_what_is_not_known_of_the_other_steps_widens_the_interval() -> None:
@@ -324,8 +330,8 @@ def test_what_is_not_known_of_the_other_steps_widens_the_interval() -> None:
 
 def test_a_share_is_of_each_sample() -> None:
     share = Share("slow", "copy", ("copy", "free"), CASE, 0.5)
-    found = share.find(cells(row("slow", 9.0, parts={"copy": 1.0, "free": 3.0})))
-    assert found.estimate == pytest.approx(0.25) and found.turn == 0.5 and found.high - found.low < 1e-6
+    finding = share.find(cells(row("slow", 9.0, parts={"copy": 1.0, "free": 3.0})))
+    assert finding.estimate == pytest.approx(0.25) and finding.turn == 0.5 and finding.high - finding.low < 1e-6
 
 
 def test_facts_are_exact_numbers() -> None:
@@ -345,9 +351,9 @@ def test_facts_are_exact_numbers() -> None:
 
 def test_numbers_that_are_alike_are_held_against_one() -> None:
     even = Even("slow", ("a", "b", "c"), CASE, "share")
-    found = even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.4, "c": 0.3})))
-    assert found.estimate == pytest.approx(4 / 3) and even.effect == 1 and "0.4" in found.how
-    assert (found.low, found.high) == (0.0, math.inf), "one run tells nothing of how much runs differ"
+    finding = even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.4, "c": 0.3})))
+    assert finding.estimate == pytest.approx(4 / 3) and even.effect == 1 and "0.4" in finding.how
+    assert (finding.low, finding.high) == (0.0, math.inf), "one run tells nothing of how much runs differ"
     runs = [
         row(
             "slow",
@@ -369,11 +375,13 @@ def test_numbers_that_are_alike_are_held_against_one() -> None:
 def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
     evidence = Counterexample("full", ("slow", "quick", "quicker"), CASE)
 
-    def of(**told: tuple[float, float]) -> Finding:
-        return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in told.items())))
+    def of(**traffic: tuple[float, float]) -> Finding:
+        return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in traffic.items())))
 
-    found = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1, in one run"
+    finding = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
+    assert (
+        finding.estimate == pytest.approx(4, rel=0.01) and finding.how == "quicker with 0.25, slow with 1, in one run"
+    )
     assert of(slow=(4.0, 0.25), quick=(2.0, 0.5), quicker=(1.0, 1.0)).high < 1, "more of it is always faster"
     with pytest.raises(MissingData, match="the same for all"):
         of(slow=(4.0, 1.0), quick=(2.0, 1.0), quicker=(1.0, 1.0))
@@ -382,9 +390,9 @@ def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
 def test_intensity_turns_at_the_ridge_and_bandwidth_is_of_the_largest_working_set() -> None:
     held = cells(row("slow", 4e-10), peaks=ceilings(100, 1000))
     assert Intensity("slow", CASE).find(held) == Finding(2.0, 2.0, 2.0, "the ridge point is at 10", 10.0)
-    found = Bandwidth("slow", CASE).find(held)
-    assert found.estimate == pytest.approx(0.5, rel=0.02) and found.low < found.estimate < found.high
-    assert found.turn == 0
+    finding = Bandwidth("slow", CASE).find(held)
+    assert finding.estimate == pytest.approx(0.5, rel=0.02) and finding.low < finding.estimate < finding.high
+    assert finding.turn == 0
     for evidence in (Intensity("slow", CASE), Bandwidth("slow", CASE)):
         with pytest.raises(MissingData, match="no peaks"):
             evidence.find(cells(row("slow", 4e-10), peaks=ceilings()[:0]))
@@ -415,17 +423,24 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
         ]
         return pd.DataFrame(rows)
 
-    def found(items: Mapping[str, float], **other: Any) -> Any:
-        mine = ClaimData(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
-        return evidence.find(mine)
+    def crowded(items: Mapping[str, float], **fields: Any) -> Any:
+        claim_data = ClaimData(
+            lab, held(items).assign(**fields), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu"
+        )
+        return evidence.find(claim_data)
 
-    told = found({names[0]: 2500, names[-1]: 500})
-    assert (told.estimate, told.low, told.high, told.turn) == (2.5, 2.5, 2.5, 1.0) and "0.5 per core" in told.how
-    assert found({names[0]: 250, names[-1]: 500}).estimate == 0.25
+    finding = crowded({names[0]: 2500, names[-1]: 500})
+    assert (finding.estimate, finding.low, finding.high, finding.turn) == (
+        2.5,
+        2.5,
+        2.5,
+        1.0,
+    ) and "0.5 per core" in finding.how
+    assert crowded({names[0]: 250, names[-1]: 500}).estimate == 0.25
     near = {names[0]: 2500, names[1]: 800, names[-1]: 500}
-    alike = found(near, samples_s=[[10e-3] * 20] * len(names))
+    alike = crowded(near, samples_s=[[10e-3] * 20] * len(names))
     assert (alike.low, alike.high) == (0.5, 4.0), "each of them may be the fastest"
     with pytest.raises(NotApplicable, match=r"as few work-items as this device has cores: at least 2\.5 per core"):
-        found({names[0]: 2500})
+        crowded({names[0]: 2500})
     with pytest.raises(MissingData, match="all points of the sweep failed"):
-        found({names[-1]: 500}, status="failed", reason="no memory")
+        crowded({names[-1]: 500}, status="failed", reason="no memory")

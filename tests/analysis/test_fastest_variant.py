@@ -35,19 +35,19 @@ def cells(name: str) -> float:
     return math.prod(map(int, name.split("x")))
 
 
-def row(variant: str, seconds: float, **other: Any) -> dict[str, Any]:
-    day = other.pop("day", 0)
+def row(variant: str, seconds: float, **fields: Any) -> dict[str, Any]:
+    day = fields.pop("day", 0)
     started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day)
     return {
         "run": f"run-{day}", "started": started, "lab": "lbm", "variant": variant, "case": "128x128", "role": "step",
         "device": "nvidia-h200", "device_name": "NVIDIA H200", "device_kind": "gpu", "backend": "cuda", "policy": "{}",
         "cell_key": variant, "env_key": "e", "status": "ok", "samples_s": [seconds * 10] * 3, "units": 10,
-    } | other  # fmt: skip
+    } | fields  # fmt: skip
 
 
 def chosen(store: Store | None, place: Place | None = None, case: str = "128x128") -> list[fastest_variant.Choice]:
     device: Any = place or Place()
-    variants = [each for each in LBM.ladder if each.role == "step" and device.backend in each.backends]
+    variants = [variant for variant in LBM.ladder if variant.role == "step" and device.backend in variant.backends]
     return fastest_variant.choices(LBM, device, case, cells, variants, store)
 
 
@@ -69,12 +69,14 @@ def test_runs_of_one_measurement_count_together(tmp_path: Path) -> None:
 def test_the_fastest_of_the_newest_verified_rows_is_taken(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append([row("fused", 3e-6), row("soa", 1e-6), row("tree", 2e-6)], "recorded")
-    assert [each.variant.name for each in chosen(store)] == ["soa", "tree", "fused", "flat-grid"]
+    assert [choice.variant.name for choice in chosen(store)] == ["soa", "tree", "fused", "flat-grid"]
     assert chosen(store)[0].reason == "the fastest of 3 measured on NVIDIA H200 by CUDA at 128x128, run run-0"
     store.append([row("soa", 9e-6, day=1), row("tree", 0, day=1, status="failed", reason="x", samples_s=[])])
-    assert [each.variant.name for each in chosen(store)] == ["fused", "soa", "flat-grid"], "newer rows count at once"
-    others = [row("kept-partials", 1e-9, day=2, role="again"), row("select", 1e-9, day=2, backend="opencl")]
-    store.append([*others, row("one-buffer", 1e-9, day=2, device="b", device_name="B")])
+    assert [choice.variant.name for choice in chosen(store)] == ["fused", "soa", "flat-grid"], (
+        "newer rows count at once"
+    )
+    further = [row("kept-partials", 1e-9, day=2, role="again"), row("select", 1e-9, day=2, backend="opencl")]
+    store.append([*further, row("one-buffer", 1e-9, day=2, device="b", device_name="B")])
     assert chosen(store)[0].variant.name == "fused", "only steps of this backend, on this device"
 
 
@@ -93,7 +95,7 @@ def test_the_nearest_size_of_the_device_stands_in_and_then_another_device_on_rec
     ).replace(";", ",")
     store.append([row("tree", 1e-6, device="cpu", device_name="CPU", device_kind="cpu", backend="opencl")], "recorded")
     a100 = Place("NVIDIA A100", "nvidia-a100")
-    assert [str(each) for each in chosen(store, a100)] == [
+    assert [str(choice) for choice in chosen(store, a100)] == [
         "flat-grid: the default: no store has a time by CUDA on a GPU"
     ], "what a user measured elsewhere is no record"
     store.append([row("soa", 2e-6, day=3)], "recorded")
@@ -106,9 +108,9 @@ def test_the_nearest_size_of_the_device_stands_in_and_then_another_device_on_rec
 
 def test_without_a_store_there_is_a_plain_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
-        [each.variant.name for each in chosen(None)]
+        [choice.variant.name for choice in chosen(None)]
         == [LBM.best]
-        == [each.variant.name for each in chosen(Store(tmp_path))]
+        == [choice.variant.name for choice in chosen(Store(tmp_path))]
     )
     folder = tmp_path / "results" / "recorded" / "lab=lbm" / "device=a"
     folder.mkdir(parents=True)
@@ -130,9 +132,9 @@ def test_on_the_devices_on_record_it_is_the_fastest_of_single_precision(
     newest = newest[newest["status"] == "ok"]
     medians = newest["samples_s"].map(lambda times: sorted(times)[len(times) // 2]) / newest["units"]
     device: Any = Place()
-    found = _quickest(device, LBM.case(case, "published"))
-    assert found[0].variant.name == newest["variant"][medians.idxmin()]
-    assert all("unit_roundoff" not in each.variant.options for each in found)
+    quickest = _quickest(device, LBM.case(case, "published"))
+    assert quickest[0].variant.name == newest["variant"][medians.idxmin()]
+    assert all("unit_roundoff" not in choice.variant.options for choice in quickest)
     small: Any = Place(compute_units=16)
     at_once = {variant.name for variant in LBM.ladder if "cooperative" in variant.needs}
-    assert at_once and not at_once & {each.variant.name for each in _quickest(small, LBM.case(case, "published"))}
+    assert at_once and not at_once & {choice.variant.name for choice in _quickest(small, LBM.case(case, "published"))}

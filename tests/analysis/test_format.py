@@ -40,7 +40,7 @@ def test_one_unit_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimate", "low", "high", "shown"),
+    ("estimate", "low", "high", "text"),
     [
         (90.6, 0.1, 75728.3, "[0.1, >10]"),
         (1.2, 0.0006, 75.6897, "[<0.1, >10]"),
@@ -50,6 +50,6 @@ def test_one_unit_a_column() -> None:
     ],
 )
 def test_an_end_of_an_undecided_ratio_beyond_a_factor_of_ten_is_told_as_that(
-    estimate: float, low: float, high: float, shown: str
+    estimate: float, low: float, high: float, text: str
 ) -> None:
-    assert format.undecided(estimate, low, high) == shown
+    assert format.undecided(estimate, low, high) == text

@@ -1,4 +1,4 @@
-"""A measurement over time: its versions, what changed from one to the next, and whether its time did."""
+"""History of a measurement: its versions, and the changes of code, driver, machine and time between them."""
 
 from __future__ import annotations
 
@@ -13,29 +13,34 @@ from roofbook.analysis.history import CODE, DRIVER, MACHINE
 
 from ..report.rows import row
 
-TOLD = {
+PROVENANCE = {
     "environment": {"device": {"driver": "550"}, "libraries": {"numpy": "2.0"}},
     "machine": "aaaa",
     "cpu": "Some CPU",
     "gpu": {"uuid": "GPU-1", "driver": "550.1", "power_limit_w": 700.0},
     "git": {"commit": "c" * 40, "dirty": False},
 }
-"""What a row tells of where it is from."""
+"""Provenance of a row."""
 
 
-def taken(day: int, seconds: float = 1e-3, **other: Any) -> dict[str, Any]:
-    """A row of a day of January."""
-    told = TOLD | other.pop("told", {})
-    made = {"cell_key": "cell", "env_key": "environment", "source_sha256": "source", "provenance": json.dumps(told)}
+def taken(day: int, seconds: float = 1e-3, **fields: Any) -> dict[str, Any]:
+    """Return a row of a day of January."""
+    provenance = PROVENANCE | fields.pop("facts", {})
+    columns = {
+        "cell_key": "cell",
+        "env_key": "environment",
+        "source_sha256": "source",
+        "provenance": json.dumps(provenance),
+    }
     when = {"run": f"2026010{day}T000000Z-aaaaaa", "started": pd.Timestamp(f"2026-01-0{day}T10:00:00Z")}
-    return row(other.pop("variant", "fused"), seconds, **(made | when | other))
+    return row(fields.pop("variant", "fused"), seconds, **(columns | when | fields))
 
 
 def test_runs_of_one_code_are_one_version_whatever_their_order() -> None:
     rows = [taken(3), taken(1), taken(2)]
-    (mine,) = history.by_measurement(rows).values()
-    (only,) = history.versions(mine)
-    assert [each.row["started"].day for each, _ in history.within(only.reading)] == [1, 2, 3]
+    (measurement_rows,) = history.by_measurement(rows).values()
+    (only,) = history.versions(measurement_rows)
+    assert [run.row["started"].day for run, _ in history.within(only.reading)] == [1, 2, 3]
     assert only.ratio is None and not only.changes and not only.changed
     assert history.answer([only]).startswith("Unchanged code in 3 runs, by 1 commit: the longest median is ")
     (alone,) = history.versions([taken(1)])
@@ -44,13 +49,15 @@ def test_runs_of_one_code_are_one_version_whatever_their_order() -> None:
 
 def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
     (version,) = history.versions([taken(1, 1e-3), taken(2, 2e-3), taken(3, 3e-3)])
-    own = [reading.median for reading, _ in history.within(version.reading)]
-    assert own == pytest.approx([own[0], 2 * own[0], 3 * own[0]]) and version.reading.median == pytest.approx(own[1])
+    medians = [reading.median for reading, _ in history.within(version.reading)]
+    assert medians == pytest.approx(
+        [medians[0], 2 * medians[0], 3 * medians[0]]
+    ) and version.reading.median == pytest.approx(medians[1])
     assert version.spread == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
-    ("other", "kind", "said"),
+    ("fields", "kind", "text"),
     [
         ({"cell_key": "new", "source_sha256": "new"}, CODE, "the kernel's source changed"),
         ({"cell_key": "new"}, CODE, "its plan, its options or the host's code changed"),
@@ -58,7 +65,7 @@ def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
         ({"cell_key": "new", "policy": '{"cache": "warm"}'}, CODE, "cache of the protocol changed: cold -> warm"),
         ({"timed": "kernel"}, CODE, "what is timed changed: loop -> kernel"),
         (
-            {"env_key": "new", "told": {"environment": {"device": {"driver": "560"}, "libraries": {"numpy": "2.0"}}}},
+            {"env_key": "new", "facts": {"environment": {"device": {"driver": "560"}, "libraries": {"numpy": "2.0"}}}},
             DRIVER,
             "the driver changed: 550 -> 560",
         ),
@@ -66,21 +73,21 @@ def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
         ({"extra": '{"lbmpy": "2.0", "source": "digits"}'}, DRIVER, "other images, source: clothes -> digits"),
     ],
 )
-def test_what_changed_between_two_versions_is_named(other: dict[str, Any], kind: str, said: str) -> None:
+def test_what_changed_between_two_versions_is_named(fields: dict[str, Any], kind: str, text: str) -> None:
     cold: dict[str, Any] = {"policy": '{"cache": "cold"}', "extra": '{"lbmpy": "2.0", "source": "clothes"}'}
-    before, after = history.versions([taken(1, 1e-3, **cold), taken(2, 2e-3, **cold | other)])
-    assert not before.changes and [(each.kind, each.text) for each in after.changes] == [(kind, said)]
+    before, after = history.versions([taken(1, 1e-3, **cold), taken(2, 2e-3, **cold | fields)])
+    assert not before.changes and [(change.kind, change.text) for change in after.changes] == [(kind, text)]
     assert after.changed and after.ratio is not None and after.ratio.word == "slower"
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
-    said = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
-    assert history.answer([before, after]) == said
+    sentence = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
+    assert history.answer([before, after]) == sentence
 
 
 def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_too() -> None:
     was = {"environment": {"libraries": {"numpy": "2.0", "pocl": "5"}, "python": "3.11"}, "gpu": None, "machine": None}
     now = {"environment": {"libraries": {"numpy": "2.1"}, "python": "3.12"}}
-    _, after = history.versions([taken(1, told=was), taken(2, told=now, env_key="new")])
-    assert [each.text for each in after.changes] == [
+    _, after = history.versions([taken(1, facts=was), taken(2, facts=now, env_key="new")])
+    assert [change.text for change in after.changes] == [
         "the numpy changed: 2.0 -> 2.1",
         "the python changed: 3.11 -> 3.12",
         "perhaps another card: the earlier row does not say which it is of",
@@ -88,7 +95,7 @@ def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_to
 
 
 @pytest.mark.parametrize(
-    ("told", "kind", "said"),
+    ("facts", "kind", "text"),
     [
         ({"machine": "bbbb"}, MACHINE, "another machine: aaaa -> bbbb"),
         ({"gpu": {"uuid": "GPU-2", "driver": "550.1"}}, MACHINE, "another card: GPU-1 -> GPU-2"),
@@ -98,22 +105,24 @@ def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_to
         ({}, "", ""),
     ],
 )
-def test_what_differs_between_runs_of_one_version_is_named(told: dict[str, Any], kind: str, said: str) -> None:
-    """What one of both does not tell is no change."""
-    (version,) = history.versions([taken(1), taken(2, told=told)])
+def test_what_differs_between_runs_of_one_version_is_named(facts: dict[str, Any], kind: str, text: str) -> None:
+    """A fact that only one of both rows records is no change."""
+    (version,) = history.versions([taken(1), taken(2, facts=facts)])
     first, second = history.within(version.reading)
-    assert not first[1] and [(each.kind, each.text) for each in second[1]] == [(kind, said)] * bool(kind)
+    assert not first[1] and [(change.kind, change.text) for change in second[1]] == [(kind, text)] * bool(kind)
 
 
 def test_a_change_of_three_runs_on_each_side_holds_in_others_too() -> None:
     old = [taken(day, 2e-3, cell_key="old") for day in (1, 2, 3)]
-    found = history.versions([*old, *(taken(day, 1e-3) for day in (4, 5, 6))])
-    assert found[1].changed and history.answer(found) == "2 versions in 6 runs, by 1 commit: its time changed once."
+    versions = history.versions([*old, *(taken(day, 1e-3) for day in (4, 5, 6))])
+    assert (
+        versions[1].changed and history.answer(versions) == "2 versions in 6 runs, by 1 commit: its time changed once."
+    )
 
 
 def test_noise_is_no_change_and_a_failure_has_no_time() -> None:
-    found = history.versions([taken(1, 1e-3), taken(2, 1.001e-3, cell_key="new")])
-    assert not found[1].changed and history.answer(found).endswith("its time did not change beyond the noise.")
+    versions = history.versions([taken(1, 1e-3), taken(2, 1.001e-3, cell_key="new")])
+    assert not versions[1].changed and history.answer(versions).endswith("its time did not change beyond the noise.")
     failed = history.versions([taken(1), taken(2, cell_key="new", status="failed", reason="out of memory")])
     assert failed[1].ratio is None and history.answer(failed) == "It has no time: out of memory. It had one before."
     again = history.versions(
@@ -130,33 +139,39 @@ def test_other_cases_scales_devices_controls_and_profiles_are_apart() -> None:
         {"backend": "cuda"},
         {"role": "again"},
     ]
-    found = history.by_measurement([taken(1), *(taken(1, **each) for each in apart), taken(2, role="profile")])
-    assert len(found) == 1 + len(apart) and all(len(each) == 1 for each in found.values())
+    rows_by_key = history.by_measurement(
+        [taken(1), *(taken(1, **fields) for fields in apart), taken(2, role="profile")]
+    )
+    assert len(rows_by_key) == 1 + len(apart) and all(len(key_rows) == 1 for key_rows in rows_by_key.values())
 
 
 def test_the_reading_of_the_tables_is_the_last_version() -> None:
     rows = [taken(1, 2e-3, cell_key="old"), taken(2, 1e-3), taken(3, 1.1e-3)]
-    (mine,) = history.by_measurement(rows).values()
-    shown = history.versions(mine)[-1].reading
-    found = history.versions(mine, shown)
-    assert found[-1].reading is shown and len(found) == 2 and found[1].ratio == history.versions(mine)[1].ratio
+    (measurement_rows,) = history.by_measurement(rows).values()
+    reading = history.versions(measurement_rows)[-1].reading
+    versions = history.versions(measurement_rows, reading)
+    assert (
+        versions[-1].reading is reading
+        and len(versions) == 2
+        and versions[1].ratio == history.versions(measurement_rows)[1].ratio
+    )
 
 
 def test_a_machine_that_takes_over_within_a_version_begins_a_stretch_of_its_own() -> None:
     """Whatever the rows' code, a time that moved with the card alone is a change, and its cause is the machine."""
-    other = {"gpu": {"uuid": "GPU-2", "driver": "550.1"}}
+    another_gpu = {"gpu": {"uuid": "GPU-2", "driver": "550.1"}}
     rows = [
         *(taken(day) for day in (1, 2, 3)),
-        *(taken(day, 2e-3, told=other) for day in (4, 5, 6)),
+        *(taken(day, 2e-3, facts=another_gpu) for day in (4, 5, 6)),
         *(taken(day, cell_key="new") for day in (7, 8, 9)),
     ]
-    (whole, _) = found = history.versions(rows)
-    assert whole.spread == pytest.approx(2, rel=0.01)
-    first, second, third = history.stretches(found)
-    assert [len(each.reading.runs) for each in (first, second, third)] == [3, 3, 3]
+    (before_cuts, _) = versions = history.versions(rows)
+    assert before_cuts.spread == pytest.approx(2, rel=0.01)
+    first, second, third = history.stretches(versions)
+    assert [len(version.reading.runs) for version in (first, second, third)] == [3, 3, 3]
     assert first.ratio is None and not first.changes
     assert second.ratio is not None and second.ratio.word == "slower" and not second.ratio.how.endswith("these runs")
-    assert [(each.kind, each.text) for each in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
+    assert [(change.kind, change.text) for change in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
     assert third.ratio is not None and third.ratio.word == "faster", (
         "compared with the other card's, the last before it"
     )

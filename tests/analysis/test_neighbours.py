@@ -1,4 +1,4 @@
-"""What a busy card beside the one that is measured matters: which rows count as which, and what the table says of both."""
+"""Effect of a busy card next to the measured one: rows that count as idle or busy, and the table of both."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from roofbook.store.parquet import Store
 IDLE, BUSY = {"before": [0.0], "after": [3.0]}, {"before": [97.0], "after": [100.0]}
 
 
-def row(run: int, told: dict[str, Any], seconds: float, card: str = "GPU-a", **more: Any) -> dict[str, Any]:
-    provenance = {"neighbours": told, "gpu": {"uuid": card}, "git": {"commit": "c" * 40}}
+def row(run: int, other_cards: dict[str, Any], seconds: float, card: str = "GPU-a", **fields: Any) -> dict[str, Any]:
+    provenance = {"neighbours": other_cards, "gpu": {"uuid": card}, "git": {"commit": "c" * 40}}
     return {
         "run": f"r{run}", "started": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=run), "lab": "made",
         "variant": "one", "case": "a", "role": "step", "device": "card", "device_name": "Card", "device_kind": "gpu",
         "backend": "cuda", "policy": "{}", "cell_key": "k", "env_key": "e", "status": "ok", "units": 1, "error": 0.0,
         "bound": 1.0, "unit": "call", "timed": "kernels", "samples_s": list(seconds * np.linspace(0.999, 1.001, 9)),
-        "rounds": list(range(9)), "provenance": json.dumps(provenance), **more,
+        "rounds": list(range(9)), "provenance": json.dumps(provenance), **fields,
     }  # fmt: skip
 
 
 def test_the_same_measurement_is_compared_beside_idle_cards_and_beside_busy_ones(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.append([row(at, told, 2e-6 if told is BUSY else 1e-6) for at, told in enumerate([IDLE, BUSY] * 3)])
-    (found,) = idle_against_busy(store)
-    assert (len(found.idle.runs), len(found.busy.runs)) == (3, 3)
-    assert found.lost and found.lost.estimate == pytest.approx(2, rel=0.01) and found.lost.runs == 0
-    table = neighbours_table([found])
+    store.append(
+        [row(at, other_cards, 2e-6 if other_cards is BUSY else 1e-6) for at, other_cards in enumerate([IDLE, BUSY] * 3)]
+    )
+    (comparison,) = idle_against_busy(store)
+    assert (len(comparison.idle.runs), len(comparison.busy.runs)) == (3, 3)
+    assert comparison.lost and comparison.lost.estimate == pytest.approx(2, rel=0.01) and comparison.lost.runs == 0
+    table = neighbours_table([comparison])
     assert "made a one" in table.text and "2.00" in table.text
     assert table.frame["ratio"].tolist() == [pytest.approx(2, rel=0.01)]
 
 
 @pytest.mark.parametrize(
-    ("told", "more"),
+    ("other_cards", "fields"),
     [
         ({"before": [97.0], "after": [10.0]}, {}),  # for a part of the time
         ({"before": [20.0], "after": [20.0]}, {}),
@@ -57,10 +59,10 @@ def test_the_same_measurement_is_compared_beside_idle_cards_and_beside_busy_ones
     ],
 )
 def test_what_is_of_another_card_code_or_kind_or_is_neither_idle_nor_busy_does_not_count(
-    tmp_path: Path, told: dict[str, Any], more: dict[str, Any]
+    tmp_path: Path, other_cards: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     store = Store(tmp_path)
-    store.append([row(0, IDLE, 1e-6), row(1, told, 1e-6, **more)])
+    store.append([row(0, IDLE, 1e-6), row(1, other_cards, 1e-6, **fields)])
     assert idle_against_busy(store) == []
 
 

@@ -109,7 +109,7 @@ predictions = st.one_of(
 
 
 def turned(prediction: Prediction) -> Prediction:
-    """The same of the parent over the step."""
+    """Return the prediction of the ratio turned round, which is the parent's over the step."""
     most = 1 / prediction.least if prediction.least else math.inf
     return Prediction(1 / prediction.most if prediction.most < math.inf else 0.0, most, prediction.claims)
 
@@ -156,14 +156,14 @@ def test_the_predicted_factor_itself_is_confirmed(factor: float) -> None:
 
 @pytest.fixture
 def data(tmp_path: Path) -> RecordedData:
-    made = [
+    rows = [
         row("no-finish", 1e-3),
         row("fused", 5e-4),
         row("soa", 4e-4),
         row("chunks-1792", 1e-4),
         row("kept-partials", 1e-4),
     ]
-    store(tmp_path, *({**each, "case": case} for each in made for case in ("128x128", "1024x1024")))
+    store(tmp_path, *({**fields, "case": case} for fields in rows for case in ("128x128", "1024x1024")))
     return records(registry.get("lbm"), Store(tmp_path))[0]
 
 

@@ -1,4 +1,4 @@
-"""What cannot be traced says so: code that no commit names in tables, machines of one name on the pages of recorded devices."""
+"""Provenance of rows: code without a commit is marked in tables, machines of one name on the pages of recorded devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNOWN, LOST = "1" * 40, "2" * 40
 
 @pytest.fixture(autouse=True)
 def history(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the project it lacks LOST."""
+    """Let the project lack the commit LOST."""
     monkeypatch.setattr(checkout, "absent", lambda commit: commit == LOST)
 
 
@@ -30,7 +30,7 @@ def of(git: dict[str, Any] | None, **facts: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("provenance", "why"),
+    ("provenance", "reason"),
     [
         (of({"commit": KNOWN, "dirty": False}), ""),
         (of({"commit": KNOWN, "dirty": None}), ""),  # an archive of a commit
@@ -42,16 +42,16 @@ def of(git: dict[str, Any] | None, **facts: Any) -> str:
         (None, ""),
     ],
 )
-def test_why_a_row_is_not_traced(provenance: str | None, why: str) -> None:
-    assert provenance_check.untraced({"provenance": provenance}) == why
+def test_why_a_row_is_not_traced(provenance: str | None, reason: str) -> None:
+    assert provenance_check.untraced({"provenance": provenance}) == reason
 
 
 def test_a_table_names_the_lines_that_no_commit_stands_for() -> None:
-    made = {"a": {"commit": KNOWN, "dirty": False}, "b": {"commit": KNOWN, "dirty": True}, "c": None}
-    rows = frame(*(row(name, 1e-3, provenance=of(git)) for name, git in made.items()))
-    table = report.ladder(CaseData(rows, list(made), "256x256", bases=("a",)))
+    states = {"a": {"commit": KNOWN, "dirty": False}, "b": {"commit": KNOWN, "dirty": True}, "c": None}
+    rows = frame(*(row(name, 1e-3, provenance=of(git)) for name, git in states.items()))
+    table = report.ladder(CaseData(rows, list(states), "256x256", bases=("a",)))
     assert table.notes[-1] == "Not traced to their code: changed checkout: b; unknown commit: c."
-    clean = report.ladder(CaseData(rows[:1], list(made), "256x256", bases=("a",)))
+    clean = report.ladder(CaseData(rows[:1], list(states), "256x256", bases=("a",)))
     assert not [note for note in clean.notes if "traced" in note]
     many = [f"v{at}" for at in range(9)]
     rows = frame(*(row(name, 1e-3, provenance=of(None)) for name in many))
@@ -74,7 +74,7 @@ def test_machines_of_one_name_are_told_apart_by_what_differs() -> None:
     cards = frame(row("a", 1e-3, provenance=machine("m1", "GPU-1")), row("b", 1e-3, provenance=machine("m1", "GPU-2")))
     assert provenance_check.machines(cards) == ["m1, GPU-1", "m1, GPU-2"]
     hosts = [machine("m1", cpu_id="model 143"), machine("m2", cpu_id="model 207"), "{}"]
-    assert provenance_check.machines(frame(*(row("a", 1e-3, provenance=each) for each in hosts))) == [
+    assert provenance_check.machines(frame(*(row("a", 1e-3, provenance=text) for text in hosts))) == [
         "m1, model 143", "m2, model 207",
     ]  # fmt: skip
     with_host = frame(row("a", 1e-3, provenance=machine("m1", "GPU-1")), row("b", 1e-3, provenance=machine("m1")))
@@ -84,11 +84,11 @@ def test_machines_of_one_name_are_told_apart_by_what_differs() -> None:
 def test_the_host_of_a_device_is_the_machine_itself_and_not_another_of_its_name() -> None:
     """As far as both tell: rows from before machines had an identifier count by the name of their processor."""
     lab = registry.get("lbm")
-    host = next(each.name for each in lab.ladder if each.options.get("device") == "host")
+    host = next(variant.name for variant in lab.ladder if variant.options.get("device") == "host")
     places = {"own": machine("m1"), "other": machine("m2"), "old": machine("m1").replace('"machine"', '"was"')}
     rows = frame(
         row("fused", 1e-5, provenance=machine("m1", "GPU-1")),
         *(row(host, 1e-3, device=name, device_kind="cpu", provenance=text) for name, text in places.items()),
     )
-    ((_, mine),) = rows_by_device(lab, rows)
-    assert set(mine["device"]) == {"some-gpu", "own", "old"}
+    ((_, device_rows),) = rows_by_device(lab, rows)
+    assert set(device_rows["device"]) == {"some-gpu", "own", "old"}

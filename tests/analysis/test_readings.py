@@ -1,4 +1,4 @@
-"""Which row of a variant counts, what is refused as a time, and how two rows compare: by pairs of a round where they can."""
+"""Readings: the row of a variant that counts, times that are refused, and ratios, by pairs of a round if possible."""
 
 import json
 import math
@@ -40,11 +40,11 @@ def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     assert table.columns[2].small == "(across these runs)" and "same" in line(table, "fast")
 
 
-def runs_of(name: str, *seconds: float, parent: str | None = None, **other: object) -> list[dict[str, object]]:
-    """The same measurement in several runs, a day apart."""
+def runs_of(name: str, *seconds: float, parent: str | None = None, **fields: object) -> list[dict[str, object]]:
+    """Return one measurement in several runs, a day apart."""
     return [
-        row(name, each, parent, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at), **other)
-        for at, each in enumerate(seconds)
+        row(name, run_seconds, parent, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at), **fields)
+        for at, run_seconds in enumerate(seconds)
     ]
 
 
@@ -56,49 +56,51 @@ def test_three_runs_make_an_interval_between_runs() -> None:
         *runs_of("fast", 0.9e-3, 1.1e-3, 0.9e-3, parent="slow"),
         *runs_of("best", 5e-4, 4.9e-4, 5.1e-4, parent="slow"),
     )
-    found = newest(rows, "256x256")
-    assert [len(found[name].runs) for name in ("slow", "fast", "best")] == [3, 3, 3] and found["best"].samples == 60
-    fast, best = (faster(found["slow"], found[name]) for name in ("fast", "best"))
+    by_variant = newest(rows, "256x256")
+    assert [len(by_variant[name].runs) for name in ("slow", "fast", "best")] == [3, 3, 3] and by_variant[
+        "best"
+    ].samples == 60
+    fast, best = (faster(by_variant["slow"], by_variant[name]) for name in ("fast", "best"))
     assert fast is not None and fast.word == "undecided" and fast.how == "" and fast.runs == 3
     assert best is not None and best.word == "faster" and best.low < 2 < best.high
-    assert found["best"].median == pytest.approx(5e-4, rel=0.01) and found["best"].high > 5.1e-4
+    assert by_variant["best"].median == pytest.approx(5e-4, rel=0.01) and by_variant["best"].high > 5.1e-4
     table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", bases=("slow",)))
     assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in one run" not in table.text
 
 
 def test_runs_that_both_have_count_and_a_run_of_one_alone_moves_no_ratio() -> None:
     rows = frame(*runs_of("slow", 1e-3, 1e-3, 1e-3), *runs_of("fast", 5e-4, 5e-4, 5e-4, 9e-4))
-    found = newest(rows, "256x256")
-    ratio = faster(found["slow"], found["fast"])
+    by_variant = newest(rows, "256x256")
+    ratio = faster(by_variant["slow"], by_variant["fast"])
     assert ratio is not None and ratio.runs == 3 and ratio.estimate == pytest.approx(2, rel=0.01)
-    assert len(found["fast"].runs) == 4 and found["fast"].row["run"] == "run-3"
+    assert len(by_variant["fast"].runs) == 4 and by_variant["fast"].row["run"] == "run-3"
 
 
-@pytest.mark.parametrize("other", [{"cell_key": "of older code"}, {"env_key": "of another driver"}, {"error": 2e-6}])
-def test_runs_of_other_code_another_environment_or_not_verified_do_not_count(other: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", [{"cell_key": "of older code"}, {"env_key": "of another driver"}, {"error": 2e-6}])
+def test_runs_of_other_code_another_environment_or_not_verified_do_not_count(fields: dict[str, object]) -> None:
     before, now = runs_of("fast", 5e-4, 9e-4)
-    found = newest(frame(before | other, now), "256x256")["fast"]
-    assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
+    reading = newest(frame(before | fields, now), "256x256")["fast"]
+    assert len(reading.runs) == 1 and reading.median == pytest.approx(9e-4, rel=0.01)
 
 
-@pytest.mark.parametrize("told", ['{"lbmpy": "2.0"}', '{"source": "digits"}', "{}"])
-def test_runs_with_another_version_of_a_library_or_other_images_are_another_measurement(told: str) -> None:
+@pytest.mark.parametrize("extra", ['{"lbmpy": "2.0"}', '{"source": "digits"}', "{}"])
+def test_runs_with_another_version_of_a_library_or_other_images_are_another_measurement(extra: str) -> None:
     before, now = runs_of("fast", 5e-4, 9e-4, extra='{"lbmpy": "2.1", "source": "clothes", "group": "64x4"}')
     assert len(newest(frame(before, now), "256x256")["fast"].runs) == 2
-    found = newest(frame(before | {"extra": told}, now), "256x256")["fast"]
-    assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
+    reading = newest(frame(before | {"extra": extra}, now), "256x256")["fast"]
+    assert len(reading.runs) == 1 and reading.median == pytest.approx(9e-4, rel=0.01)
 
 
 def test_a_ratio_says_of_what_else_its_times_are_but_not_how_many_samples_there_were() -> None:
-    def how(own: dict[str, str], other: dict[str, str]) -> str:
-        found = newest(
-            frame(*runs_of("a", 1e-3, 1e-3, 1e-3, **own), *runs_of("b", 1e-4, 1e-4, 1e-4, **other)), "256x256"
+    def how(first: dict[str, str], second: dict[str, str]) -> str:
+        by_variant = newest(
+            frame(*runs_of("a", 1e-3, 1e-3, 1e-3, **first), *runs_of("b", 1e-4, 1e-4, 1e-4, **second)), "256x256"
         )
-        ratio = faster(found["a"], found["b"])
+        ratio = faster(by_variant["a"], by_variant["b"])
         assert ratio is not None
         return ratio.how
 
-    long, short = ({"policy": f'{{"budget_s": {each}, "cache": "cold", "limit_s": {each}}}'} for each in (0.5, 0.05))
+    long, short = ({"policy": f'{{"budget_s": {limit}, "cache": "cold", "limit_s": {limit}}}'} for limit in (0.5, 0.05))
     assert how(long, short) == ""
     assert how(long, {"policy": '{"cache": "warm"}'}) == "another state of the caches"
     assert how({"extra": '{"source": "clothes"}'}, {"extra": '{"source": "digits"}'}) == "other images"
@@ -106,11 +108,11 @@ def test_a_ratio_says_of_what_else_its_times_are_but_not_how_many_samples_there_
 
 
 def test_a_control_is_shown_only_beside_its_variant_in_a_run() -> None:
-    own = runs_of("fused", 5e-4, 5e-4, 5e-4)
+    runs = runs_of("fused", 5e-4, 5e-4, 5e-4)
     again = runs_of("fused", 5e-4, 5e-4, role="again")
-    assert list(newest(frame(*own, *again), "256x256")) == ["fused", "fused (A/A control)"]
-    elsewhere = [each | {"run": f"other-{at}"} for at, each in enumerate(again)]
-    assert list(newest(frame(*own, *elsewhere), "256x256")) == ["fused"]
+    assert list(newest(frame(*runs, *again), "256x256")) == ["fused", "fused (A/A control)"]
+    elsewhere = [fields | {"run": f"other-{at}"} for at, fields in enumerate(again)]
+    assert list(newest(frame(*runs, *elsewhere), "256x256")) == ["fused"]
 
 
 def test_two_runs_say_what_holds_in_both() -> None:
@@ -130,9 +132,9 @@ def test_parts_are_summed_run_by_run() -> None:
         '{"parts": {"op": [0.4], "copy": [0.1]}}',
         '{"parts": {"op": [0.2], "copy": [0.2]}}',
     ]
-    rows = [each | {"extra": extra} for each, extra in zip(runs_of("a", 1e-3, 1e-3, 1e-3), facts, strict=True)]
-    found = newest(frame(*rows), "256x256")["a"].parts_together(["op", "copy"])
-    assert found.median == pytest.approx(0.4 / 100) and len(found.runs) == 3
+    rows = [fields | {"extra": extra} for fields, extra in zip(runs_of("a", 1e-3, 1e-3, 1e-3), facts, strict=True)]
+    reading = newest(frame(*rows), "256x256")["a"].parts_together(["op", "copy"])
+    assert reading.median == pytest.approx(0.4 / 100) and len(reading.runs) == 3
 
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
@@ -194,30 +196,35 @@ def test_an_interval_around_1_is_the_same_within_the_equality_band_else_undecide
 HOT = "hardware thermal slowdown"
 
 
-def throttled(variant: str, hot: dict[int, str], parent: str | None = None, **other: Any) -> dict[str, Any]:
-    """A row of which some samples took ten times as long, for these reasons."""
-    made = row(variant, 1e-3, parent, extra=json.dumps({"parts": {"copy": list(range(20))}}), **other)
-    made["samples_s"] = [each * (10 if HOT in hot.get(at, "") else 1) for at, each in enumerate(made["samples_s"])]
-    reasons = sorted({reason for each in hot.values() for reason in each.split(", ")})
-    return made | {"throttle": reasons, "sample_throttle": [hot.get(at, "") for at in range(20)]}
+def throttled(variant: str, hot: dict[int, str], parent: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a row of which some samples took ten times as long, for these reasons."""
+    throttled_row = row(variant, 1e-3, parent, extra=json.dumps({"parts": {"copy": list(range(20))}}), **fields)
+    throttled_row["samples_s"] = [
+        seconds * (10 if HOT in hot.get(at, "") else 1) for at, seconds in enumerate(throttled_row["samples_s"])
+    ]
+    reasons = sorted({reason for text in hot.values() for reason in text.split(", ")})
+    return throttled_row | {"throttle": reasons, "sample_throttle": [hot.get(at, "") for at in range(20)]}
 
 
 def test_samples_of_a_device_that_slowed_itself_down_are_left_out_with_their_rounds_and_parts() -> None:
     rows = frame(throttled("a", {0: HOT, 7: f"software power cap, {HOT}", 8: "software power cap"}))
-    found = newest(rows)["a"]
-    assert (found.left_out, found.slowed, len(found.times)) == (2, 0, 18)
-    assert found.times == tuple(each / 100 for at, each in enumerate(rows["samples_s"][0]) if at not in (0, 7))
-    rest = [at for at in range(20) if at not in (0, 7)]
-    assert list(found.row["rounds"]) == rest and [round(100 * each) for each in found.parts["copy"]] == rest
+    reading = newest(rows)["a"]
+    assert (reading.left_out, reading.slowed, len(reading.times)) == (2, 0, 18)
+    assert reading.times == tuple(seconds / 100 for at, seconds in enumerate(rows["samples_s"][0]) if at not in (0, 7))
+    remaining = [at for at in range(20) if at not in (0, 7)]
+    assert (
+        list(reading.row["rounds"]) == remaining
+        and [round(100 * seconds) for seconds in reading.parts["copy"]] == remaining
+    )
     assert len(rows["samples_s"][0]) == 20, "the row of the store is as it was"
 
 
 def test_a_ratio_still_pairs_samples_of_one_round() -> None:
-    """The drift of 5 % is common to a round: only pairing makes 3 % visible, and it must pair what remains."""
+    """The drift of 5 % is common to a round: only pairing makes 3 % visible, and it must pair the remaining samples."""
     hot = {3: HOT, 4: HOT}
     slow = throttled("slow", {}) | {"samples_s": row("slow", 1.03e-3)["samples_s"]}
-    found = newest(frame(slow, throttled("fast", hot, "slow")))
-    ratio = faster(found["slow"], found["fast"])
+    by_variant = newest(frame(slow, throttled("fast", hot, "slow")))
+    ratio = faster(by_variant["slow"], by_variant["fast"])
     assert ratio and ratio.how == "in one run" and ratio.estimate == pytest.approx(1.03, rel=0.004) and not ratio.same
 
 

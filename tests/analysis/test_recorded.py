@@ -1,4 +1,4 @@
-"""What is found of a lab on recorded devices is found once, and again where a file or a kernel is another."""
+"""Labs on recorded devices are read once, and again if a file or a kernel has changed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def add(tmp_path: Path) -> Callable[..., Any]:
         kernel = source if lab == LAB.name else registry.get(lab).variant(variant).source
         assert kernel is not None
         case = "128x128" if lab == LAB.name else "64 MiB"
-        made = row(
+        recorded_row = row(
             variant, 1e-5, lab=lab, run=run, case=case, scale="published", cell_key="cell", env_key="environment"
         )
         units = registry.get(lab).case(case, "published").units
-        store.append([made | {"source_sha256": kernel.sha256, "units": units}], "recorded")
+        store.append([recorded_row | {"source_sha256": kernel.sha256, "units": units}], "recorded")
 
     return add
 
@@ -81,7 +81,7 @@ def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: P
     few, most = (StoreDevice(name, "opencl", name.upper(), "gpu") for name in ("a", "b"))
     store = Store(tmp_path)
     store.append([made("fused", 1e-4, few), made("fused", 1e-4, most), made("soa", 1e-4, most)], "recorded")
-    assert [each.store_device.name for each in recorded(LAB, store)] == ["B", "A"]
+    assert [record.store_device.name for record in recorded(LAB, store)] == ["B", "A"]
 
 
 def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> None:

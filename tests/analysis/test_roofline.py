@@ -32,8 +32,8 @@ def test_each_dtype_is_bounded_by_its_own_roof() -> None:
     peaks = Peaks(PEAKS.bandwidth, {"float32": 6e13, "int8": 1.5e15})
     work = Work(flops=6e9, bytes=4e6, footprint=4e6)
     assert bound(work, peaks, 2**30, "float32").seconds == pytest.approx(1e-4)
-    whole = bound(work, peaks, 2**30, "int8")
-    assert whole.seconds == pytest.approx(4e-6) and whole.roof == "int8" and whole.flops == 1.5e15
+    int8 = bound(work, peaks, 2**30, "int8")
+    assert int8.seconds == pytest.approx(4e-6) and int8.roof == "int8" and int8.flops == 1.5e15
     assert [work_unit(dtype) for dtype in ("float16", "tfloat32", "int8", "int32", "uint8")] == ["FLOP"] * 2 + [
         "OP"
     ] * 3
@@ -55,17 +55,19 @@ def test_levels_join_neighbours_of_like_bandwidth() -> None:
 
 
 def test_a_small_working_set_is_held_against_no_less_than_a_larger_one() -> None:
-    """A copy of a megabyte takes as long as its launch: what the cache delivers shows only at a larger size."""
+    """A copy of a megabyte takes as long as its launch: the bandwidth of the cache shows only at a larger size."""
     peaks = Peaks([(1, 40.0), (4, 78.0), (128, 102.0), (2048, 47.0)])
     assert [peaks.bandwidth_for(size) for size in (1, 3, 100, 129, 5000)] == [102.0, 102.0, 102.0, 47.0, 47.0]
     assert peaks.levels() == [Level(128, 102.0), Level(2048, 47.0)]
 
 
 @given(st.lists(st.tuples(st.floats(1, 1e12), st.floats(1, 1e15)), min_size=1), st.floats(1, 1e12), st.floats(1, 1e12))
-def test_bandwidth_never_grows_with_the_working_set(pairs: list[tuple[float, float]], one: float, other: float) -> None:
+def test_bandwidth_never_grows_with_the_working_set(
+    pairs: list[tuple[float, float]], first: float, second: float
+) -> None:
     peaks = Peaks(pairs)
-    assert peaks.bandwidth_for(min(one, other)) >= peaks.bandwidth_for(max(one, other))
-    assert {peaks.bandwidth_for(one), *(level.bandwidth for level in peaks.levels())} <= {rate for _, rate in pairs}
+    assert peaks.bandwidth_for(min(first, second)) >= peaks.bandwidth_for(max(first, second))
+    assert {peaks.bandwidth_for(first), *(level.bandwidth for level in peaks.levels())} <= {rate for _, rate in pairs}
 
 
 @given(st.floats(1, 1e15), st.floats(1, 1e15), st.floats(1, 1e12))

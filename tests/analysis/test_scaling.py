@@ -1,4 +1,4 @@
-"""Several devices beside one: what the model says where it holds exactly, where it breaks, and where there is none."""
+"""Scaling over several devices: the model is exact for its own form, shows where scaling breaks, and may be missing."""
 
 from __future__ import annotations
 

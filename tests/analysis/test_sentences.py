@@ -1,4 +1,4 @@
-"""Figures inside sentences: what is said of two times, and what is left out."""
+"""Figures inside sentences: the words for two times, and figures that are left out."""
 
 import re
 
@@ -13,11 +13,11 @@ from roofbook.spec.lab import Case, Lab
 from ..report.rows import STARTED, frame, row
 
 CASE = "256x256"
-NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 1.1)]
+NOISY = [1e-3 * factor for factor in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 1.1)]
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("reference_row", "pattern"),
     [
         (row("other", 2e-6), r"in one run 5.\d+ \[4.\d+, 5.\d+\] times as slow as"),
         (row("other", 4e-5), r"in one run [34].\d+ \[3.\d+, 4.\d+\] times as fast as"),
@@ -27,9 +27,9 @@ NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 
         (row("other", 2e-6, status="failed", reason="out of memory"), r"\(not measured\) against"),
     ],
 )
-def test_a_ratio_in_words_claims_no_more_than_its_interval(other: dict[str, object], said: str) -> None:
-    rows = frame(row("own", 1e-5), other)
-    assert re.fullmatch(said, ratio_text(rows, "own", "other", CASE)), ratio_text(rows, "own", "other", CASE)
+def test_a_ratio_in_words_claims_no_more_than_its_interval(reference_row: dict[str, object], pattern: str) -> None:
+    rows = frame(row("own", 1e-5), reference_row)
+    assert re.fullmatch(pattern, ratio_text(rows, "own", "other", CASE)), ratio_text(rows, "own", "other", CASE)
 
 
 def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
@@ -41,12 +41,12 @@ def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
     assert without_missing(()) == ""
 
 
-@pytest.mark.parametrize(("runs", "said"), [(1, "in one run"), (2, "in two runs"), (3, "here")])
-def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, said: str) -> None:
+@pytest.mark.parametrize(("runs", "phrase"), [(1, "in one run"), (2, "in two runs"), (3, "here")])
+def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, phrase: str) -> None:
     lab = registry.get("lbm")
     rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
-    told = fastest_step_sentence(lab, Known(lab, frame(*rows)).measured, CASE)
-    assert told.startswith(f"The fastest kernel {said} is `fused`: ")
+    sentence = fastest_step_sentence(lab, Known(lab, frame(*rows)).measured, CASE)
+    assert sentence.startswith(f"The fastest kernel {phrase} is `fused`: ")
 
 
 def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
@@ -54,13 +54,13 @@ def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
         headline = ("by-c", "sequential")
 
     rows = [row("by-c", 1e-3), row("sequential", 4e-3), row("fused", 1e-5)]
-    told = [
+    sentences = [
         fastest_step_sentence(Other(), Known(Other(), frame(*some)).measured, CASE)
         for some in (rows, rows[1:], rows[2:])
     ]
-    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `by-c`\.$", told[0])
-    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `sequential`\.$", told[1])
-    assert told[2].endswith(" per step.")
+    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `by-c`\.$", sentences[0])
+    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `sequential`\.$", sentences[1])
+    assert sentences[2].endswith(" per step.")
 
 
 class Known(LabData):

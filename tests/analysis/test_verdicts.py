@@ -168,7 +168,7 @@ def test_what_gains_nothing_is_what_no_table_calls_faster(low: float, high: floa
 @given(st.one_of(st.none(), st.integers(-300, 300).map(lambda steps: math.exp(steps / 100))), st.data())
 def test_no_verdict_contradicts_the_word_of_a_table(effect: float | None, data: st.DataObject) -> None:
     low, high = sorted(math.exp(data.draw(st.integers(-60, 60)) / 300 + 0.0007) for _ in range(2))
-    word, found = stats.relation(low, high), verdict(effect, low, high)
+    word, verdict_ = stats.relation(low, high), verdict(effect, low, high)
     claims_none = effect is not None and verdicts.no_difference(effect)
     side = "slower" if effect is not None and effect < 1 else "faster"
     if claims_none:
@@ -177,7 +177,7 @@ def test_no_verdict_contradicts_the_word_of_a_table(effect: float | None, data: 
         allowed = {"holds", "holds weaker", "holds stronger"} if word == side else {"reversed"}
     else:
         allowed = {"no difference", "undecided"} if word == "same" else {"undecided"}
-    assert found in allowed, (effect, low, high, word)
+    assert verdict_ in allowed, (effect, low, high, word)
 
 
 # Logarithms of effects on a grid and of the ends of intervals beside it, so that rounding never decides a tie.
@@ -189,9 +189,9 @@ intervals = st.tuples(ends, ends).map(lambda pair: (math.exp(min(pair)), math.ex
 @given(logs, intervals)
 def test_every_interval_gets_one_verdict_and_the_same_when_turned_round(log: float, ours: tuple[float, float]) -> None:
     effect, (low, high) = math.exp(log), ours
-    found = verdict(effect, low, high)
-    assert found in JUDGED
-    assert verdict(1 / effect, 1 / high, 1 / low) == found
+    verdict_ = verdict(effect, low, high)
+    assert verdict_ in JUDGED
+    assert verdict(1 / effect, 1 / high, 1 / low) == verdict_
 
 
 @given(logs, intervals, st.sampled_from([0.5, 3.0, 13.0]))
@@ -208,10 +208,10 @@ def test_the_published_number_itself_holds(log: float) -> None:
 
 
 @given(st.integers(3, 300).map(lambda steps: math.exp(steps / 100)), ends, ends)
-def test_more_of_the_effect_is_never_a_weaker_verdict(effect: float, one: float, other: float) -> None:
+def test_more_of_the_effect_is_never_a_weaker_verdict(effect: float, first: float, second: float) -> None:
     order = ["reversed", "no difference", "holds weaker", "holds", "holds stronger"]
-    less, more = (verdict(effect, math.exp(end), math.exp(end)) for end in sorted((one, other)))
-    assert order.index(less) <= order.index(more)
+    smaller, larger = (verdict(effect, math.exp(end), math.exp(end)) for end in sorted((first, second)))
+    assert order.index(smaller) <= order.index(larger)
 
 
 @given(logs, intervals)
@@ -235,15 +235,15 @@ PIECES = [
 @pytest.mark.parametrize("lab", LABS)
 def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: str) -> None:
     statements = published.claims(lab, RESULTS)
-    known = publication(registry.get(lab)).evidence
-    assert list(known) == statements["id"].tolist()
+    evidence_ = publication(registry.get(lab)).evidence
+    assert list(evidence_) == statements["id"].tolist()
     for claim in statements.to_dict("records"):
-        pieces, effects = known[claim["id"]], claim["effects"]
+        pieces, effects = evidence_[claim["id"]], claim["effects"]
         untold = isinstance(pieces[0], evidence.NotTestable)
         assert len(effects) in (0, 1, len(pieces)) or untold, f"{claim['id']}: which number is of which evidence?"
         assert len(pieces) == 1 or not untold
         assert not effects or any(piece.numbered for piece in pieces), "a number is of something"
-        for piece in (each for each in pieces if each.numbered):
+        for piece in (candidate for candidate in pieces if candidate.numbered):
             stated = any(word in claim["published_effect"] for word in ("of the time", "of peak"))
             assert untold or (piece.unit == "%") == stated or not effects, claim["id"]
 
@@ -260,7 +260,7 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
         assert len(piece.reason) > 10
         return
     case = lab.case(piece.case, verdicts.SCALE)
-    assert case.name in [each.name for each in lab.cases(verdicts.SCALE)]
+    assert case.name in [listed.name for listed in lab.cases(verdicts.SCALE)]
     assert piece.variants(lab), "something is compared"
     for variant in piece.variants(lab):
         assert lab.skip_reason(lab.variant(variant), case) in (None, *_machine_excuses(lab, variant))
@@ -275,22 +275,22 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
 
 
 def _machine_excuses(lab: Lab, variant: str) -> tuple[str, ...]:
-    """Why a peer may lack here, which says nothing of the claim."""
+    """Return the reasons why a peer may lack here, which say nothing of the claim."""
     from roofbook.peers import pytorch
 
     return (pytorch.missing() or "",) if lab.variant(variant).role == "peer" else ()
 
 
 def _parts(piece: evidence.Evidence) -> dict[str, set[str]]:
-    """The parts of runs that a piece of evidence reads, by variant."""
-    found: dict[str, set[str]] = {}
+    """Return the parts of runs that a piece of evidence reads, by variant."""
+    parts: dict[str, set[str]] = {}
     if isinstance(piece, evidence.Pair):
         for side in (piece.slower, piece.faster):
             if isinstance(side, evidence.Parts):
-                found.setdefault(side.variant, set()).update(side.parts)
+                parts.setdefault(side.variant, set()).update(side.parts)
     if isinstance(piece, evidence.Share):
-        found[piece.variant] = {piece.part, *piece.of}
-    return found
+        parts[piece.variant] = {piece.part, *piece.of}
+    return parts
 
 
 def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> None:
@@ -304,23 +304,25 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
     looked_at = 0
     for name in LABS:
         lab = registry.get(name)
-        wanted: dict[str, set[str]] = {}
+        parts_by_variant: dict[str, set[str]] = {}
         facts: dict[str, set[str]] = {}
         for pieces in publication(lab).evidence.values():
             for piece in pieces:
                 for variant, parts in _parts(piece).items():
-                    wanted.setdefault(variant, set()).update(parts)
+                    parts_by_variant.setdefault(variant, set()).update(parts)
                 if isinstance(piece, evidence.Even):
                     facts.setdefault(piece.variant, set()).update(piece.facts)
         case = lab.cases("test")[0]
-        given = lab.inputs(case, 0) if wanted else {}
-        for variant in {**wanted, **facts}:
+        inputs = lab.inputs(case, 0) if parts_by_variant else {}
+        for variant in {**parts_by_variant, **facts}:
             chosen = lab.variant(variant)
-            run = chosen.plan(device, chosen, case, given)
+            run = chosen.plan(device, chosen, case, inputs)
             run.reset()
             run.run()
-            told = run.facts()
-            assert wanted.get(variant, set()) <= set(run.parts) and facts.get(variant, set()) <= set(told), variant
+            run_facts = run.facts()
+            assert parts_by_variant.get(variant, set()) <= set(run.parts) and facts.get(variant, set()) <= set(
+                run_facts
+            ), variant
             looked_at += 1
             run.close()
     assert looked_at > 5
@@ -328,27 +330,27 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
 
 @pytest.mark.parametrize("lab", LABS)
 def test_the_command_measures_the_cells_again(lab: str) -> None:
-    known = registry.get(lab)
-    for name, pieces in publication(known).evidence.items():
-        words = shlex.split(verdicts.command(known, pieces))
+    lab_ = registry.get(lab)
+    for name, pieces in publication(lab_).evidence.items():
+        words = shlex.split(verdicts.command(lab_, pieces))
         if isinstance(pieces[0], evidence.NotTestable):
             assert words == []
             continue
         if isinstance(pieces[0], evidence.Counted):
-            made = [words[at + 1 : at + 8] for at, word in enumerate(words) if word == "roofbook"]
-            asked = [cli.app.commands["profile"].make_context("profile", each[1:]).params for each in made]
-            assert {each["variant"] for each in asked} == set(pieces[0].variants(known))
-            for each in asked:
-                assert (each["lab"], each["case"], each["scale"]) == (lab, pieces[0].case, verdicts.SCALE)
-                assert each["remeasure"]
+            commands = [words[at + 1 : at + 8] for at, word in enumerate(words) if word == "roofbook"]
+            parsed = [cli.app.commands["profile"].make_context("profile", line[1:]).params for line in commands]
+            assert {options["variant"] for options in parsed} == set(pieces[0].variants(lab_))
+            for options in parsed:
+                assert (options["lab"], options["case"], options["scale"]) == (lab, pieces[0].case, verdicts.SCALE)
+                assert options["remeasure"]
             continue
         assert words[:2] == ["roofbook", "run"]
-        given = cli.app.commands["run"].make_context("run", words[2:]).params
-        assert given["lab"] == lab and given["scale"] == verdicts.SCALE
-        parameters = {each: yaml.safe_load(value) for each, value in given["parameter"]}
+        run_options = cli.app.commands["run"].make_context("run", words[2:]).params
+        assert run_options["lab"] == lab and run_options["scale"] == verdicts.SCALE
+        parameters = {name: yaml.safe_load(text) for name, text in run_options["parameter"]}
         assert set(parameters) <= set(PARAMETERS) and parameters["remeasure"] is True
         assert set(parameters["cases"]) == {piece.case for piece in pieces}
-        needed = {variant for piece in pieces for variant in piece.variants(known)}
+        needed = {variant for piece in pieces for variant in piece.variants(lab_)}
         assert set(parameters.get("variants", needed)) == needed, name
 
 
@@ -358,60 +360,60 @@ STARTED = datetime(2026, 1, 1, 10, tzinfo=UTC)
 HOST = "0123 Processor"
 
 
-def row(variant: str, seconds: float, lab: str = "convpool", **other: Any) -> dict[str, Any]:
-    """A verified row of an H200 by CUDA at the published size; the host's rows are of its CPU."""
-    known = registry.get(lab).variant(variant)
-    hosted = of_host(known)
+def row(variant: str, seconds: float, lab: str = "convpool", **fields: Any) -> dict[str, Any]:
+    """Return a verified row of an H200 by CUDA at the published size; the host's rows are of its CPU."""
+    spec = registry.get(lab).variant(variant)
+    hosted = of_host(spec)
     place = ("a-cpu", "A CPU", "cpu", "opencl") if hosted else ("nvidia-h200", "NVIDIA H200", "gpu", "cuda")
     drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
-    machine = {"cpu": other.pop("cpu", HOST), "threads_usable": 8}
-    facts = other.pop("facts", {})
+    machine = {"cpu": fields.pop("cpu", HOST), "threads_usable": 8}
+    facts = fields.pop("facts", {})
     return {
-        "run": "20260101T100000Z-aaaaaa", "started": STARTED, "lab": lab, "variant": variant, "parent": known.parent,
-        "case": "512x512x32x32-k3", "scale": "published", "role": known.role, "axis": known.axis, "point": known.point,
+        "run": "20260101T100000Z-aaaaaa", "started": STARTED, "lab": lab, "variant": variant, "parent": spec.parent,
+        "case": "512x512x32x32-k3", "scale": "published", "role": spec.role, "axis": spec.axis, "point": spec.point,
         **dict(zip(("device", "device_name", "device_kind", "backend"), place, strict=True)), "policy": "{}",
         "timed": "kernels", "unit": "layer", "units": 1, "cell_key": variant, "env_key": "e", "status": "ok",
-        "source_sha256": known.source.sha256 if known.source else None, "samples_s": (seconds * drift).tolist(),
+        "source_sha256": spec.source.sha256 if spec.source else None, "samples_s": (seconds * drift).tolist(),
         "rounds": list(range(12)), "error": 0.0, "bound": 0.0, "extra": json.dumps(facts), "provenance": json.dumps(machine),
-    } | other  # fmt: skip
+    } | fields  # fmt: skip
 
 
 def judge(folder: Path, *rows: dict[str, Any], lab: str = "convpool") -> dict[str, list[verdicts.Judged]]:
-    """The judged claims by their id, from a store with these rows."""
+    """Return the judged claims by their id, from a store with these rows."""
     store = Store(folder)
     if rows:
         store.append(rows)
-    found: dict[str, list[verdicts.Judged]] = {}
+    lines_by_claim: dict[str, list[verdicts.Judged]] = {}
     for line in verdicts.judged(registry.get(lab), store):
-        found.setdefault(line.id, []).append(line)
-    return found
+        lines_by_claim.setdefault(line.id, []).append(line)
+    return lines_by_claim
 
 
 def outcome(line: verdicts.Judged, backend: str = "cuda") -> verdicts.Verdict:
-    (found,) = [each for place, each in line.outcomes.items() if place.backend == backend]
-    return found
+    (verdict_,) = [verdict_on_device for place, verdict_on_device in line.outcomes.items() if place.backend == backend]
+    return verdict_
 
 
 def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Path) -> None:
-    found = judge(tmp_path)
-    assert len(found) == 16 and all(line.outcomes == {} for lines in found.values() for line in lines)
-    table = report.claims([line for lines in found.values() for line in lines], "A lab")
+    lines_by_claim = judge(tmp_path)
+    assert len(lines_by_claim) == 16 and all(line.outcomes == {} for lines in lines_by_claim.values() for line in lines)
+    table = report.claims([line for lines in lines_by_claim.values() for line in lines], "A lab")
     assert table.fitted(400).count("not measured") == 16 and table.frame.empty
 
 
 def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
-    found = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
-    (grid,) = found["grid"]
+    lines_by_claim = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
+    (grid,) = lines_by_claim["grid"]
     assert (grid.claim, grid.effects) == ("one block per filter beats one block per filter row", (4.5,))
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
     assert outcome(grid).verdict == "holds" and outcome(grid).finding is not None
-    assert outcome(found["sparse"][0]).verdict == "no difference"
-    assert outcome(found["atomic-pool"][0]) == verdicts.Verdict("not measured", reason="atomic-pool")
-    assert outcome(found["tiling-128"][0]).verdict == "not measured"
+    assert outcome(lines_by_claim["sparse"][0]).verdict == "no difference"
+    assert outcome(lines_by_claim["atomic-pool"][0]) == verdicts.Verdict("not measured", reason="atomic-pool")
+    assert outcome(lines_by_claim["tiling-128"][0]).verdict == "not measured"
 
 
 @pytest.mark.parametrize(
-    ("broken", "why"),
+    ("broken", "reason"),
     [
         ({"status": "failed", "reason": "out of memory", "samples_s": []}, "filter-groups failed: out of memory"),
         ({"error": 3.0}, "filter-groups failed: not verified: error 3, allowed 0"),
@@ -420,12 +422,12 @@ def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     ],
 )
 def test_what_failed_was_not_verified_or_is_of_another_kernel_gives_no_number(
-    tmp_path: Path, broken: dict[str, Any], why: str
+    tmp_path: Path, broken: dict[str, Any], reason: str
 ) -> None:
-    kept = row("lists", 1e-3), row("input-in-local", 2e-3)
-    found = judge(tmp_path, *kept, row("row-groups", 4.4e-3), row("filter-groups", 1e-3) | broken)
-    assert outcome(found["grid"][0]) == verdicts.Verdict("not measured", reason=why)
-    assert outcome(found["input-shared"][0]).verdict == "holds"
+    rows = row("lists", 1e-3), row("input-in-local", 2e-3)
+    lines_by_claim = judge(tmp_path, *rows, row("row-groups", 4.4e-3), row("filter-groups", 1e-3) | broken)
+    assert outcome(lines_by_claim["grid"][0]) == verdicts.Verdict("not measured", reason=reason)
+    assert outcome(lines_by_claim["input-shared"][0]).verdict == "holds"
 
 
 def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_that_has_both(tmp_path: Path) -> None:
@@ -438,17 +440,21 @@ def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_tha
     rows = row("filter-groups", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
     apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
     assert apart.verdict == "holds" and apart.finding is not None and apart.finding.how == "across these runs"
-    beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
-    assert beside.verdict == "no difference" and beside.finding is not None and beside.finding.how == "in one run"
+    in_one_run = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
+    assert (
+        in_one_run.verdict == "no difference"
+        and in_one_run.finding is not None
+        and in_one_run.finding.how == "in one run"
+    )
 
 
 def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:
     by_opencl: dict[str, Any] = {"backend": "opencl", "run": "20260102T100000Z-bbbbbb"}
     rows = [row(name, 1e-3) for name in ("filter-groups", "cached", "uncached", "lists")]
     rows += [row(name, 1e-3, **by_opencl) for name in ("filter-groups", "lists")]
-    found = judge(tmp_path, *rows)
-    assert list(map(str, found["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]
-    cached = found["cached-loads"][0]
+    lines_by_claim = judge(tmp_path, *rows)
+    assert list(map(str, lines_by_claim["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]
+    cached = lines_by_claim["cached-loads"][0]
     assert outcome(cached).verdict == "no difference"
     assert outcome(cached, "opencl") == verdicts.Verdict("not testable", reason="uncached is not for opencl")
 
@@ -458,11 +464,11 @@ def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tm
     (tmp_path / "mine").mkdir()
     (tmp_path / "other").mkdir()
     rows = [row("lists", 1e-3), row("filter-groups", 4e-3)]
-    mine = judge(tmp_path / "mine", *rows, row("sequential", 1.6, **other_run))["gpu"][0]
-    assert [place.slug for place in mine.outcomes] == ["nvidia-h200"]
-    assert outcome(mine).verdict == "holds"
-    other = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
-    assert outcome(other) == verdicts.Verdict("not measured", reason="sequential")
+    same_host = judge(tmp_path / "mine", *rows, row("sequential", 1.6, **other_run))["gpu"][0]
+    assert [place.slug for place in same_host.outcomes] == ["nvidia-h200"]
+    assert outcome(same_host).verdict == "holds"
+    another_host = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
+    assert outcome(another_host) == verdicts.Verdict("not measured", reason="sequential")
 
 
 def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> None:
@@ -472,17 +478,17 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
         for grid, ratio in grids.items()
         for name, seconds in (("fused", ratio * 1e-3), ("soa", 1e-3))
     ]
-    found = judge(tmp_path, *rows, lab="lbm")
-    assert [(line.effects, line.evidence.case, outcome(line).verdict) for line in found["soa"]] == [
+    lines_by_claim = judge(tmp_path, *rows, lab="lbm")
+    assert [(line.effects, line.evidence.case, outcome(line).verdict) for line in lines_by_claim["soa"]] == [
         ((1.47,), "128x128", "holds"),
         ((1.89,), "256x256", "no difference"),
         ((5.32,), "1024x1024", "holds stronger"),
     ]
-    assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
-    assert [(line.effects, outcome(line).verdict) for line in found["openacc"]] == [
+    assert [line.effects for line in lines_by_claim["bit-ops"]] == [(1.01,)] * 3
+    assert [(line.effects, outcome(line).verdict) for line in lines_by_claim["openacc"]] == [
         ((effect,), "not measured") for effect in (0.098, 0.229, 0.591)
     ]
-    assert outcome(found["openmp"][0]) == verdicts.Verdict("not testable", reason="the claim is about a CPU")
+    assert outcome(lines_by_claim["openmp"][0]) == verdicts.Verdict("not testable", reason="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------
@@ -545,17 +551,17 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
 ) -> None:
     root = unmeasured()
     fragments.renew(root)
-    made = sorted((root / "book" / "_generated").glob("*-claims.html"))
-    assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
-    text = made[0].read_text()
+    fragment_files = sorted((root / "book" / "_generated").glob("*-claims.html"))
+    assert [path.name for path in fragment_files] == [f"{lab}-claims.html" for lab in LABS]
+    text = fragment_files[0].read_text()
     assert (
         text.count("<table") == 2 and "<details><summary>Convolution layer: the measurements behind each claim" in text
     )
-    for path in made:
+    for path in fragment_files:
         os.utime(path, (0, 0))
     measured(root / "results")
     fragments.renew(root)
-    assert [path.name for path in made if path.stat().st_mtime > 0] == ["convpool-claims.html"]
+    assert [path.name for path in fragment_files if path.stat().st_mtime > 0] == ["convpool-claims.html"]
 
 
 def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
@@ -572,11 +578,11 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> None:
-    """Of all that is recorded, also where the newest measurements of both share no run."""
-    known, kept = registry.get(lab), Store(RESULTS, ("recorded",))
-    rows = {data.store_device: data.rows for data in recorded(known, kept)}
+    """Claims and ladders agree on all recorded rows, also if the newest measurements of both variants share no run."""
+    lab_, store = registry.get(lab), Store(RESULTS, ("recorded",))
+    rows = {data.store_device: data.rows for data in recorded(lab_, store)}
     compared = 0
-    for line in verdicts.judged(known, kept):
+    for line in verdicts.judged(lab_, store):
         piece = line.evidence
         if not isinstance(piece, evidence.Pair) or isinstance(piece.slower, evidence.Parts):
             continue
