@@ -1,4 +1,4 @@
-# Two commands: `make book` builds the book from nothing, `make test` checks everything. Both set up .venv by themselves.
+# Two commands: `make book` builds the book from nothing, `make test` checks it. Both set up .venv by themselves.
 #   make book PYTHON=python3.12    with another Python
 #   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
 #   make book WITH=intel           with Intel's OpenCL for the CPU as well; or peers, cluster, bucket, as pyproject.toml has them
@@ -26,15 +26,20 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/py
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
-.PHONY: book test lint serve picture citation lock clean
+.PHONY: book test test-all lint serve picture citation lock clean
 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
 # Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
+PYTEST = $(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20
 test: .venv/.test lint
 	@$(BIN)/python -m compileall -q lib
-	@$(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20
+	@$(PYTEST) -m "not thorough"
+
+test-all: .venv/.test lint
+	@$(BIN)/python -m compileall -q lib
+	@$(PYTEST)
 
 lint: .venv/.test
 	@$(BIN)/ruff check

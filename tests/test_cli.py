@@ -539,6 +539,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     assert len(executed) == 2
 
 
+@pytest.mark.thorough
 def test_a_book_is_read_while_its_first_labs_run(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_an_output_that_is_closed(module: str) -> None:
     assert (done.returncode, done.stdout) == (2, ""), "a complaint is no output"
 
 
+@pytest.mark.thorough
 def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
     """A file is where a folder should be, which no user's rights get over."""
     file = tmp_path / "file"
@@ -94,6 +95,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     assert [path.read_text() for path in tmp_path.glob("cells*")] == ["whole"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("encoding", "arguments"),
     [("latin-1", ["export", "select 'n = 3 – 5 µs' as é"]), ("ascii", ["compare", "lbm", "128x128"])],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def imports(library: Path) -> Iterator[Import]:
     known = modules(library)
     for module, path in known.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
                 asked = [each.name for each in node.names if each.name.split(".")[0] == library.name]
                 yield from ((module, node.lineno, name.partition(".")[2]) for name in asked)
@@ -123,12 +124,17 @@ def files(library: Path) -> Iterator[tuple[str, str]]:
             yield path.stem, str(path.relative_to(library))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def classes(library: Path, lab: str) -> Iterator[tuple[str, str]]:
     """Public classes of all rooms and of one lab. What a driver makes of a contract bears the contract's own name."""
     for path in sorted(library.rglob("*.py")):
         if of_one_lab(path, library) not in ("", lab):
             continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
                 if node.name not in bases:

@@ -155,6 +155,7 @@ def test_what_a_command_prints_fits(
     assert [line for line in out.splitlines() if width(line) > columns] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [*registry.names(), registry.PEAKS])
 def test_the_tables_of_a_record_fit(name: str) -> None:
     """Those that `roofbook run` and `roofbook record` print, of what is recorded; on any device."""

@@ -195,6 +195,7 @@ def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> 
     assert on_devices.stale(root) == []
 
 
+@pytest.mark.thorough
 def test_several_processes_draw_and_one_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")

@@ -329,6 +329,7 @@ def test_each_row_that_the_book_keeps_names_a_commit_of_this_repository() -> Non
     assert not [cell for cell, state in of if checkout.fault(state) and cell in clean]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("turn", "name"), list(enumerate([registry.PEAKS, *registry.names()])))
 def test_what_the_book_keeps_can_be_drawn(turn: int, name: str) -> None:
     """Of each lab one device by one backend, of the labs all: `roofbook build` draws every one."""

@@ -174,6 +174,7 @@ def until(what: object, seconds: float = WAIT_S) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_a_case_whose_worker_is_killed_is_taken_by_another_and_one_that_kills_two_is_failed_rows(
     tmp_path: Path,
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_case_whose_worker_is_killed_is_taken_by_another_and_one_that_kills_tw
     until(lambda: not place.processes())
 
 
+@pytest.mark.thorough
 def test_the_same_command_goes_on_after_the_scheduler_was_killed_and_nothing_is_twice(
     tmp_path: Path, ended: list[subprocess.Popen[str]]
 ) -> None:
@@ -238,6 +240,7 @@ def test_a_scheduler_of_ours_takes_a_port_that_is_free(monkeypatch: pytest.Monke
             assert client.scheduler_info()["services"]["dashboard"] != 8787
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, ended: list[subprocess.Popen[str]]) -> None:
     place, temporary = Place(tmp_path, "slow"), tmp_path / "temporary"
     temporary.mkdir()

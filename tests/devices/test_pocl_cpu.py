@@ -153,12 +153,17 @@ print(json.dumps([device.compiles_for, device.warning, before.get("compiled for"
     ("name", "flags"),
     [
         ("rocketlake", ""),
-        ("sapphirerapids", ""),
-        ("znver3", ""),
-        ("x86-64", ""),
         ("no-such-cpu", ""),
-        ("", "fpu sse2"),
-        ("rocketlake", "fpu sse2 avx f16c popcnt"),
+        *(
+            pytest.param(name, flags, marks=pytest.mark.thorough)
+            for name, flags in [
+                ("sapphirerapids", ""),
+                ("znver3", ""),
+                ("x86-64", ""),
+                ("", "fpu sse2"),
+                ("rocketlake", "fpu sse2 avx f16c popcnt"),
+            ]
+        ),
     ],
 )
 def test_on_a_made_up_cpu_functions_are_inlined_or_the_device_says_that_they_are_not(

@@ -135,6 +135,7 @@ def writer(at: str, name: str, count: int) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", APPENDING, LIB, plain, at, name, str(count)], stdout=-1, text=True)
 
 
+@pytest.mark.thorough
 def test_writers_readers_and_merges_at_once_and_one_is_killed(at: str) -> None:
     """All under one run's name, so that they compete for each name. ROOFBOOK_STORE_STRESS=16x1000 makes it a long test."""
     writers = [writer(at, f"w{number}", ROWS) for number in range(WRITERS)]

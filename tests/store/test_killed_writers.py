@@ -123,6 +123,7 @@ def test_killed_inside_an_append(tmp_path: Path, forking: Forking) -> None:
         assert variants(Store(tmp_path / f"{when}-{step}")) == ["first", *["second"] * linked], (step, when)
 
 
+@pytest.mark.thorough
 def test_four_writers_and_a_merger_lose_nothing(kept: Store, forking: Forking) -> None:
     """All five at once, the writers under one run's name, while this process reads and merges."""
     family = forking(WRITERS, str(kept.root), "25", *"abcd")

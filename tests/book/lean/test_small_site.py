@@ -61,6 +61,7 @@ def addresses(site: Path) -> dict[str, set[str]]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.site
 def test_the_same_sources_are_the_same_site_wherever_it_is_built_and_a_changed_asset_reaches_it(tmp_path: Path) -> None:
     book = sources(tmp_path / "here")
@@ -98,6 +99,7 @@ print(hashlib.sha256(json.dumps(story.told(notebook, data, store)).encode()).hex
 """
 
 
+@pytest.mark.thorough
 def test_tables_and_figures_of_a_lab_are_the_same_bytes_whatever_order_a_process_hashes_in() -> None:
     def drawn(seed: int) -> str:
         environment = os.environ | {"PYTHONHASHSEED": str(seed)}

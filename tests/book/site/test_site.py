@@ -154,6 +154,7 @@ def test_a_mistake_in_one_row_of_many_is_found(browser: Any, odd: str, rule: str
     tab.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.site
 def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: Path) -> None:
     """Each is loaded once, on a phone, where more regions scroll than on a desk. The colours are those of both."""
@@ -263,6 +264,7 @@ def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     assert "Parameters</span>" not in text and "# Parameters" not in text
 
 
+@pytest.mark.thorough
 @pytest.mark.site
 def test_plain_sphinx_builds_the_same_pages(checkout: Path, built_site: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(checkout / "book"), str(tmp_path)]
@@ -288,6 +290,7 @@ def test_a_built_site_is_not_built_again_until_a_page_changes(checkout: Path, bu
     assert not site.stale(checkout)
 
 
+@pytest.mark.thorough
 @pytest.mark.site
 def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, tmp_path: Path) -> None:
     book = tmp_path / "book"

@@ -136,6 +136,7 @@ IN_SIGHT = """() => [...document.querySelectorAll("body *")].flatMap(each => {
 })"""
 
 
+@pytest.mark.thorough
 @pytest.mark.site
 @pytest.mark.parametrize("name", ["index.html", "search.html", "labs/strain.html"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1400)])

@@ -38,7 +38,7 @@ print(device.compute_units)
 """
 
 
-@pytest.mark.parametrize("number", [3, 16, 24, 30])
+@pytest.mark.parametrize("number", [3, *(pytest.param(number, marks=pytest.mark.thorough) for number in (16, 24, 30))])
 @pytest.mark.parametrize("name", ["team", "team-neighbours"])
 def test_any_number_of_them_is_right(name: str, number: int) -> None:
     many = {"POCL_MAX_PTHREAD_COUNT": str(number), "POCL_CPU_MAX_CU_COUNT": str(number), opencl.AFFINITY: "0"}

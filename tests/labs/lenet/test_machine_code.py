@@ -15,6 +15,7 @@ def products(loop: list[str], register: str) -> int:
     return sum(text.startswith("vfmadd") and register in text for text in loop)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
 @pytest.mark.parametrize(
     ("name", "expected"),
@@ -32,6 +33,7 @@ def test_with_avx512_sums_stay_in_whole_registers(name: str, expected: set[int],
         assert not any("%ymm" in text or "call" in text or "(%rsp" in text or "gather" in text for text in loop)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not machine_code.has("avx2"), reason="of AVX2, which this CPU has not")
 def test_with_avx2_a_vector_takes_two_registers_and_is_right(tmp_path: Path) -> None:
     """Some sums then go through memory."""
@@ -51,6 +53,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void add(__global float1
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
 def test_a_kernel_without_a_number_of_its_group_is_called_and_others_are_not(tmp_path: Path) -> None:
     if " PoCL 3.0" not in machine_code.pocl().identity()["platform"]:

@@ -222,6 +222,7 @@ def test_the_filters_in_lanes_change_no_bit_of_what_is_pooled(device: Device) ->
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pinned", [False, True], ids=["pageable", "pinned"])
 @pytest.mark.parametrize(("segment", "queues"), list(product((1, 2, 3, 4, 5, 7), (1, 2, 3))))
 def test_any_segments_on_any_number_of_queues(device: Device, segment: int, queues: int, pinned: bool) -> None:
@@ -400,6 +401,7 @@ def test_a_device_with_smaller_groups_says_so(
 # -- the report's streams ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ROTATING)
 @pytest.mark.parametrize("segment", [1, 2, 3, 5, 7])
 def test_any_segments_in_rotating_roles(device: Device, name: str, segment: int) -> None:

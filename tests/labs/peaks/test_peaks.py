@@ -317,6 +317,7 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
 
 
+@pytest.mark.thorough
 def test_runs_of_a_peak_are_one_line(device: Device) -> None:
     import pandas as pd
 
@@ -328,6 +329,7 @@ def test_runs_of_a_peak_are_one_line(device: Device) -> None:
     assert "over 3 runs" in table.text
 
 
+@pytest.mark.thorough
 def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(device: Device) -> None:
     import pandas as pd
 
@@ -345,6 +347,7 @@ def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(dev
     assert paper.small == "(from a cache)" and paper.text == share.text == "\u2013"
 
 
+@pytest.mark.thorough
 def test_of_a_working_set_that_one_stream_has_from_a_cache_no_stream_has_a_share(device: Device) -> None:
     import pandas as pd
 
