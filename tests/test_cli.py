@@ -22,9 +22,9 @@ import pandas as pd
 import pytest
 
 from roofbook import cli
-from roofbook.book import execute, on_devices, site
+from roofbook.book import execute, render_recorded, site
+from roofbook.book.background_jobs import BackgroundJobs
 from roofbook.book.experiment import PARAMETERS, Experiment
-from roofbook.book.meanwhile import Meanwhile
 from roofbook.devices import checkout, nvrtc
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import devices
@@ -561,9 +561,9 @@ def test_a_book_is_read_while_its_first_labs_run(
     monkeypatch.setattr(execute, "execute", executed)
     monkeypatch.setattr(site, "build", built)
     monkeypatch.setattr(site, "start", lambda root: None)
-    monkeypatch.setattr(Meanwhile, "renew_site", lambda self: happened.append("site, meanwhile"))
+    monkeypatch.setattr(BackgroundJobs, "renew_site", lambda self: happened.append("site, meanwhile"))
     monkeypatch.setattr(
-        on_devices, "unexecuted", lambda root, due: happened.append(" ".join(each.stem for each in due))
+        render_recorded, "unexecuted", lambda root, due: happened.append(" ".join(each.stem for each in due))
     )
     code, out, _ = roofbook("build", "--execute")
     assert code == 0 and happened == ["cnn", "site", "cnn", "site, meanwhile", "lbm", "site"]

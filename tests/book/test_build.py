@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from roofbook.book import build as building
-from roofbook.book import fragments, on_devices, site
-from roofbook.book.untouched import FileTimes
+from roofbook.book import fragments, render_recorded, site
+from roofbook.book.noop_check import FileTimes
 from roofbook.errors import UsageError
 
 
 @pytest.fixture
 def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout where drawing and the site cost nothing."""
-    monkeypatch.setattr(on_devices, "stale", lambda *_: False)
+    monkeypatch.setattr(render_recorded, "stale", lambda *_: False)
     monkeypatch.setattr(fragments, "renew", lambda _: None)
     monkeypatch.setattr(site, "build", lambda *_, **__: None)
     monkeypatch.setattr(site, "start", lambda _: None)

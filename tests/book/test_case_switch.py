@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from roofbook.book import device_choices, device_switch
-from roofbook.book.of_case import OfCase, OfMainCase, marked, of_each_case, others_apart, without_others
+from roofbook.book.case_markup import OfCase, OfMainCase, marked, of_each_case, others_apart, without_others
 from roofbook.report.html import Cell, Row, Table
 
 from ..served import served

@@ -7,8 +7,8 @@ from html import unescape
 from pathlib import Path
 
 from roofbook.book import card_links, history_page, measurements
-from roofbook.book.dependencies import Dependencies
 from roofbook.book.device_choices import HERE
+from roofbook.book.input_hashes import InputHashes
 from roofbook.book.manifest import Manifest
 from roofbook.report import history_tables as tables
 from roofbook.store.parquet import Store
@@ -71,7 +71,7 @@ def test_the_page_is_made_again_where_a_card_changed_and_a_lab_lists_its_devices
     manifest = Manifest(tmp_path)
 
     def stamps() -> dict[str, int]:
-        history_page.renew(tmp_path, manifest, Dependencies(tmp_path))
+        history_page.renew(tmp_path, manifest, InputHashes(tmp_path))
         paths = [*tmp_path.glob("book/_generated/*"), tmp_path / "book" / "labs" / "lbm" / "measurements.md"]
         return {path.name: path.stat().st_mtime_ns for path in paths}
 

@@ -23,7 +23,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from roofbook import cli
-from roofbook.book import card_links, device_choices, fragments, kernels_page, on_devices, pdf
+from roofbook.book import card_links, device_choices, fragments, kernels_page, pdf, render_recorded
 from roofbook.book.kernel_texts import texts
 from roofbook.escaping import printable
 from roofbook.spec import registry
@@ -122,9 +122,9 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     (root / "results" / "recorded" / "lab=peaks").symlink_to(ROOT / "results" / "recorded" / "lab=peaks")
     with hostile_stores((DEVICE,), VARIANTS), pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "names", lambda: [LAB])
-        patch.setattr(on_devices, "_processes", _in_this_process)
-        patch.setattr(on_devices, "SCALES", ("published",))
-        on_devices.draw(root)
+        patch.setattr(render_recorded, "_processes", _in_this_process)
+        patch.setattr(render_recorded, "SCALES", ("published",))
+        render_recorded.draw(root)
         (book / "labs").mkdir(exist_ok=True)
         shutil.copy(root / "experiments" / f"{LAB}.ipynb", book / "labs")
         fragments.renew(root)

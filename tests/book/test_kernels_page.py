@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from roofbook.book import kernels_page
-from roofbook.book.dependencies import Dependencies
+from roofbook.book.input_hashes import InputHashes
 from roofbook.book.kernel_texts import SUFFIXES, constants, size_of, texts
-from roofbook.book.lean import first_screen
 from roofbook.book.manifest import Manifest
+from roofbook.book.page_weight import first_screen
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
@@ -34,7 +34,7 @@ PAGE = "labs/lbm/kernels.html"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with the pages of all labs' kernels and their texts."""
     root = tmp_path_factory.mktemp("kernels")
-    kernels_page.renew(root, Manifest(root), Dependencies(root))
+    kernels_page.renew(root, Manifest(root), InputHashes(root))
     return root
 
 
@@ -154,9 +154,9 @@ def test_only_the_lab_whose_code_changed_is_made_again(made: Path, monkeypatch: 
         return page(lab, *more)
 
     monkeypatch.setattr(kernels_page, "page", noted)
-    kernels_page.renew(made, Manifest(made), Dependencies(made))
+    kernels_page.renew(made, Manifest(made), InputHashes(made))
     assert again == []
-    other = Dependencies(made)
+    other = InputHashes(made)
     known = {lab: other.kernels(lab) for lab in LABS}
     monkeypatch.setattr(other, "kernels", lambda lab: known[lab] | ({"kernels": "new"} if lab == "lbm" else {}))
     kernels_page.renew(made, Manifest(made), other)
@@ -168,7 +168,7 @@ def test_a_text_that_is_gone_leaves_the_folder_and_the_site(made: Path, tmp_path
     kernels_page.copy(made, tmp_path)
     assert (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
     kernels_page.page_of(made, "lbm").unlink()
-    kernels_page.renew(made, Manifest(made), Dependencies(made))
+    kernels_page.renew(made, Manifest(made), InputHashes(made))
     kernels_page.copy(made, tmp_path)
     assert not (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
     assert (tmp_path / "_static" / "kernels" / "lbm" / "fused.js").exists()

@@ -17,7 +17,7 @@ from roofbook import cli
 from roofbook.analysis.readings import read_runs
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.analysis.store_devices import card_of
-from roofbook.book import card_links, device_choices, measurements, on_devices
+from roofbook.book import card_links, device_choices, measurements, render_recorded
 from roofbook.book.device_switch import finished
 from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
@@ -44,7 +44,7 @@ def drawn(
 ) -> tuple[RecordedData, dict[str, Any], Path]:
     """A lab on its best recorded device, what its cards tell, and the root that they lie in."""
     root = tmp_path_factory.mktemp("root")
-    best = on_devices.extents(project_root(), request.param)[0]
+    best = render_recorded.extents(project_root(), request.param)[0]
     found = recorded(registry.get(request.param), store(), best.scale)
     data = next(each for each in found if each.store_device.id == best.place)
     measurements.draw_recorded(root, data, "device", "Device", store())

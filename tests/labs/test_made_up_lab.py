@@ -21,7 +21,7 @@ import yaml
 from roofbook import labs, paths
 from roofbook.analysis.publication import publication
 from roofbook.book import execute, fragments
-from roofbook.book.dependencies import Dependencies
+from roofbook.book.input_hashes import InputHashes
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -132,7 +132,7 @@ def test_its_page_and_no_other_labs_follows_its_files(folder: Path, checkout: Pa
     shutil.copy(checkout / "experiments" / "saxpy.ipynb", other := checkout / "lbm.ipynb")
 
     def made_from() -> dict[str, dict[str, str]]:
-        now = Dependencies(checkout)
+        now = InputHashes(checkout)
         mine = now.page(checkout / "experiments" / "saxpy.ipynb", {})
         return {"saxpy": mine, "lbm": now.page(other, {}), "all": now.comparison()}
 

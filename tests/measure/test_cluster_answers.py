@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book.sweep import check_answer
+from roofbook.book.campaign import check_answer
 from roofbook.errors import Failed
 from roofbook.measure import cluster, messages
 from roofbook.measure.cluster import Crew, Job

@@ -146,12 +146,12 @@ def test_a_cluster_by_tls_is_connected_to_and_one_without_certificates_is_not(
 def test_whoever_uses_a_cluster_without_tls_is_warned(
     dask: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from roofbook.book import sweep
+    from roofbook.book import campaign
 
-    with scheduler("tcp://") as address, sweep.opened(address, None, tmp_path):
+    with scheduler("tcp://") as address, campaign.opened(address, None, tmp_path):
         pass
     assert "whoever reaches its port runs programs as you" in " ".join(capsys.readouterr().out.split())
-    with sweep.opened(None, 1, tmp_path):
+    with campaign.opened(None, 1, tmp_path):
         pass
     assert "Warning" not in capsys.readouterr().out
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from ..devices.find import why_auto
 from ..terminal import say
 from . import execute, site
-from .dependencies import Dependencies
+from .input_hashes import InputHashes
 from .manifest import because, making
-from .untouched import FileTimes
+from .noop_check import FileTimes
 
 
 class Due(NamedTuple):
@@ -34,22 +34,26 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
 
 
 def _make(root: Path, wanted: Mapping[str, Any], fresh: bool) -> None:
-    from . import fragments, on_devices  # which bring pandas and Sphinx: half of the time of a build with nothing to do
+    # These bring pandas and Sphinx: half of the time of a build with nothing to do.
+    from . import (
+        fragments,
+        render_recorded,
+    )  # which bring pandas and Sphinx: half of the time of a build with nothing to do
 
-    before, now = FileTimes(root, wanted), Dependencies(root)
+    before, now = FileTimes(root, wanted), InputHashes(root)
     due = _due(root, wanted, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
         say(taken)
     missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
-    if on_devices.stale(root, now):  # with pages that are missing a site is wanted soon
+    if render_recorded.stale(root, now):  # with pages that are missing a site is wanted soon
         say(f"Drawing the labs on {'the best recorded device' if missing else 'recorded devices'}")
-        on_devices.draw(root, best_only=bool(missing))
+        render_recorded.draw(root, best_only=bool(missing))
     if due:
         _execute(root, due, missing)
     builder = site.start(root) if due else None  # it gets ready meanwhile
     try:
         if missing:  # most are drawn by now
-            on_devices.draw(root)
+            render_recorded.draw(root)
         fragments.renew(root)
         say(f"The book is built: {site.build(root, progress=say, builder=builder)}")
     finally:
@@ -57,15 +61,15 @@ def _make(root: Path, wanted: Mapping[str, Any], fresh: bool) -> None:
             builder.kill()
             builder.wait()
     if due:  # rows came meanwhile: whether they leave something to do
-        before, now = FileTimes(root, wanted), Dependencies(root)
-        if _due(root, wanted, False, now) or on_devices.stale(root, now):
+        before, now = FileTimes(root, wanted), InputHashes(root)
+        if _due(root, wanted, False, now) or render_recorded.stale(root, now):
             return
         fragments.renew(root)
         site.build(root)
     FileTimes(root, wanted).remember(before)
 
 
-def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) -> dict[Path, Due]:
+def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
     """By their notebooks, the pages that are to be made."""
     due = {}
     for notebook in execute.notebooks(root):
@@ -80,13 +84,13 @@ def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) 
 
 def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
     """Execute notebooks. Where pages are `missing`, a site of recorded devices alone comes first, and each page joins it."""
-    from . import fragments, on_devices
-    from .meanwhile import Meanwhile
+    from . import fragments, render_recorded
+    from .background_jobs import BackgroundJobs
 
     if missing:
-        on_devices.unexecuted(root, missing)
+        render_recorded.unexecuted(root, missing)
     labs = {notebook.stem: page.parameters for notebook, page in due.items()}
-    with Meanwhile(root, labs, draw=bool(missing)) as meanwhile:
+    with BackgroundJobs(root, labs, draw=bool(missing)) as meanwhile:
         if missing:
             fragments.renew(root)
             index = site.build(root, progress=say)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ..escaping import script_json
 from ..paths import write_whole
+from .case_markup import others_apart
 from .lab_pages import STORY, pages_of
 from .notebook_cells import key_of
-from .of_case import others_apart
 
 FOLDER = Path("_build", "recorded")
 

@@ -1,7 +1,7 @@
 """Lets the reader of a lab's page choose the device and the case that it is about. Part of the site's Sphinx extension.
 
 The page is written for the best recorded device; what it shows on the others lies in scripts that a browser loads when one is
-chosen (book/_assets/devices-of-page.js). What is of one case says so (of_case.py), and that script hides the other cases.
+chosen (book/_assets/devices-of-page.js). What is of one case says so (case_markup.py), and that script hides the other cases.
 Without JavaScript the page says which device it is of, shows all cases, and below each step what it brought on the others.
 """
 
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ..escaping import escape, raw_html
 from . import lab_pages, table_files
 from .device_choices import FOLDER, LARGE, choices, copy_scripts, on_this_machine, shown
+from .noscript import with_other_devices
 from .notebook_cells import cells_of, key_of
 from .page_html import on_site, scroll_tables, unique_svg_ids
-from .without_script import with_other_devices
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -26,7 +26,7 @@ from ..errors import Failed, UsageError, ctrl_c_waits
 from ..measure import progress
 from ..paths import scratch_folder
 from ..spec import registry
-from .dependencies import Dependencies, lasting
+from .input_hashes import InputHashes, lasting
 from .lab_pages import pages_of
 from .manifest import Manifest
 
@@ -57,7 +57,7 @@ def execute(
     import papermill
 
     if here:
-        from . import in_process
+        from . import inprocess_engine
     from jupyter_core.utils import ensure_event_loop
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -69,7 +69,7 @@ def execute(
     stopped_at = root / "_build" / "partial" / notebook.name
     stopped_at.parent.mkdir(parents=True, exist_ok=True)
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
-    now = Dependencies(root)
+    now = InputHashes(root)
     made_from = now.page(notebook, parameters)
     # Short: the path of a socket has at most 107 characters.
     short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
@@ -101,7 +101,7 @@ def execute(
                     cwd=root,
                     progress_bar=False,
                     request_save_on_cell_execute=False,  # it would write all of it before and after each cell
-                    **{"engine_name": in_process.NAME} if here else {"kernel_manager_class": kernel},
+                    **{"engine_name": inprocess_engine.NAME} if here else {"kernel_manager_class": kernel},
                 )
         except KeyboardInterrupt:
             # The request that was interrupted ends in an error that nobody awaits any more: asyncio is not to print it.
@@ -167,11 +167,11 @@ def page_of(root: Path, notebook: Path) -> Path:
 
 
 def stale(
-    root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, now: Dependencies | None = None
+    root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, now: InputHashes | None = None
 ) -> list[str]:
     """Why the page differs from what executing `notebook` with `parameters` would give now, on this machine, as
     `Manifest.stale` has it; empty where it does not. `now`: to ask of several pages."""
-    made_from = (now or Dependencies(root)).page(notebook, parameters or {})
+    made_from = (now or InputHashes(root)).page(notebook, parameters or {})
     return Manifest(root).stale(page_of(root, notebook), made_from)
 
 

@@ -31,10 +31,10 @@ from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
-from .dependencies import Dependencies
-from .kept import FOLDER, DrawnOnce, key_of
-from .meanwhile import Meanwhile
+from .background_jobs import BackgroundJobs
+from .input_hashes import InputHashes
 from .page import Note, Page, noted, published_of
+from .render_cache import FOLDER, RenderCache, key_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,7 +260,7 @@ class Experiment(Page):
         due = [any(cell.state != "fresh" for cell in plan) for plan, _ in plans]
         if background_group.exists() or len(due) < 2 or not all(due):
             return nullcontext()
-        return Meanwhile(self.root, {self.lab.name: self.parameters}, done=[registry.PEAKS])
+        return BackgroundJobs(self.root, {self.lab.name: self.parameters}, done=[registry.PEAKS])
 
     def _repr_html_(self) -> str:
         return self.card()._repr_html_()
@@ -290,9 +290,9 @@ class Experiment(Page):
 
         Errors: UsageError for a lab without one.
         """
-        from .demonstrated import demonstrated
+        from .cached_demonstration import cached_demonstration
 
-        shown = demonstrated(self.lab, self.device, self.root)
+        shown = cached_demonstration(self.lab, self.device, self.root)
         if shown is None:
             raise UsageError(
                 f"lab {self.lab.name} has no demonstration; its tables are the ladder, the sweeps and the peaks"
@@ -319,11 +319,11 @@ class Experiment(Page):
         """What `draw` draws, from _build/shown where it was drawn before of the same."""
         place = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
         key = key_of(self._code, made_from)
-        return cast(Shown, DrawnOnce(place / f"{file_name(name)} {file_name(of)}.json", key, draw))
+        return cast(Shown, RenderCache(place / f"{file_name(name)} {file_name(of)}.json", key, draw))
 
     @cached_property
-    def _made_from(self) -> Dependencies:
-        return Dependencies(self.root)
+    def _made_from(self) -> InputHashes:
+        return InputHashes(self.root)
 
     @cached_property
     def _code(self) -> dict[str, str]:

@@ -38,9 +38,9 @@ from . import (
     kernels_page,
     measurements,
 )
-from .dependencies import Dependencies
 from .device_choices import HERE
 from .experiment import Experiment
+from .input_hashes import InputHashes
 from .manifest import Manifest
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ CLAIMS = ("{}-claims.html", "claims-failed-{}.html")
 def renew(root: Path) -> None:
     """Make the fragments of the checkout `root` that would say something else now. One that has nothing to say is no file."""
     folder, store = root / "book" / "_generated", Store(root / "results")
-    manifest, now = Manifest(root), Dependencies(root)
+    manifest, now = Manifest(root), InputHashes(root)
     folder.mkdir(exist_ok=True)
 
     names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
@@ -111,7 +111,7 @@ def renew(root: Path) -> None:
     kernels_page.renew(root, manifest, now)
 
 
-def _renew_cards(root: Path, manifest: Manifest, now: Dependencies) -> None:
+def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """The cards of what this machine measured, of each executed page."""
     for notebook in execute.notebooks(root):
         lab, page = notebook.stem, execute.page_of(root, notebook)
@@ -164,7 +164,7 @@ def neighbours(results: Path) -> str:
     return neighbours_table(found).html if found else ""
 
 
-def _renew_downloads(root: Path, manifest: Manifest, now: Dependencies) -> None:
+def _renew_downloads(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """The files that the page on data offers, its list of them, and how to cite the book."""
     folder = root / "book" / "_generated"
     path, made_from = folder / "data-files.html", now.downloads()

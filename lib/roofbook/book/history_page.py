@@ -8,15 +8,15 @@ from ..escaping import escape, markdown, raw_html
 from ..report import history_tables as tables
 from ..spec import registry
 from . import card_links
-from .dependencies import Dependencies
 from .device_choices import HERE
+from .input_hashes import InputHashes
 from .manifest import Manifest
 
 RECORDED, OURS = ("summary", "changed", "runs", "commits"), ("here",)
 """The parts of the page: what is recorded changes seldom, what this machine measured with each new measurement."""
 
 
-def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
+def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Make what would say something else now, from the cards as they are."""
     scripts = card_links.scripts(root)
     for names, make, own in ((RECORDED, recorded, False), (OURS, here, True)):

@@ -14,7 +14,7 @@ from ..paths import cache_key, write_whole
 from ..report.html import with_code
 from ..spec import registry
 from ..spec.lab import Lab, Variant
-from .dependencies import Dependencies
+from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, driven, script, size_of, texts, turned
 from .manifest import Manifest
 
@@ -29,7 +29,7 @@ def page_of(root: Path, lab: str) -> Path:
     return root / "book" / "labs" / lab / "kernels.md"
 
 
-def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
+def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Write the pages of labs whose code is another now, and their texts."""
     for lab in map(registry.get, registry.names()):
         page, made_from = page_of(root, lab.name), now.kernels(lab.name)

@@ -166,12 +166,12 @@ def below_title(text: str, more: str) -> str:
 
 def write_before_reading(app: Sphinx) -> None:
     """For a builder that nobody prepares the pages for, as plain Sphinx. Two at once would take away each other's files."""
-    from . import on_this_machine
+    from . import render_local
 
     if os.environ.get(PREPARED):
         return
     write(Path(app.srcdir))
-    on_this_machine.draw(Path(app.srcdir).parent)
+    render_local.draw(Path(app.srcdir).parent)
 
 
 def reread_lists(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:

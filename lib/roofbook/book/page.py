@@ -24,7 +24,7 @@ from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
 from ..store.published import figures
-from .of_case import marked, of_each_case
+from .case_markup import marked, of_each_case
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from ..spec import registry
 from ..spec.lab import Case, Lab
 from ..store.files import Where
 from ..terminal import say
-from . import sweep
+from . import campaign
 from .experiment import Experiment, check
 
 
@@ -70,7 +70,7 @@ def record(
     for spec in () if cluster or workers else devices:
         open_device(spec)
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
-    with sweep.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
+    with campaign.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
         for spec in devices or (crew.specs() if crew else [each.spec for each in one_of_each_kind(all_devices())]):
             for name, scale, known_cases, known_variants in asked:
                 start = time.perf_counter()
@@ -172,7 +172,7 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def _by_cluster(crew: sweep.ClusterSweep, lab: str, parameters: dict[str, Any], *, where: Where, **how: Any) -> Done:
+def _by_cluster(crew: campaign.ClusterSweep, lab: str, parameters: dict[str, Any], *, where: Where, **how: Any) -> Done:
     """As `_here`, by the workers of a cluster."""
     _hold_to_commit(where)
     summary, _, texts = crew.bring_up_to_date(

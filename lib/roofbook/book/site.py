@@ -17,9 +17,9 @@ from pathlib import Path
 from ..errors import Failed, UsageError
 from ..spec import registry
 from ..terminal import say as tell
-from . import lab_pages, on_this_machine
-from .dependencies import Dependencies
+from . import lab_pages, render_local
 from .execute import check_notebook
+from .input_hashes import InputHashes
 from .manifest import Manifest, because
 
 INDEX = Path("_build", "html", "index.html")
@@ -41,7 +41,7 @@ READ_AHEAD = ("settings", "extension", "builder")
 
 def start(root: Path) -> Builder:
     """The builder of the checkout `root`, which opens the site as it is and waits for `build`. Killing it costs nothing."""
-    made_from = Dependencies(root).site()
+    made_from = InputHashes(root).site()
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
@@ -61,8 +61,8 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
     lab_pages.write(root / "book")
-    on_this_machine.draw(root)
-    made_from = Dependencies(root).site()  # a page edited meanwhile leaves the site stale, as it should
+    render_local.draw(root)
+    made_from = InputHashes(root).site()  # a page edited meanwhile leaves the site stale, as it should
     why = manifest.stale(index, made_from)
     if not why:
         return index
@@ -152,7 +152,7 @@ os._exit(0)
 
 def stale(root: Path) -> list[str]:
     """Why the site differs from its sources, as `Manifest.stale` has it; empty where it does not."""
-    return Manifest(root).stale(root / INDEX, Dependencies(root).site())
+    return Manifest(root).stale(root / INDEX, InputHashes(root).site())
 
 
 def serve(site: Path, port: int = 8000) -> None:

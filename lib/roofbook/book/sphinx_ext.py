@@ -21,10 +21,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
 from . import card_links, device_switch, extension_code, lab_pages, table_files
-from .lean import mathml, pages
+from .case_markup import without_others
 from .notebook_cells import has_parameters, outputs_of
-from .of_case import without_others
 from .page_html import on_site, one_legend, scroll_tables, unique_svg_ids
+from .page_weight import mathml, pages
 
 GENERATED = "_generated"
 FOUND = "fragments"
@@ -189,7 +189,7 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
 def settings(app: Sphinx, config: Any) -> None:
     """Formulas as MathML, pages that load what they use, and the year of the build."""
     config.html_math_renderer = mathml.NAME
-    config.template_bridge = "roofbook.book.lean.pages.Templates"
+    config.template_bridge = "roofbook.book.page_weight.pages.Templates"
     config.copyright = str(config.copyright).replace("%Y", str(datetime.date.today().year))
 
 

@@ -122,7 +122,7 @@ def _measure_by_cluster(
     root: Path, lab: str, parameters: dict[str, Any], cluster: str | None, workers: int | None
 ) -> bool:
     """Measure by a cluster. Return whether this machine has the measured device, so that it can make the lab's page."""
-    from ..book import sweep
+    from ..book import campaign
     from ..book.experiment import check
     from ..devices import find, provenance
     from ..spec import registry
@@ -130,7 +130,7 @@ def _measure_by_cluster(
     from ..store.storage import located
 
     lab_definition, checked = registry.get(lab), check(parameters)
-    with sweep.opened(cluster, workers, located(root, checked["results"])) as crew:
+    with campaign.opened(cluster, workers, located(root, checked["results"])) as crew:
         summary, worker_device, texts = crew.bring_up_to_date(
             lab, checked, runs=checked["runs"], remeasure=checked["remeasure"]
         )
@@ -188,8 +188,8 @@ def rerun(
 
     from ..analysis.sentences import time_text
     from ..book import execute, fragments, manifest, site
-    from ..book.ahead import Ahead
     from ..book.experiment import Experiment
+    from ..book.preload_imports import ImportPreloader
     from ..measure.case_process import Workers
     from ..measure.progress import Reporter
     from ..measure.schedule import bring_up_to_date
@@ -221,7 +221,7 @@ def rerun(
             resources.callback(builders[-1].kill)
 
         try:
-            with Ahead(reporter, start) if has_page else nullcontext(reporter) as progress:
+            with ImportPreloader(reporter, start) if has_page else nullcontext(reporter) as progress:
                 summary = bring_up_to_date(
                     cells,
                     experiment.device,

@@ -54,8 +54,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
 
     The stencil's page shows recorded devices as well.
     """
-    from roofbook.book import kernels_page, on_devices
-    from roofbook.book.dependencies import Dependencies
+    from roofbook.book import kernels_page, render_recorded
+    from roofbook.book.input_hashes import InputHashes
     from roofbook.book.manifest import Manifest
 
     folder = tmp_path_factory.mktemp("checkout")
@@ -67,8 +67,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     shutil.copy(ROOT / "experiments" / "stencil.ipynb", folder / "experiments")
     for lab in ("stencil", registry.PEAKS):
         shutil.copytree(ROOT / "results" / "recorded" / f"lab={lab}", folder / "results" / "recorded" / f"lab={lab}")
-    on_devices.draw(folder)
-    kernels_page.renew(folder, Manifest(folder), Dependencies(folder))
+    render_recorded.draw(folder)
+    kernels_page.renew(folder, Manifest(folder), InputHashes(folder))
     return folder
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import lab_pages, on_this_machine, site
-from roofbook.book.dependencies import Dependencies
+from roofbook.book import lab_pages, render_local, site
+from roofbook.book.input_hashes import InputHashes
 
 
 class Started:
@@ -17,7 +17,7 @@ class Started:
 
     def __init__(self, root: Path) -> None:
         self.root, self.used, self.killed = root, 0, 0
-        self.known = {name: Dependencies(root).site()[name] for name in site.READ_AHEAD}
+        self.known = {name: InputHashes(root).site()[name] for name in site.READ_AHEAD}
 
     def __enter__(self) -> "Started":
         return self
@@ -73,7 +73,7 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
         builder.communicate()
     wrote: list[Path] = []
     monkeypatch.setattr(lab_pages, "write", wrote.append)
-    monkeypatch.setattr(on_this_machine, "draw", wrote.append)
+    monkeypatch.setattr(render_local, "draw", wrote.append)
     sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
     lab_pages.write_before_reading(sphinx)
     assert wrote == [tmp_path / "book", tmp_path], "by plain Sphinx"

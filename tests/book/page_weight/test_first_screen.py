@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofbook.book.lean import first_screen
+from roofbook.book.page_weight import first_screen
 
 ARTICLE = '<article class="of-page"><h1 id="top">A</h1><svg class="icon"><path d="M0"/></svg><p class="a b">B</p>'
 FAR = "x" * first_screen.LETTERS

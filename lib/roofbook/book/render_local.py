@@ -32,11 +32,11 @@ def draw(root: Path) -> None:
 
 
 def _write(root: Path, lab: str, executed: Path) -> None:
-    from . import story
+    from . import replay_notebook
     from .device_switch import finished
 
     notebook = json.loads(executed.read_text(encoding="utf-8"))
-    if not (shown := story.executed(notebook)):
+    if not (shown := replay_notebook.executed(notebook)):
         return
     shown, files = table_files.of_cells(finished(shown), lab, HERE.name)
     table_files.write(root / table_files.DRAWN / lab / HERE.name, files)

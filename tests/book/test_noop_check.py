@@ -7,7 +7,7 @@ import pytest
 
 from roofbook.book import build as building
 from roofbook.book import site
-from roofbook.book.untouched import FileTimes
+from roofbook.book.noop_check import FileTimes
 
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 SOURCES = (
@@ -73,7 +73,7 @@ def test_products_may_change_while_the_build_runs(root: Path) -> None:
 def test_such_a_build_does_nothing_else(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(building, "Dependencies", lambda _: pytest.fail("hashes files"))
+    monkeypatch.setattr(building, "InputHashes", lambda _: pytest.fail("hashes files"))
     monkeypatch.setattr(site, "build", lambda *_, **__: pytest.fail("builds the site"))
     building.build(root, {})
     assert "up to date" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from roofbook.book import ahead
+from roofbook.book import preload_imports
 
 
 def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,9 +20,11 @@ def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyP
             rest.set()
             raise ImportError(name)
 
-    monkeypatch.setattr(ahead, "MODULES", ("a", "b", "c"))
+    monkeypatch.setattr(preload_imports, "MODULES", ("a", "b", "c"))
     monkeypatch.setattr(importlib, "import_module", take)
-    with ahead.Ahead(lambda *said: told.append(said), lambda: ended.append([*imported])) as progress:
+    with preload_imports.ImportPreloader(
+        lambda *said: told.append(said), lambda: ended.append([*imported])
+    ) as progress:
         assert first.wait(500), "it begins at once"
         for what in ("check, 1 of 1", "first run", "sample 1 of at most 50"):
             progress("fused", what)
@@ -36,14 +38,17 @@ def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyP
 
 
 def test_it_ends_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "MODULES", ("no_such_module",) * 3)
+    monkeypatch.setattr(preload_imports, "MODULES", ("no_such_module",) * 3)
     ended: list[int] = []
-    with pytest.raises(KeyboardInterrupt), ahead.Ahead(lambda *_: None, lambda: ended.append(1)) as progress:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        preload_imports.ImportPreloader(lambda *_: None, lambda: ended.append(1)) as progress,
+    ):
         progress("fused", "check, 1 of 1")
         raise KeyboardInterrupt
     assert not ended and not progress.thread.is_alive()
 
 
 def test_what_it_imports_is_there() -> None:
-    for name in ahead.MODULES:
+    for name in preload_imports.MODULES:
         assert importlib.import_module(name)

@@ -14,14 +14,14 @@ from ..measure.progress import Progress
 MODULES = (
     "papermill",
     "IPython.core.interactiveshell",
-    f"{__package__}.in_process",
+    f"{__package__}.inprocess_engine",
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
 )
 """What takes longest of a page's imports, in parts: one that has begun is not interrupted."""
 
 
-class Ahead:
+class ImportPreloader:
     """A thread that imports between `with` and its end, but not from the first word of a process that measures one variant
     until its samples are taken. It follows that as `Progress`, and hands all on to `tell`.
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from roofbook.book.lean import icons
+from roofbook.book.page_weight import icons
 
 
 def test_an_icon_keeps_its_classes_and_data_and_says_nothing_to_a_screen_reader() -> None:

@@ -8,14 +8,14 @@ from ..analysis.publication import Demonstration, publication
 from ..devices.contract import Device
 from ..paths import cache_key, cached_text
 from ..spec.lab import Lab
-from .dependencies import Dependencies
+from .input_hashes import InputHashes
 
 
-def demonstrated(lab: Lab, device: Device, root: Path) -> Demonstration | None:
+def cached_demonstration(lab: Lab, device: Device, root: Path) -> Demonstration | None:
     """The demonstration of a lab on a device; None where it has none."""
     import pandas as pd
 
-    made_from = Dependencies(root).demonstration(lab.name, device)
+    made_from = InputHashes(root).demonstration(lab.name, device)
     kept = json.loads(cached_text("demonstrated", cache_key(json.dumps(made_from)), lambda: _as_text(lab, device)))
     if kept is None:
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from roofbook.analysis.recorded import RecordedData
 from roofbook.analysis.recorded import recorded as records
-from roofbook.book import story
+from roofbook.book import replay_notebook
 from roofbook.book.device_choices import HERE
 from roofbook.book.notebook_cells import cells_of, key_of
 from roofbook.paths import project_root
@@ -39,7 +39,7 @@ def recorded(tmp_path: Path) -> tuple[RecordedData, Store]:
 def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
     """What the cells show, after the one that opens the lab."""
     given = notebook(*sources, lab=recorded[0].lab.name)
-    found = story.told(given, *recorded)
+    found = replay_notebook.told(given, *recorded)
     return [found[key_of(cell)] for cell in cells_of(given)]
 
 
@@ -111,7 +111,7 @@ def test_an_error_of_a_line_with_the_lab_ends_the_build_with_notebook_cell_and_l
 ) -> None:
     try:
         *_, shown = told(recorded, "lab.ladder()", source)
-    except story.ReplayFailed as error:
+    except replay_notebook.ReplayFailed as error:
         assert re.match(rf"lbm\.ipynb, cell 5, line {line}, on {CUDA}: ({said})", str(error)) and "\n" not in str(error)
     else:
         assert "UsageError" in said and "3" in shown, "a case that is not there is said on the page"
@@ -125,9 +125,9 @@ def test_an_error_while_something_is_drawn_ends_the_build(
         def _repr_html_(self) -> str:
             raise KeyError("a bug in drawing")
 
-    monkeypatch.setattr(story.RecordedPage, drawing, lambda *_: Broken())
+    monkeypatch.setattr(replay_notebook.RecordedPage, drawing, lambda *_: Broken())
     with pytest.raises(
-        story.ReplayFailed, match=rf"^lbm\.ipynb, cell 4, line 2, on {CUDA}: KeyError: 'a bug in drawing'"
+        replay_notebook.ReplayFailed, match=rf"^lbm\.ipynb, cell 4, line 2, on {CUDA}: KeyError: 'a bug in drawing'"
     ):
         told(recorded, f"# drawn\ndisplay(lab.{drawing}())\nlab.failed()")
 
@@ -137,7 +137,8 @@ def test_an_error_deep_in_the_book_names_its_own_line_too(
 ) -> None:
     monkeypatch.setattr("roofbook.report.ladder_table._library_note", lambda *_: 1 / 0)
     with pytest.raises(
-        story.ReplayFailed, match=r"ZeroDivisionError: division by zero \(report/ladder_table\.py, line \d+\)$"
+        replay_notebook.ReplayFailed,
+        match=r"ZeroDivisionError: division by zero \(report/ladder_table\.py, line \d+\)$",
     ):
         told(recorded, "lab.ladder()")
 
@@ -154,7 +155,7 @@ def test_what_failed_on_a_recorded_device_is_told_of_that_device(tmp_path: Path)
 
 def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
     given = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
-    assert story.executed(given) == {}, "no cell has run"
+    assert replay_notebook.executed(given) == {}, "no cell has run"
     outputs: list[dict[str, Any]] = [
         {"data": {"text/html": ["<p>a</p>", "<p>b</p>"], "text/plain": "ab"}},
         {"text": ["1 < 2\n"]},
@@ -163,17 +164,17 @@ def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
     ]
     for cell, output in zip(cells_of(given)[1:], outputs, strict=True):
         cell["outputs"] = [output]
-    found = list(story.executed(given).values())
+    found = list(replay_notebook.executed(given).values())
     assert found == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
 
 
 def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_parameters() -> None:
     given = notebook("lab.ladder()")
     cells_of(given)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
-    made = story.unmeasured(given)
+    made = replay_notebook.unmeasured(given)
     nbformat.validate(nbformat.from_dict(made))
     assert not any("parameters" in cell["metadata"].get("tags", []) for cell in made["cells"])
-    assert story.executed(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
+    assert replay_notebook.executed(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
 
 
 @pytest.mark.parametrize("name", ["cnn", "peaks"])
@@ -181,7 +182,7 @@ def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: 
     root = project_root()
     kept = Store(root / "results")
     given = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
-    found = story.told(given, records(registry.get(name), kept)[0], kept)
+    found = replay_notebook.told(given, records(registry.get(name), kept)[0], kept)
     assert len(found) == len(cells_of(given))
     silent = [cell["source"] for cell in cells_of(given) if not found[key_of(cell)]]
     assert silent in ([], [["lab.measure()"]])

@@ -24,7 +24,7 @@ ROW = ("run", "variant", "case", "role", "axis", "point", "started", "status")
 """What tells one row from another: a row never changes."""
 
 
-class DrawnOnce:
+class RenderCache:
     """A table, figure or note that is drawn when somebody asks for more than its HTML and text, or these are not known."""
 
     def __init__(self, path: Path, key: str, draw: Callable[[], Any]) -> None:

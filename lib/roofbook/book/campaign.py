@@ -33,7 +33,7 @@ PATIENCE_S = 15.0
 """For which workers that are slow to say what they have are waited for, once one has."""
 TOKENS = "unfinished/sweep-"
 """How the file is named by which a worker sees that it sees the store: where git looks for no change."""
-MODULE = "roofbook.book.sweep_worker"
+MODULE = "roofbook.book.campaign_worker"
 
 
 def check_answer(order: Order, answer: Answer) -> None:

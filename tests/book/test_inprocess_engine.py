@@ -9,7 +9,7 @@ import papermill
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from roofbook.book import in_process
+from roofbook.book import inprocess_engine
 
 CELLS = (
     "from IPython.display import HTML, display\nprint('printed')\ndisplay(HTML('<b>shown</b>'))\nHTML('<i>last</i>')",
@@ -35,7 +35,7 @@ def shown(notebook: nbformat.NotebookNode) -> list[list[dict[str, Any]]]:
 
 
 def test_a_page_is_the_same_as_by_a_kernel(tmp_path: Path) -> None:
-    here = run(tmp_path, *CELLS, engine_name=in_process.NAME)
+    here = run(tmp_path, *CELLS, engine_name=inprocess_engine.NAME)
     nbformat.validate(nbformat.read(tmp_path / "out.ipynb", as_version=4))
     kernel = run(tmp_path, *CELLS)
     assert shown(here) == shown(kernel)
@@ -49,13 +49,13 @@ def test_what_a_cell_raises_stops_the_notebook_and_is_in_what_is_left_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
-        run(tmp_path, "1 / 0", "never = True", engine_name=in_process.NAME)
+        run(tmp_path, "1 / 0", "never = True", engine_name=inprocess_engine.NAME)
     assert (raised.value.ename, raised.value.evalue) == ("ZeroDivisionError", "division by zero")
     left = nbformat.read(tmp_path / "out.ipynb", as_version=4)
     assert [cell.source for cell in left.cells if cell.cell_type == "code"][-1] == "never = True"
     assert not left.cells[-1].outputs and capsys.readouterr().out == ""
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
-        run(tmp_path, "1 /", engine_name=in_process.NAME)
+        run(tmp_path, "1 /", engine_name=inprocess_engine.NAME)
     assert raised.value.ename == "SyntaxError"
 
 
@@ -68,7 +68,7 @@ Drawing()
 """
 
 
-@pytest.mark.parametrize("how", [{"engine_name": in_process.NAME}, {}])
+@pytest.mark.parametrize("how", [{"engine_name": inprocess_engine.NAME}, {}])
 def test_what_raises_while_it_is_drawn_stops_the_notebook(tmp_path: Path, how: dict[str, str]) -> None:
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
         run(tmp_path, "'before'", RAISES, "never = True", **how)
@@ -78,10 +78,10 @@ def test_what_raises_while_it_is_drawn_stops_the_notebook(tmp_path: Path, how: d
 
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, "raise KeyboardInterrupt", engine_name=in_process.NAME)
+        run(tmp_path, "raise KeyboardInterrupt", engine_name=inprocess_engine.NAME)
 
 
 def test_a_second_notebook_knows_nothing_of_the_first(tmp_path: Path) -> None:
-    run(tmp_path, "kept = 1", engine_name=in_process.NAME)
-    made = run(tmp_path, "'kept' in globals()", engine_name=in_process.NAME)
+    run(tmp_path, "kept = 1", engine_name=inprocess_engine.NAME)
+    made = run(tmp_path, "'kept' in globals()", engine_name=inprocess_engine.NAME)
     assert shown(made)[-1][0]["data"]["text/plain"] == "False"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofbook.book.lean.style_sheet import joined, words
+from roofbook.book.page_weight.style_sheet import joined, words
 
 
 @pytest.mark.parametrize(

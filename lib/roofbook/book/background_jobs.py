@@ -2,7 +2,7 @@
 are not drawn yet are drawn, and the site is renewed.
 
 The processes are paused while samples are taken (`measure.background_group`). This one leads them; it compiles, lab by lab, and
-then draws: `python -m roofbook.book.meanwhile ROOT LABS DRAW FOLDER`.
+then draws: `python -m roofbook.book.background_jobs ROOT LABS DRAW FOLDER`.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from .. import memory
 from ..measure.background_group import POLL_S, BackgroundGroup, run_in_background
 
 
-class Meanwhile(BackgroundGroup):
+class BackgroundJobs(BackgroundGroup):
     """Kernels are compiled ahead, and the site is renewed, while the block measures labs with these parameters, in order."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Meanwhile(BackgroundGroup):
     def renew_site(self) -> None:
         """Begin to build the site with the pages as they are. What goes wrong does so again at the end, and is told then."""
         self.wait()
-        self._renewing = self.run([sys.executable, "-m", "roofbook.book.renew", str(self._root)])
+        self._renewing = self.run([sys.executable, "-m", "roofbook.book.rebuild_site_worker", str(self._root)])
 
     def wait(self) -> None:
         """Wait for the site that is being renewed, if one is."""
@@ -74,10 +74,10 @@ def _end_with_the_other() -> None:
 
 def draw_devices(root: Path) -> None:
     """Draw the recorded devices that are not drawn yet; what goes wrong does so again at the end, and is told then."""
-    from . import on_devices
+    from . import render_recorded
 
     with contextlib.suppress(Exception):
-        on_devices.draw(root)
+        render_recorded.draw(root)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A page of the theme, mended: it loads what it uses, and waits for nothing else."""
 
-from roofbook.book.lean.pages import nearer, slim
+from roofbook.book.page_weight.pages import nearer, slim
 
 HEAD = """<html lang="en" data-content_root="../" data-theme="auto"><head>
 <meta name="viewport" content="a" /><meta name="viewport" content="b" />

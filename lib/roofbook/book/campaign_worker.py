@@ -1,6 +1,6 @@
-"""What a worker of a cluster does in a process of its own: `python -m roofbook.book.sweep_worker`, an order on standard input.
+"""Carry out one order of a campaign: `python -m roofbook.book.campaign_worker`, with the order on standard input.
 
-Serves sweep.py, which gives the orders. The answer is the last line on standard output; lines before it tell of progress.
+Serves campaign.py, which gives the orders. The answer is the last line on standard output; lines before it tell of progress.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from roofbook.analysis.publication import Demonstration
-from roofbook.book import demonstrated as module
+from roofbook.book import cached_demonstration as module
 from roofbook.devices.contract import Device
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -32,7 +32,7 @@ def test_a_demonstration_is_computed_once(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     publication = Publication(made)
     monkeypatch.setattr(module, "publication", lambda lab: publication)
-    first, again = (module.demonstrated(registry.get("lbm"), device, project_root()) for _ in range(2))
+    first, again = (module.cached_demonstration(registry.get("lbm"), device, project_root()) for _ in range(2))
     assert publication.asked == 1
     if made is None:
         assert first is again is None
@@ -44,5 +44,5 @@ def test_a_demonstration_is_computed_once(
         )  # fmt: skip
         pd.testing.assert_frame_equal(each.frame, MADE.frame, check_dtype=False)
     monkeypatch.setattr("roofbook.devices.provenance._version", lambda name: "another")
-    module.demonstrated(registry.get("lbm"), device, project_root())
+    module.cached_demonstration(registry.get("lbm"), device, project_root())
     assert publication.asked == 2, "another driver or library has come"

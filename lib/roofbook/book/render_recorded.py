@@ -21,10 +21,10 @@ from ..measure.background_group import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import card_links, execute, measurements, story, table_files
-from .dependencies import Dependencies
+from . import card_links, execute, measurements, replay_notebook, table_files
 from .device_choices import FOLDER, HERE, LARGE, DeviceChoice, choices, write_scripts
 from .device_switch import finished
+from .input_hashes import InputHashes
 from .lab_pages import STORY
 from .manifest import Manifest
 
@@ -33,9 +33,9 @@ _BEST = {"devices": "the best one alone"}
 """What a lab was made from of which only the best device is drawn: it is stale until the others are."""
 
 
-def stale(root: Path, now: Dependencies | None = None) -> list[str]:
+def stale(root: Path, now: InputHashes | None = None) -> list[str]:
     """The labs whose pages on recorded devices are not of today's code, notebook and records."""
-    manifest, now, store = Manifest(root), now or Dependencies(root), Store(root / "results")
+    manifest, now, store = Manifest(root), now or InputHashes(root), Store(root / "results")
 
     def gone(lab: str) -> bool:
         folders = [path for path in (root / FOLDER / lab).iterdir() if path.is_dir()] or [root / FOLDER / lab]
@@ -56,7 +56,7 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     """Draw what is stale, on all cores. best_only: of each lab the device that its pages show first, and no other yet."""
     if not (due := stale(root)):
         return
-    store, now, manifest = Store(root / "results"), Dependencies(root), Manifest(root)
+    store, now, manifest = Store(root / "results"), InputHashes(root), Manifest(root)
     notebooks = {path.stem: path for path in execute.notebooks(root)}
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
     begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
@@ -98,7 +98,7 @@ def _best_drawn(
 def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
     """Write the pages of these notebooks for a machine that has not executed them yet."""
     for notebook in notebooks:
-        made = story.unmeasured(json.loads(notebook.read_text(encoding="utf-8")))
+        made = replay_notebook.unmeasured(json.loads(notebook.read_text(encoding="utf-8")))
         write_whole(execute.page_of(root, notebook), json.dumps(made, indent=1) + "\n")
 
 
@@ -181,7 +181,7 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
         f"{place}{LARGE}" if apart else place,
         f"{data.store_device}, {scale} sizes" if apart else str(data.store_device),
     )
-    shown, files = table_files.of_cells(finished(story.told(notebook, data, store)), lab, choice.stem)
+    shown, files = table_files.of_cells(finished(replay_notebook.told(notebook, data, store)), lab, choice.stem)
     table_files.write(root / table_files.DRAWN / lab / choice.stem, files)
     shown = card_links.known(shown, measurements.draw_recorded(root, data, choice.stem, choice.label, store))
     return choice, write_scripts(root, lab, choice, notebook, shown)

@@ -1,6 +1,6 @@
 """Whether anything was touched since a build that left nothing to do: names, sizes and times of files, as `make` compares them.
 
-To ask this takes a fraction of what it takes to hash all that the book is made from (dependencies.py), which answers where
+To ask this takes a fraction of what it takes to hash all that the book is made from (input_hashes.py), which answers where
 something was touched. What lies in _build is as it was left, or the builder makes it again.
 """
 
@@ -16,7 +16,7 @@ from ..spec import registry
 from ..store.parquet import Store
 from ..store.storage import located
 from . import execute
-from .dependencies import environment, lasting
+from .input_hashes import environment, lasting
 from .site import INDEX
 
 KNOWN = Path("_build", "untouched")

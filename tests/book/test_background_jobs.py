@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import meanwhile, on_devices
+from roofbook.book import background_jobs, render_recorded
 from roofbook.measure import precompile, schedule
 from roofbook.paths import project_root
 
@@ -35,7 +35,7 @@ def test_each_lab_has_a_file_once_it_is_compiled(tmp_path: Path, compiled: list[
         "cnn": {"scale": "tset", "results": results},
         "lbm": {"scale": "test", "results": results, "variants": ["fused", "soa"]},
     }
-    meanwhile.compile_ahead(project_root(), labs, tmp_path)
+    background_jobs.compile_ahead(project_root(), labs, tmp_path)
     assert compiled == [("stencil", 1), ("lbm", 2)]
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"stencil", "lbm"}
 
@@ -68,19 +68,19 @@ def test_a_notebooks_kernels_are_compiled_while_its_peaks_are_measured(
 
     began: list[Any] = []
 
-    class Noted(meanwhile.Meanwhile):
+    class Noted(background_jobs.BackgroundJobs):
         def __init__(self, *given: Any, **more: Any) -> None:
             began.append((*given[1:], more))
             super().__init__(*given, **more)
 
-    monkeypatch.setattr(module, "Meanwhile", Noted)
+    monkeypatch.setattr(module, "BackgroundJobs", Noted)
     given = {"scale": "test", "results": str(tmp_path), "variants": ["checked"], "cases": ["5x13"], "budget_s": 1e-6}
     here = module.Experiment("stencil", given)
     here.measure()
     assert began == [({"stencil": here.parameters}, {"done": ["peaks"]})]
     module.Experiment("stencil", given | {"remeasure": True}).measure()
     assert len(began) == 1, "the peaks are fresh"
-    with meanwhile.Meanwhile(here.root, {}):
+    with background_jobs.BackgroundJobs(here.root, {}):
         module.Experiment("stencil", given | {"results": str(tmp_path / "other")}).measure()
     assert len(began) == 1, "somebody compiles for all labs"
 
@@ -88,7 +88,7 @@ def test_a_notebooks_kernels_are_compiled_while_its_peaks_are_measured(
 def test_who_wants_the_devices_waits_for_whoever_draws_them(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
     said: list[str] = []
-    with meanwhile.Meanwhile(tmp_path, {}, draw=True) as beside:
+    with background_jobs.BackgroundJobs(tmp_path, {}, draw=True) as beside:
         assert beside.is_leader_alive()
         beside.wait_for_drawing(said.append)
         assert not beside.is_leader_alive() and said == ["Drawing the labs on the other recorded devices"]
@@ -105,6 +105,6 @@ def test_drawing_meanwhile_draws_all_and_says_nothing_of_what_goes_wrong(
         drawn.append((given, named))
         raise RuntimeError
 
-    monkeypatch.setattr(on_devices, "draw", draw)
-    meanwhile.draw_devices(tmp_path)
+    monkeypatch.setattr(render_recorded, "draw", draw)
+    background_jobs.draw_devices(tmp_path)
     assert drawn == [((tmp_path,), {})]

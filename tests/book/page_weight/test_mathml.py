@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from docutils import nodes
 
-from roofbook.book.lean import mathml
+from roofbook.book.page_weight import mathml
 
 
 def written(latex: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofbook.book.without_script import with_other_devices
+from roofbook.book.noscript import with_other_devices
 
 
 def step(name: str, *lines: str) -> str:

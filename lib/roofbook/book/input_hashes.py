@@ -28,7 +28,7 @@ from . import extension_code
 KERNELS = (".k", ".cu", ".cl", ".h", ".c")
 
 
-class Dependencies:
+class InputHashes:
     """Those of things in the checkout `root`. Each file is read once: have one of these for one question."""
 
     def __init__(self, root: Path) -> None:

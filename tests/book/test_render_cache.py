@@ -14,7 +14,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.book import experiment as module
 from roofbook.book.experiment import Experiment
-from roofbook.book.kept import FOLDER, DrawnOnce, key_of
+from roofbook.book.render_cache import FOLDER, RenderCache, key_of
 from roofbook.measure.schedule import bring_up_to_date
 from roofbook.report.html import Html
 
@@ -49,31 +49,31 @@ class Table(Html):
 
 def test_what_is_known_is_not_drawn_again(tmp_path: Path) -> None:
     path, first, second = tmp_path / "shown" / "table.json", Drawing("<p>one</p>"), Drawing("<p>two</p>")
-    assert DrawnOnce(path, "key", first).html == "<p>one</p>" and first.drawn == 1
-    again = DrawnOnce(path, "key", second)
+    assert RenderCache(path, "key", first).html == "<p>one</p>" and first.drawn == 1
+    again = RenderCache(path, "key", second)
     assert (again.html, again._repr_html_(), repr(again)) == ("<p>one</p>", "<p>one</p>", repr(Html("<p>one</p>")))
     assert second.drawn == 0
     assert again.caption == "a table" and second.drawn == 1, "more than the text is asked of the thing itself"
-    assert DrawnOnce(path, "another key", second).html == "<p>two</p>"
+    assert RenderCache(path, "another key", second).html == "<p>two</p>"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"made from": "key"}', '{"made from": "key", "html": "x"}'])
 def test_a_file_that_is_not_whole_is_made_again(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.json").write_text(text)
-    assert DrawnOnce(tmp_path / "table.json", "key", Drawing("<p>one</p>")).html == "<p>one</p>"
+    assert RenderCache(tmp_path / "table.json", "key", Drawing("<p>one</p>")).html == "<p>one</p>"
     assert json.loads((tmp_path / "table.json").read_text())["html"] == "<p>one</p>"
 
 
 def test_where_nothing_can_be_kept_it_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     drawing = Drawing("<p>one</p>")
-    assert [DrawnOnce(tmp_path / "file" / "table.json", "key", drawing).html for _ in range(2)] == ["<p>one</p>"] * 2
+    assert [RenderCache(tmp_path / "file" / "table.json", "key", drawing).html for _ in range(2)] == ["<p>one</p>"] * 2
     assert drawing.drawn == 2
 
 
 def test_a_notebook_that_asks_for_what_nobody_has_draws_nothing(tmp_path: Path) -> None:
     drawing = Drawing("<p>one</p>")
-    kept = DrawnOnce(tmp_path / "table.json", "key", drawing)
+    kept = RenderCache(tmp_path / "table.json", "key", drawing)
     assert not any(hasattr(kept, name) for name in ("_repr_png_", "_ipython_display_", "_repr_mimebundle_"))
     assert drawing.drawn == 0
 

@@ -13,8 +13,8 @@ import pytest
 
 from roofbook import paths
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.book import dependencies
-from roofbook.book.dependencies import Dependencies
+from roofbook.book import input_hashes
+from roofbook.book.input_hashes import InputHashes
 from roofbook.devices import provenance
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
@@ -30,7 +30,7 @@ def library(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> 
     root = unmeasured()
     copy = root / "lib"
     shutil.copytree(paths.LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(dependencies, "LIBRARY", copy)
+    monkeypatch.setattr(input_hashes, "LIBRARY", copy)
     return root, copy
 
 
@@ -39,12 +39,12 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
 ) -> None:
     root, code = library
     notebook = root / "experiments" / "lbm.ipynb"
-    last = Dependencies(root).page(notebook, {})
+    last = InputHashes(root).page(notebook, {})
 
     def changed(parameters: dict[str, str] | None = None) -> set[str]:
         """The names of what is another than when this was asked last."""
         nonlocal last
-        now, before = Dependencies(root).page(notebook, parameters or {}), last
+        now, before = InputHashes(root).page(notebook, parameters or {}), last
         last = now
         return {name for name in now if now[name] != before[name]}
 
@@ -90,23 +90,23 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
         "another word, and the lab's own backend"
     )
     with pytest.raises(UsageError, match="unknown device"):
-        Dependencies(root).page(notebook, {"device": "cuda:77"})
+        InputHashes(root).page(notebook, {"device": "cuda:77"})
 
 
 def test_another_notebook_depends_on_every_lab(library: tuple[Path, Path]) -> None:
     root, code = library
     demo = root / "experiments" / "demo.ipynb"
     shutil.copy(demo.with_stem("lbm"), demo)
-    before = Dependencies(root).page(demo, {})
+    before = InputHashes(root).page(demo, {})
     (code / "labs" / "cnn" / "new.k").write_text("kernel")
-    now = Dependencies(root).page(demo, {})
+    now = InputHashes(root).page(demo, {})
     assert {name for name in now if now[name] != before[name]} == {"kernels"}
 
 
 @pytest.mark.parametrize("lab", [*registry.names(), registry.PEAKS])
 def test_no_lab_imports_another_unseen(lab: str) -> None:
     """What a syntax tree says of each import, whatever lines it takes, is among what the page depends on."""
-    seen = Dependencies(paths.LIBRARY).with_imported(lab)
+    seen = InputHashes(paths.LIBRARY).with_imported(lab)
     assert {lab, registry.PEAKS} <= seen <= {*registry.names(), registry.PEAKS}
     for file in (path for name in seen for path in (paths.LIBRARY / "labs" / name).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -119,7 +119,7 @@ def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(li
     root, code = library
 
     def asked() -> dict[str, dict[str, str]]:
-        now = Dependencies(root)
+        now = InputHashes(root)
         return {
             "recorded": now.recorded("lbm", Store(root / "results")),
             "verdicts": now.verdicts("lbm"),
@@ -135,7 +135,7 @@ def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(li
     assert changed == {
         "recorded": [], "verdicts": [], "comparison": ["kernels"], "ladders": ["kernels"], "ends": ["kernels"],
     }  # fmt: skip
-    assert Dependencies(root).ends({"lbm": {"store": "1"}}) != Dependencies(root).ends({"lbm": {"store": "2"}})
+    assert InputHashes(root).ends({"lbm": {"store": "1"}}) != InputHashes(root).ends({"lbm": {"store": "2"}})
 
 
 def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_platforms(
@@ -147,9 +147,9 @@ def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_plat
     def compared(*places: StoreDevice) -> str:
         rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.slug}"} for place in places]
         Store(root / "results").append(rows, "local")
-        return Dependencies(root).comparison()["store"]
+        return InputHashes(root).comparison()["store"]
 
-    nothing = Dependencies(root).comparison()["store"]
+    nothing = InputHashes(root).comparison()["store"]
     assert compared(POCL) == nothing
     both = compared(INTEL)
     assert both != nothing
@@ -158,7 +158,7 @@ def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_plat
 
 def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path]) -> None:
     root = unmeasured()
-    before = Dependencies(root).site()
+    before = InputHashes(root).site()
     for name, file in (
         ("pages", "method.md"), ("assets", "_assets/roofbook.css"), ("settings", "_toc.yml"), ("settings", "conf.py"),
         ("fragments", "_generated/new.html"), ("settings", "../_config.yml"), ("pages", "labs/lbm.ipynb"),
@@ -166,9 +166,9 @@ def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path
         path = root / "book" / file
         path.parent.mkdir(exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "") + "\n")
-        now = Dependencies(root).site()
+        now = InputHashes(root).site()
         assert [each for each in now if now[each] != before[each]] == [name], file
         before = now
     (root / "book" / ".ipynb_checkpoints").mkdir()
     (root / "book" / ".ipynb_checkpoints" / "lbm.ipynb").touch()
-    assert Dependencies(root).site() == before
+    assert InputHashes(root).site() == before

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from roofbook import paths
-from roofbook.book import sweep
+from roofbook.book import campaign
 from roofbook.devices.find import devices
 from roofbook.errors import UsageError
 from roofbook.measure import cluster, gpu_claim
@@ -280,7 +280,7 @@ def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.Monk
 def test_what_is_put_beside_the_store_does_not_make_a_checkout_changed() -> None:
     """A row of a changed checkout is not recorded: git passes over the file by which workers see that they see the store."""
     root = Path(__file__).parents[2]
-    done = subprocess.run(["git", "check-ignore", "-q", f"results/{sweep.TOKENS}x"], cwd=root)
+    done = subprocess.run(["git", "check-ignore", "-q", f"results/{campaign.TOKENS}x"], cwd=root)
     assert done.returncode == 0 or not (root / ".git").exists()
 
 
@@ -303,6 +303,6 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatc
         ({}, "unknown device 'opencl:nowhere' (did you mean 'opencl:0'?); valid: auto, "),
     ):
         line = json.dumps({**order, **change})
-        command = [sys.executable, "-m", "roofbook.book.sweep_worker"]
+        command = [sys.executable, "-m", "roofbook.book.campaign_worker"]
         answer = json.loads(subprocess.run(command, input=line, capture_output=True, text=True, check=True).stdout)
         assert answer["host"] and answer["error"].startswith(said)

@@ -16,7 +16,7 @@ import pytest
 
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.book import device_choices, device_switch, on_devices
+from roofbook.book import device_choices, device_switch, render_recorded
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -54,7 +54,7 @@ class InThisProcess(Executor):
 def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes start slowly: those of one test, and of the tests of the book, are enough."""
     if "several_processes" not in request.node.name:
-        monkeypatch.setattr(on_devices, "ProcessPoolExecutor", InThisProcess)
+        monkeypatch.setattr(render_recorded, "ProcessPoolExecutor", InThisProcess)
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def drawn(root: Path) -> dict[str, int]:
 def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_changed(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
-    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
-    on_devices.draw(root)
+    assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == [LAB]
+    render_recorded.draw(root)
     first, large = device_choices.choices(root, LAB)
     assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
     before = drawn(root)
@@ -99,36 +99,36 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     assert "4096x4096" in "".join(device_choices.shown(root, LAB, large).values())
 
     add(root, "20260101T000000Z-000002", where="local")
-    assert on_devices.stale(root) == []
-    on_devices.draw(root)
+    assert render_recorded.stale(root) == []
+    render_recorded.draw(root)
     assert drawn(root) == before, "what is measured here leaves them as they are"
     for run, lab in (("20260101T000000Z-000003", LAB), ("20260101T000000Z-000004", registry.PEAKS)):
         add(root, run, lab)
-        assert on_devices.stale(root) == [LAB]
-        on_devices.draw(root)
+        assert render_recorded.stale(root) == [LAB]
+        render_recorded.draw(root)
     write(root, *CELLS, "lab.failed()")
-    assert on_devices.stale(root) == [LAB]
-    on_devices.draw(root)
-    assert len(device_choices.shown(root, LAB, first)) == 3 and on_devices.stale(root) == []
+    assert render_recorded.stale(root) == [LAB]
+    render_recorded.draw(root)
+    assert len(device_choices.shown(root, LAB, first)) == 3 and render_recorded.stale(root) == []
 
 
 def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
-    asked, draw = list[str](), on_devices._draw
+    asked, draw = list[str](), render_recorded._draw
 
     def counted(root: Path, lab: str, scale: str, place: str) -> Any:
         asked.append(scale)
         return draw(root, lab, scale, place)
 
-    monkeypatch.setattr(on_devices, "_draw", counted)
-    on_devices.draw(root, best_only=True)
+    monkeypatch.setattr(render_recorded, "_draw", counted)
+    render_recorded.draw(root, best_only=True)
     (best,) = device_choices.choices(root, LAB)
-    assert asked == ["published"] and set(drawn(root)) == {best.script} and on_devices.stale(root) == [LAB]
-    on_devices.draw(root, best_only=True)
+    assert asked == ["published"] and set(drawn(root)) == {best.script} and render_recorded.stale(root) == [LAB]
+    render_recorded.draw(root, best_only=True)
     assert asked == ["published"], "there is nothing to do"
-    on_devices.draw(root)
-    assert asked == ["published", "large"] and on_devices.stale(root) == []
+    render_recorded.draw(root)
+    assert asked == ["published", "large"] and render_recorded.stale(root) == []
     assert [each.name for each in device_choices.choices(root, LAB)] == [best.name, f"{best.name}/large"]
     assert len(drawn(root)) == 2
 
@@ -137,29 +137,29 @@ def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatc
         lambda: (root / device_choices.FOLDER / LAB / STORY / best.script).unlink(),
     ):
         shutil.rmtree(root / "_build")
-        on_devices.draw(root, best_only=True)
+        render_recorded.draw(root, best_only=True)
         change()
         asked.clear()
-        on_devices.draw(root)
-        assert asked == ["published", "large"] and on_devices.stale(root) == [], "the best one is of today too"
+        render_recorded.draw(root)
+        assert asked == ["published", "large"] and render_recorded.stale(root) == [], "the best one is of today too"
 
 
 def test_where_one_device_is_recorded_the_best_is_all(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
-    on_devices.draw(root, best_only=True)
-    assert len(device_choices.choices(root, LAB)) == 1 and on_devices.stale(root) == []
+    render_recorded.draw(root, best_only=True)
+    assert len(device_choices.choices(root, LAB)) == 1 and render_recorded.stale(root) == []
 
 
 def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
-    on_devices.draw(root)
+    render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
     (root / device_choices.FOLDER / LAB / STORY / only.script).unlink()
-    assert on_devices.stale(root) == [LAB]
-    on_devices.draw(root)
+    assert render_recorded.stale(root) == [LAB]
+    render_recorded.draw(root)
     assert device_choices.shown(root, LAB, only)
     (root / device_choices.FOLDER / LAB / "index.json").write_text('[["nvidia')
-    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+    assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == [LAB]
 
 
 def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Path) -> None:
@@ -167,7 +167,7 @@ def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Pat
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
-    on_devices.draw(root)
+    render_recorded.draw(root)
     notebook = json.loads((root / "experiments" / f"{LAB}.ipynb").read_text())
     notebook["cells"].insert(0, {"cell_type": "markdown", "metadata": {}, "source": "# A lab"})
     first, large = device_choices.choices(root, LAB)
@@ -183,43 +183,43 @@ def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Pat
 def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
-    on_devices.draw(root)
+    render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
     story, results = (device_choices.shown(root, LAB, only, page) for page in (STORY, "results"))
     assert len(story) == 1 and len(results) == 2 and "The ladder on" in "".join(results.values())
     (root / device_choices.FOLDER / LAB / "results" / only.script).unlink()
-    assert on_devices.stale(root) == [LAB]
+    assert render_recorded.stale(root) == [LAB]
     write(root, *CELLS)
-    on_devices.draw(root)
+    render_recorded.draw(root)
     assert {path.name for path in (root / device_choices.FOLDER / LAB).iterdir()} == {"index.json", STORY}
-    assert on_devices.stale(root) == []
+    assert render_recorded.stale(root) == []
 
 
 @pytest.mark.thorough
 def test_several_processes_draw_and_one_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
-    on_devices.draw(root)
+    render_recorded.draw(root)
     assert [each.name.endswith(device_choices.LARGE) for each in device_choices.choices(root, LAB)] == [False, True]
     shutil.rmtree(root / "results" / "recorded")
     add(root, "20260101T000000Z-000002")
-    on_devices.draw(root)
+    render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
     assert set(drawn(root)) == {only.script}
 
 
 def test_nothing_recorded_is_no_choice_and_not_drawn_for_ever(root: Path) -> None:
-    on_devices.draw(root)
-    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == []
+    render_recorded.draw(root)
+    assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == []
 
 
 def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None:
     """On the runs that this book has."""
-    listed, store = on_devices.extents(project_root(), LAB), Store(project_root() / "results")
+    listed, store = render_recorded.extents(project_root(), LAB), Store(project_root() / "results")
     assert listed[0].place == "nvidia-h200/cuda"
     kind = {
         data.store_device.id: data.store_device.kind
-        for each in on_devices.SCALES
+        for each in render_recorded.SCALES
         for data in recorded(registry.get(LAB), store, each)
     }
     kinds = [(each.scale, kind[each.place]) for each in listed]
@@ -228,7 +228,7 @@ def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None
 
 def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) -> None:
     add(root, "20260101T000000Z-000000")
-    on_devices.draw(root)
+    render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
     target = tmp_path / "site"
     device_choices.copy_scripts(root, target)
@@ -256,4 +256,4 @@ def test_of_gpus_with_as_much_of_a_lab_the_one_with_most_of_all_labs_comes_first
     store.append([*rows, made("fused", 1e-4, least)], "recorded")
     store.append([made("fused", 1e-4, place, "stencil") for place in (most, least)], "recorded")
     store.append([made("float4", 1e-4, least, "stencil"), made("float2", 1e-4, least, "stencil")], "recorded")
-    assert [each.place for each in on_devices.extents(tmp_path, LAB)] == ["b/cuda", "a/cuda", "c/cuda"]
+    assert [each.place for each in render_recorded.extents(tmp_path, LAB)] == ["b/cuda", "a/cuda", "c/cuda"]
