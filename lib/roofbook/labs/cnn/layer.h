@@ -1,4 +1,4 @@
-// The layer, and where an element lies: input, weights, convolution and output in the course's layout, channel by channel.
+// The sizes of the layer, and the index of an element of input, weights, convolution and output, in the course's layout.
 //
 // Knob CHANNELS: channels of the input
 // Knob FILTERS:  channels of the output

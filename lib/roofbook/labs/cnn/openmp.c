@@ -1,5 +1,5 @@
-/* The layer in C: what a performance-minded user would write in a page. A thread takes two rows of the convolution and
-   some columns of it; of those it keeps 4 filters at a time in registers, while it walks channels and taps.
+/* The layer in C, as a performance-minded user would write it in a page. A thread takes two rows and some columns of the
+   convolution, and keeps 4 filters of these at a time in registers while it walks channels and taps.
    Flags: -O3 -march=native (the widest vectors) -ffast-math (multiply-adds) -fopenmp. */
 #include "vectors.h"
 
@@ -12,8 +12,8 @@ typedef struct {
     float *out;
 } Layer;
 
-/* Filters from f, rows y and y + 1, columns from `left`: `vectors` vectors of them. What lies beyond the layer's edges is
-   computed from other rows or filters and not kept. */
+/* Filters from f on, rows y and y + 1, `vectors` vectors of columns from `left` on. Outputs beyond the layer's edges are
+   computed from other rows or filters, and not kept. */
 static inline __attribute__((always_inline)) void tile(const Layer *l, int f, int y, int left, const int vectors) {
     const int taps = l->taps, across = l->width + taps - 1, down = l->height + taps - 1, terms = l->channels * taps * taps;
     floats sum[FILTERS][2][VECTORS];

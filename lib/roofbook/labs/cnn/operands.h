@@ -1,8 +1,8 @@
-// The operands of the tensor cores: rounded, channels innermost, filled up with zeros to whole tiles. A block of the kernels here
-// owns TILE_I filters by TILE_H x TILE_W pixels and takes DEPTH channels at a time, which are a line of 128 bytes; one product of
-// the matrix units takes PRODUCT_DEPTH. A kernel that splits operands sets PARTS to 2 before, one with narrower tiles TILE_W.
+// The operands of the tensor cores: rounded, with channels innermost, padded with zeros to whole tiles. A block computes TILE_I
+// filters by TILE_H x TILE_W pixels. It takes DEPTH channels at a time, a line of 128 bytes; one product of the matrix units takes
+// PRODUCT_DEPTH channels. A kernel that splits operands sets PARTS to 2 before it includes this; one with narrower tiles, TILE_W.
 //
-// Knob OPERANDS: SHORT  2 bytes of ELEMENT
+// Knob OPERANDS: SHORT  2 bytes, of type ELEMENT
 //                TF32   4 bytes, of which the matrix units read 19 bits
 #pragma once
 #ifndef OPERANDS

@@ -1,6 +1,8 @@
-// A warpgroup's sums of 64 filters by 8 x 32 pixels to the output: bias, ReLU and the largest of 2 x 2 pixels, in registers.
-// Column n of the product is pixel (n / 32, n % 32) of the tile, so that in the picture of hopper.h c[4 j] and c[4 j + 1] are
-// neighbours in a row of pixels, c[4 j + 16] and c[4 j + 17] those below them: together a window.
+// Writes a warpgroup's sums of 64 filters by 8 x 32 pixels to the output: bias, ReLU and the largest of 2 x 2 pixels, in registers.
+// Column n of the product is pixel (n / 32, n % 32) of the tile. A thread's sums (picture in hopper.h) make windows of the pool:
+//
+//   row of pixels       c[4 j]       c[4 j + 1]
+//   the row below it    c[4 j + 16]  c[4 j + 17]      c[... + 2] and c[... + 3] are those of the filter 8 further on
 #pragma once
 #include "hopper.h"
 #include "layer.h"

@@ -1,6 +1,11 @@
-// As pooled_fours.h, where the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row,
-// trades halves of eight with its neighbour, and both write four at once, 32 bytes side by side. In the picture of hopper.h
-// column 8 j + r is pixel (row r, column j) of the tile: c[4 j], c[4 j + 1] and c[4 j + 4], c[4 j + 5] are a window.
+// Writes a warpgroup's sums of 64 filters to the output: bias, ReLU and the largest of 2 x 2 pixels, in registers. Column 8 j + r
+// of the product is pixel (row r, column j) of the tile: pixels go down eight rows of a column, then the next column. A thread's
+// c[4 j], c[4 j + 1], c[4 j + 4] and c[4 j + 5] (picture in hopper.h) are a window of the pool, so it has one pooled row:
+//
+//   even thread: row a, columns 0 ... 7      after they trade halves      columns 0 ... 3 of rows a and b
+//   odd thread:  row b, columns 0 ... 7                                   columns 4 ... 7 of rows a and b
+//
+// Then each writes four outputs at once, and both together 32 neighbouring bytes of a row.
 #pragma once
 #include "hopper.h"
 #include "layer.h"

@@ -1,5 +1,7 @@
-// As pooled.h. A thread has a pooled column of each of four groups, its three neighbours the others: they trade, so that each
-// gets the four columns of one group and writes them at once, 64 bytes of a row side by side. What a thread holds of a row:
+// Writes a warpgroup's sums of 64 filters by 8 x 32 pixels to the output: bias, ReLU and the largest of 2 x 2 pixels, in registers.
+// Column n of the product is pixel (n / 32, n % 32) of the tile; a thread's c[4 j], c[4 j + 1], c[4 j + 16] and c[4 j + 17] are a
+// window of the pool (picture in hopper.h). Of a pooled row a thread then has every fourth column. It trades with its three
+// neighbours until it has four columns side by side, and writes them at once; the four write 64 neighbouring bytes of a row:
 //
 //   thread % 4     0  1  2  3                                0  1  2  3
 //   four[0]        0  1  2  3    after a trade with          0  4  8 12

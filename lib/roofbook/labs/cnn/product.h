@@ -1,6 +1,6 @@
-// The product of the tensor cores that all kernels here use: operands of 2 bytes, sums in fp32.
+// One product of Hopper's tensor cores: operands of 2 bytes, sums in fp32.
 //
-// Knob ELEMENT: f16 or bf16: what the operands are rounded to
+// Knob ELEMENT: f16 or bf16: the type of the operands
 #pragma once
 #ifndef ELEMENT
 #define ELEMENT f16

@@ -1,5 +1,5 @@
-// c (64 x 128, fp32, spread over a warpgroup) = a (64 x 16) b (128 x 16) transposed, or += where `added` is not 0; a and b are of
-// fp16 and lie in shared memory.
+// One product of Hopper's tensor cores: c (64 x 128, fp32, spread over a warpgroup) = a (64 x 16) times transposed b (128 x 16), or
+// += if `added` is not 0; a and b are fp16 and lie in shared memory.
 #pragma once
 #include "hopper.h"
 
@@ -14,7 +14,7 @@ DEVICE void product(float (&c)[64], unsigned long long a, unsigned long long b, 
       : "l"(a), "l"(b), "r"(added));
 }
 
-// Tells the compiler that the matrix units have written c by now: it may not read c before.
+// Tells the compiler that the matrix units have written c: it may not read c before this.
 DEVICE void written(float (&c)[64]) {
   asm volatile("" : SUMS_16(IN_FLOATS, 0), SUMS_16(IN_FLOATS, 16), SUMS_16(IN_FLOATS, 32), SUMS_16(IN_FLOATS, 48)::"memory");
 }

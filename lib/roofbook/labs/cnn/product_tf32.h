@@ -1,5 +1,5 @@
-// c (64 x 256, fp32, spread over a warpgroup) += a (64 x 8) b (256 x 8) transposed; a and b are numbers of 4 bytes, of which the
-// matrix units read 19 bits, and lie in shared memory.
+// One product of Hopper's tensor cores: c (64 x 256, fp32, spread over a warpgroup) += a (64 x 8) times transposed b (256 x 8); a
+// and b are numbers of 4 bytes in shared memory, of which the matrix units read 19 bits.
 #pragma once
 #include "hopper.h"
 

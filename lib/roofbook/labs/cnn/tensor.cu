@@ -1,12 +1,15 @@
-// Implicit matrix product on Hopper's tensor cores: a block owns 128 filters by 8 x 32 pixels, each of two warpgroups 64
-// filters of them. One thread lets TMA fetch boxes of weights and of shifted input straight into four stages of shared memory;
-// nothing is unrolled into a matrix. Bias, ReLU and pooling happen in registers.
+// Convolution as an implicit matrix product on Hopper's tensor cores. A block computes 128 filters by 8 x 32 pixels:
+//
+//   warpgroup 0, one thread        has TMA fetch boxes of weights and of the shifted input into four stages of shared memory
+//   warpgroups 1 and 2             multiply, 64 filters by 256 pixels each, with sums in registers; then bias, ReLU and pooling
+//
+// A stage holds 64 channels of one tap: weights (128 filters) and pixels (8 x 32). No matrix is unrolled in memory.
 //
 // Knob PRODUCTS: 1  one product an operand pair
 //                3  operands split into two parts: low x high, high x low, then high x high: as exact as fp32
-// Knob BLOCKS:   1  every block fetches for itself
+// Knob BLOCKS:   1  every block fetches all its operands
 //                2  two blocks of the same pixels form a cluster: each fetches half of the pixels for both
-//                4  two by two: also half of the weights for the block of the same filters
+//                4  two by two blocks: each also fetches half of the weights for the block of the same filters
 #ifndef PRODUCTS
 #define PRODUCTS 1
 #endif

@@ -1,7 +1,11 @@
-// As in tensor.cu, a block owns 128 filters by 8 x 32 pixels. What it fetches of the input is one column of taps: rows enough
-// for all of them, so that the taps of a column read the same box in shared memory, each a row further down. Two blocks,
-// one above the other, form a cluster: each fetches half of the weights for both. A cluster goes on with the next tile
-// when its last is done, where there are fewer of them than tiles; fetching runs ahead over the end of a tile.
+// Convolution as an implicit matrix product on Hopper's tensor cores. A block computes 128 filters by 8 x 32 pixels: two threads have
+// TMA fetch weights and pixels, two warpgroups multiply 64 filters each. A box of pixels is fetched once for a column of taps:
+//
+//   box in shared memory: TILE_H + TAPS - 1 rows of 32 columns, 64 channels each
+//   tap row 0 multiplies rows 0 ... 7 of the box, tap row 1 rows 1 ... 8, and so on
+//
+// Two blocks, one above the other, form a cluster: each fetches half of the weights for both. If there are fewer clusters than
+// tiles, a cluster takes one tile after another; fetches for the next tile begin before the last one is stored.
 //
 // Knob STORES:   ONE  a thread writes one output at a time;  FOUR  four
 #ifndef STORES
@@ -42,7 +46,7 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   }
   __syncthreads();
   sync_cluster();
-  int column = 0, step = 0;  // of all tiles: what says which stage comes next
+  int column = 0, step = 0;  // counted over all tiles: they select the next stage
   if (tid < 128) {
     FEWER_REGISTERS(40);
     if (tid == 0 || tid == 32)

@@ -1,10 +1,14 @@
-// As in tensor_window.cu, with operands of two parts of fp16 each: low x high, high x low, and high x high. A block owns 128
-// filters by 8 x 16 pixels. A stage has both parts of its operands, so that what is fetched once serves three products.
+// Convolution on Hopper's tensor cores with split operands, as exact as fp32: each operand has two parts of fp16, and three products
+// are added, low x high, high x low and high x high. A block computes 128 filters by 8 x 16 pixels: two threads have TMA
+// fetch weights and pixels, two warpgroups multiply 64 filters each. Two blocks form a cluster and share the weights.
 //
-// The matrix units do not round what they add to a sum: they cut it off, towards zero, and over thousands of terms that is more
-// than rounding loses. So they add up no more than the 64 channels of a tap; each thread adds these sums to its own, which are
-// rounded. The small products have sums of their own: they are scaled down and added while the large ones are computed, and
-// while the large ones are added, the other warpgroup's products keep the matrix units busy.
+//   box of pixels   64 channels, both parts, rows and columns for all taps; a tap reads it from an offset on
+//   stage           weights of one tap, both parts: each is fetched once for three products
+//
+// Matrix units do not round what they add to a sum, but cut it off towards zero. Over thousands of terms this loses more than
+// rounding. So they add up only the 64 channels of a tap, and threads add these sums to their own, rounded. The small products
+// have separate sums: they are scaled down and added while the large ones are computed. While the large sums are added, the other
+// warpgroup's products keep the matrix units busy.
 #define PARTS 2
 #define TILE_W 16
 #include "layer.h"
@@ -39,7 +43,7 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   }
   __syncthreads();
   sync_cluster();
-  int slice = 0, step = 0;  // of all tiles: what says which stage comes next
+  int slice = 0, step = 0;  // counted over all tiles: they select the next stage
   if (tid < 128) {
     FEWER_REGISTERS(40);
     if (tid == 0 || tid == 32)

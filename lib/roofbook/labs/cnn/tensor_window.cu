@@ -1,14 +1,15 @@
-// As in tensor_columns.cu, clusters of two blocks own 128 filters by 16 x 32 pixels, share the weights, and go on with the
-// next tile. What a block fetches of the input is a box of 64 channels with rows and columns enough for all taps at once; a
-// tap reads it from an offset on. The box lies column by column in shared memory: eight rows of a column are the eight
-// lines of 128 bytes that the matrix product takes together, and the next eight begin a column further.
+// Convolution as an implicit matrix product on Hopper's tensor cores. Clusters of two blocks compute 128 filters by 16 x 32 pixels,
+// share the weights, and take one tile after another. In a block two threads have TMA fetch weights and pixels; two warpgroups
+// multiply 64 filters each. A box of 64 channels has rows and columns for all taps; a tap reads it from an offset on. The box
+// lies column by column in shared memory: eight rows of a column are the eight lines of 128 bytes that a matrix product takes
+// together, and the next eight lines begin one column further:
 //
 //   column 0: row 0 | row 1 | ... | row BOX_H - 1    a row is a line of 128 bytes, the 64 channels of a pixel
-//   column 1: row 0 | row 1 | ...                    tap (p, q) begins q columns and p rows further
+//   column 1: row 0 | row 1 | ...                    tap (p, q) begins q columns and p rows further on
 //
-// Knob WAITS: BUT_ONE  a warpgroup issues the products of the next tap while its last are computed; those of both interleave
-//             ALL      it waits for them: meanwhile the other warpgroup's are computed, so the two take turns
-// Knob TWICE: NOTHING   all is done once
+// Knob WAITS: BUT_ONE  a warpgroup issues a tap's products while its last are computed; products of both warpgroups interleave
+//             ALL      it waits for its products while the other warpgroup's are computed: the two take turns
+// Knob TWICE: NOTHING   everything is done once
 //             LOADS     boxes and weights are fetched twice, to the same place
 //             STORES    results are written twice
 //             PRODUCTS  each product is added twice, and the sums are halved
@@ -81,7 +82,7 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   }
   __syncthreads();
   sync_cluster();
-  int slice = 0, step = 0;  // of all tiles: what says which stage comes next
+  int slice = 0, step = 0;  // counted over all tiles: they select the next stage
   if (tid < 128) {
     FEWER_REGISTERS(40);
     if (tid == 0 || tid == 32)

@@ -1,4 +1,4 @@
-// The input and the weights as operands.h has them, in one or two parts of 2 bytes.
+// Lays out input and weights as operands of the tensor cores, in one or two parts of 2 bytes.
 #pragma once
 #include "operands.h"
 #include "product.h"
@@ -15,13 +15,13 @@ DEVICE float widened(unsigned short bits) {
   return value;
 }
 
-// The part of `value`: 0 the rounded value, 1 what rounding left, scaled away from the smallest numbers of fp16.
+// Returns a part of `value`: 0 the rounded value; 1 the remainder, scaled away from the smallest numbers of fp16.
 DEVICE unsigned short part_of(float value, int part) {
   const unsigned short high = rounded(value);
   return part == 0 ? high : rounded((value - widened(high)) * SPLIT_SCALE);
 }
 
-// x (channel, row, column) -> pixels (part, row, column, channel); a block turns 32 columns of 64 channels of a row.
+// x (channel, row, column) -> pixels (part, row, column, channel); a block transposes 32 columns of 64 channels of a row.
 KERNEL_OF(256, 4) void to_pixels(const float *RESTRICT x, unsigned short *RESTRICT pixels) {
   __shared__ float tile[DEPTH][33];
   const int tid = threadIdx.x, row = blockIdx.y, columns = X_ROW, rows = HEIGHT + TAPS - 1;
@@ -43,8 +43,8 @@ KERNEL_OF(256, 4) void to_pixels(const float *RESTRICT x, unsigned short *RESTRI
   }
 }
 
-// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels filled up with zeros; a block
-// turns 64 channels of a filter.
+// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels padded with zeros; a block
+// transposes 64 channels of a filter.
 KERNEL_OF(256, 4) void to_taps(const float *RESTRICT weight, unsigned short *RESTRICT packed) {
   __shared__ float tile[DEPTH * TAPS_2];
   const int tid = threadIdx.x, filter = blockIdx.x, first = blockIdx.y * DEPTH;

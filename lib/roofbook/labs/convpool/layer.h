@@ -1,4 +1,4 @@
-// The layer, and where an element lies. The input has a border of zeros, TAPS / 2 wide.
+// The sizes of the layer, and the index of an element. The input has a border of zeros, TAPS / 2 wide.
 //
 // Knob DEPTH:   channels of the input
 // Knob FILTERS: filters

@@ -1,14 +1,14 @@
-/* The layer in C: what a performance-minded user would write in a page. The input gets a frame of zeros and each filter a
-   list of its weights that are not zero; then a thread walks a filter's list with some rows of its map in registers.
-   Flags: -O3 -march=native (the widest vectors) -fopenmp; there is no floating point in it. */
+/* The layer in C, as a performance-minded user would write it in a page. The input gets a frame of zeros, and each filter a
+   list of its non-zero weights; then a thread walks a filter's list with some rows of its map in registers.
+   Flags: -O3 -march=native (the widest vectors) -fopenmp; it has no floating point. */
 #include "vectors.h"
 
 #define ROWS (REGISTERS / 4)
 #define VECTORS 2 /* of columns: with the rows, 8 sums or 16 */
 
-typedef struct { int offset, value; } Entry; /* of a weight: where the input begins that it is multiplied with */
+typedef struct { int offset, value; } Entry; /* a weight: offset of its first input, and its value */
 
-/* The largest sum of each 2x2 window, or 0, of the rows from y and the columns from `left` that the map has. */
+/* Stores the largest sum of each 2x2 window, or 0, of the map's rows from y on and columns from `left` on. */
 static void pool(const ints sum[ROWS][VECTORS], int y, int left, int size, int *out) {
     for (int r = 0; r + 1 < ROWS && y + r + 1 < size; r += 2)
         for (int j = 0; j + 1 < VECTORS * LANES && left + j + 1 < size; j += 2) {
@@ -21,8 +21,8 @@ static void pool(const ints sum[ROWS][VECTORS], int y, int left, int size, int *
         }
 }
 
-/* x (depth, size, size), weight (filters, depth, taps, taps) -> out (filters, size / 2, size / 2). Room to work in: framed
-   (depth, size + taps - 1, size + taps - 1), all zero, with 8 rows and 32 values more behind it, as vectors reach over its
+/* x (depth, size, size), weight (filters, depth, taps, taps) -> out (filters, size / 2, size / 2). Scratch memory: framed
+   (depth, size + taps - 1, size + taps - 1), all zero, with 8 rows and 32 values more behind it, since vectors reach over its
    edges; entries (filters, depth * taps * taps); counts (filters). */
 void layer(int depth, int filters, int size, int taps, const short *x, const short *weight, int *framed, Entry *entries,
            int *counts, int *out, int threads) {
@@ -43,7 +43,7 @@ void layer(int depth, int filters, int size, int taps, const short *x, const sho
                 for (int p = 0; p < taps; p++)
                     for (int q = 0; q < taps; q++, next++) {
                         list[count] = (Entry){(c * across + p) * across + q, *next};
-                        count += *next != 0; /* a zero is written over: cheaper than a branch that cannot be foreseen */
+                        count += *next != 0; /* the next entry overwrites a zero: cheaper than a branch that cannot be predicted */
                     }
             counts[f] = count;
         }

@@ -1,7 +1,7 @@
-// Every product computed, by tensor cores in int8, with sums in int32: exact. A block owns 32 filters by 4 x 32 outputs. Its part
-// of the input, border included, comes to shared memory once and serves all taps; weights come straight to registers, laid out
-// as the tensor cores want them, two products ahead. Four parts of the block, of four warps each, take every fourth tap, and add up
-// at the end.
+// Convolution, ReLU and pooling with every product computed, by tensor cores in int8 with exact sums in int32. A block computes 32
+// filters by 4 x 32 outputs. Its part of the input, border included, is copied to shared memory once and used for all taps. Weights
+// are loaded to registers two products ahead, from memory in the order of the tensor cores' registers. Each of four parts of the
+// block, of four warps, takes every fourth tap; their sums are added at the end.
 #include "layer.h"
 #include "mma.h"
 #define TILE_I 32
@@ -24,7 +24,7 @@
 #define COLUMNS (TILES_ACROSS * TILE_W + TAPS - 1)
 #define TILES_I ((FILTERS + TILE_I - 1) / TILE_I)
 
-// x (channel, row, column) -> pixels (row, column, channel) as bytes, filled up with zeros; a block turns 32 columns of 64 channels.
+// x (channel, row, column) -> pixels (row, column, channel) as bytes, padded with zeros; a block transposes 32 columns of 64 channels.
 KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT pixels) {
   __shared__ short tile[SLICE][34];
   const int tid = threadIdx.x, row = blockIdx.y, first = blockIdx.z * SLICE, w0 = blockIdx.x * 32;
@@ -43,8 +43,8 @@ KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT
   }
 }
 
-// Which channels the words of a product are is free, as long as both operands agree (picture in mma.h). Here MEMBER(lane) = n takes
-// the 16 channels from 16 n on, so that one load of 16 bytes serves two products of 32 channels:
+// The channels in the words of a product are free, if both operands agree (picture in mma.h). Here MEMBER(lane) = n takes the 16
+// channels from 16 n on, so that one load of 16 bytes has the words of two products of 32 channels:
 //
 //   of the 64 channels of a slice:   n = 0           n = 1           n = 2           n = 3
 //   words                            0  1 | 2  3     4  5 | 6  7     8  9 |10 11    12 13 |14 15
@@ -55,7 +55,7 @@ KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT
 #define RIGHT_WITH(word) (word % 2)
 
 // weight (filter, channel, tap) -> packed (tile of filters, slice, tap, upper or lower 16 filters, product, lane, word):
-// each lane of a warp finds its four words a[0] to a[3] side by side. A block turns a slice of a filter.
+// each lane of a warp finds its four words a[0] to a[3] side by side. A block transposes a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT packed) {
   __shared__ short tile[SLICE * TAPS_2];
   const int i = blockIdx.x, slice = blockIdx.y, first = slice * SLICE;
@@ -79,7 +79,7 @@ DEVICE void copy_16(void *shared, const void *from) {
 
 #define WAIT(groups) case groups: asm volatile("cp.async.wait_group " #groups ";" ::: "memory"); break;
 
-// Until at most so many of the groups of copies last committed are under way.
+// Waits until at most so many of the last committed groups of copies are unfinished.
 DEVICE void wait_for_copies_but(int groups) {
   switch (groups) { WAIT(0) WAIT(1) WAIT(2) WAIT(3) WAIT(4) WAIT(5) WAIT(6) WAIT(7) }
 }

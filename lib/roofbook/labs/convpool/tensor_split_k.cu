@@ -1,7 +1,7 @@
-// Every product computed, by Hopper's warpgroup products in int8, with sums in int32: exact. A block owns 64 filters by 16 x 8
-// outputs and one half of the steps, a slice of the channels at a tap each: few enough that shared memory has room for all their
-// weights, and no copy waits for a product. Two blocks form a cluster; each sends the other the sums of half of the rows, and
-// finishes its own half.
+// Convolution, ReLU and pooling with every product computed, by Hopper's warpgroup products in int8 with exact sums in int32. Two
+// blocks form a cluster for 64 filters by 16 x 8 outputs. Each computes half of the steps (a step is a slice of channels at one tap),
+// so that all its weights fit shared memory and no copy waits for a product. At the end each block sends the other the sums of half
+// of the rows, and finishes its own half.
 #include "layer.h"
 #define TILE_I 64
 #define TILE_H 16
@@ -28,8 +28,8 @@
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
 #include "bytes.inc"
 
-// weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, filled up with zeros: tiles as wgmma wants
-// them in shared memory, a filter a line of 128 bytes, swizzled here since tma_load_bytes does not. A block turns a slice of a filter.
+// weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, padded with zeros: tiles in wgmma's layout
+// of shared memory, a filter a line of 128 bytes, swizzled here since tma_load_bytes does not. A block transposes a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {
   __shared__ short tile[SLICE * TAPS_2];
   const int i = blockIdx.x, first = blockIdx.y * SLICE, line = i % TILE_I;
@@ -50,7 +50,7 @@ KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTR
 DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 DEVICE void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Stores at the same place in the shared memory of block `rank` of the cluster.
+// Stores at the same offset in the shared memory of block `rank` of the cluster.
 DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -58,7 +58,7 @@ DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
       : "memory");
 }
 
-// c (64 x 128, int32, spread over a warpgroup) += a (64 x 32) b (128 x 32) transposed; a and b lie in shared memory.
+// c (64 x 128, int32, spread over a warpgroup) += a (64 x 32) times transposed b (128 x 32); a and b lie in shared memory.
 DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
@@ -69,14 +69,14 @@ DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) 
       : "l"(a), "l"(b));
 }
 
-// Of the sums (picture in hopper.h) a row is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
+// A row of the sums (picture in hopper.h) is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
 //
 //   thread's c    row 0: c[0] c[1] | row 1: c[4] c[5] | ...  | row 15: c[60] c[61]    of filter i
 //                        c[2] c[3] |        c[6] c[7] | ...  |         c[62] c[63]    of filter i + 8
 //                 `-------- block 0 finishes rows 0 to 7, block 1 rows 8 to 15 ------'
 //
-// so that c[0], c[1], c[4] and c[5] are a window of the pool. A block sends the SENT sums of the other's rows, four in a store, thread
-// to thread: received[n * 128 + tid] are c[4 n] to c[4 n + 3] of the half that this block finishes.
+// So c[0], c[1], c[4] and c[5] are a window of the pool. A block sends the SENT sums of the other's rows, four a store, from thread to
+// thread: received[n * 128 + tid] are c[4 n] to c[4 n + 3] of the half that this block finishes.
 KERNEL_OF(160, 1) __cluster_dims__(HALVES) void tensor(const char *RESTRICT taps, const void *pixel_map, int *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[STAGES], weights_empty[STAGES], box_full[BOXES], box_empty[BOXES];

@@ -1,8 +1,8 @@
-// Every product computed, by Hopper's warpgroup products in int8, with sums in int32: exact. A block owns 64 filters by 8 x 8
-// outputs; eight blocks of the same filters form a cluster. Each block fetches every eighth tile of weights, for all eight. What a
-// block fetches of the input is a box of 128 channels with rows and columns enough for all taps; a tap reads it from an offset
-// on, the eight pixels of a row being the eight lines of 128 bytes that the matrix product takes together. A thread's sums are
-// whole windows of the pool.
+// Convolution, ReLU and pooling with every product computed, by Hopper's warpgroup products in int8 with exact sums in int32. A block
+// computes 64 filters by 8 x 8 outputs; eight blocks of the same filters form a cluster, and each fetches every eighth tile of
+// weights for all of them. A block fetches boxes of 128 channels with rows and columns for all taps; a tap reads a box from an
+// offset on. The eight pixels of a row are the eight lines of 128 bytes that a matrix product takes together. A thread's sums
+// are whole windows of the pool.
 #include "layer.h"
 #define TILE_I 64
 #define TILE 8
@@ -25,7 +25,7 @@
 #define TILES_ACROSS ((SIZE + TILE - 1) / TILE)
 #include "bytes.inc"
 
-// weight (filter, channel, tap) -> taps (tap, filter, channel) as bytes, filled up with zeros; a block turns a slice of a filter.
+// weight (filter, channel, tap) -> taps (tap, filter, channel) as bytes, padded with zeros; a block transposes a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {
   __shared__ short tile[SLICE * TAPS_2];
   const int i = blockIdx.x, first = blockIdx.y * SLICE;
@@ -42,7 +42,7 @@ KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTR
   }
 }
 
-// c (64 x 64, int32, spread over a warpgroup) += a (64 x 32) b (64 x 32) transposed; a and b lie in shared memory.
+// c (64 x 64, int32, spread over a warpgroup) += a (64 x 32) times transposed b (64 x 32); a and b lie in shared memory.
 DEVICE void product(int (&c)[32], unsigned long long a, unsigned long long b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
@@ -52,8 +52,8 @@ DEVICE void product(int (&c)[32], unsigned long long a, unsigned long long b) {
       : "l"(a), "l"(b));
 }
 
-// Of the sums (picture in hopper.h) a row is a filter, and column 8 j + n is pixel (row j, column n) of the tile, so that
-// c[8 r], c[8 r + 1], c[8 r + 4] and c[8 r + 5] are a window of the pool, two further on that of the filter eight further down.
+// A row of the sums (picture in hopper.h) is a filter, and column 8 j + n is pixel (row j, column n) of the tile. So c[8 r],
+// c[8 r + 1], c[8 r + 4] and c[8 r + 5] are a window of the pool; the sums two further on are that of the filter eight further on.
 KERNEL_OF(192, 1) __cluster_dims__(BLOCKS) void tensor(const void *weight_map, const void *pixel_map, int *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[BLOCKS], own_empty, box_full[BOXES], box_empty[BOXES];

@@ -1,8 +1,8 @@
-// The non-zero weights as lists, built once a call.
+// A kernel that builds the lists of non-zero weights, once a call.
 #pragma once
 #include "layer.h"
 
-// entries (filter, channel, n) as place and value, counts (filter, channel).
+// entries (filter, channel, n): offset of the input and value; counts (filter, channel).
 KERNEL void build(GLOBAL const short *RESTRICT weight, GLOBAL int *RESTRICT entries, GLOBAL int *RESTRICT counts) {
   const int slice = GLOBAL_ID(0);
   if (slice < FILTERS * DEPTH) {
