@@ -14,8 +14,8 @@ from roofbook.analysis.readings import Speedup, faster, newest
 from roofbook.errors import UsageError
 from roofbook.report.cell_format import ratio_cell
 
+from ..report.inspection import line
 from ..report.rows import ORDER, STARTED, frame, lab_rows, row
-from ..report.shown import line
 
 
 def test_the_newest_row_counts_even_when_it_failed() -> None:

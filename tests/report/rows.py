@@ -11,12 +11,12 @@ from roofbook.spec.lab import Series
 STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
 
 
-def row(variant: str, seconds: float, parent: str | None = None, **other: Any) -> dict[str, Any]:
-    """A verified row of 20 samples of 100 steps around `seconds` per step; noise is shared by all rows of a round."""
-    count = other.pop("n", 20)
-    run = other.pop("run", "20260101T100000Z-aaaaaa")
+def row(variant: str, seconds: float, parent: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a verified row of 20 samples of 100 steps around `seconds` per step; all rows of a round share its noise."""
+    count = fields.pop("n", 20)
+    run = fields.pop("run", "20260101T100000Z-aaaaaa")
     drift = 1 + 0.05 * np.sin(np.arange(count)) + 0.002 * np.cos(7.0 * np.arange(count) + len(variant))
-    made = {
+    defaults = {
         "run": run, "started": STARTED, "lab": "lbm", "variant": variant, "case": "256x256", "parent": parent,
         "scale": "quick", "role": "step", "axis": None, "point": None, "dtype": "float32", "device": "some-gpu",
         "device_name": "Some GPU", "device_kind": "gpu", "backend": "opencl", "policy": "{}", "timed": "loop",
@@ -24,7 +24,7 @@ def row(variant: str, seconds: float, parent: str | None = None, **other: Any) -
         "rounds": list(range(count)), "flops": 6.5e6, "bytes": 4.7e6, "error": 1e-7, "bound": 1e-6, "extra": "{}",
         "provenance": "{}",
     }  # fmt: skip
-    return made | other
+    return defaults | fields
 
 
 def frame(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -55,22 +55,24 @@ def sweep_rows() -> pd.DataFrame:
 
 
 def shapes(*, columns: int, rows: int) -> pd.DataFrame:
-    """A sweep over pairs such as '64x112x1/4x1', all slower than the last of the first column; half of them failed."""
-    made = []
+    """Return a sweep over pairs such as '64x112x1/4x1', all slower than the last of the first column; half of them failed."""
+    sweep = []
     for at in range(columns):
         for down in range(rows):
             point = f"64x112x{at + 1}/4x{down + 1}"
-            each = row(f"a@size={point}", 1e-3 * (1 + at + rows - down), "a", role="sweep", axis="size", point=point)
+            point_row = row(
+                f"a@size={point}", 1e-3 * (1 + at + rows - down), "a", role="sweep", axis="size", point=point
+            )
             if at % 2:
-                why = f"work-group of {2048 + down} work-items is over the limit of 1024"
-                each |= {"status": "failed", "reason": why}
-            made.append(each)
-    return frame(*made)
+                reason = f"work-group of {2048 + down} work-items is over the limit of 1024"
+                point_row |= {"status": "failed", "reason": reason}
+            sweep.append(point_row)
+    return frame(*sweep)
 
 
-def even(variant: str, seconds: float, parent: str | None = None, **other: Any) -> dict[str, Any]:
-    """A row of 20 samples that are all alike."""
-    return row(variant, seconds, parent, samples_s=[100 * seconds] * 20, **other)
+def even(variant: str, seconds: float, parent: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a row of 20 samples that are all alike."""
+    return row(variant, seconds, parent, samples_s=[100 * seconds] * 20, **fields)
 
 
 def bandwidth_rows() -> pd.DataFrame:
@@ -85,39 +87,39 @@ def bandwidth_rows() -> pd.DataFrame:
     )
 
 
-def told(variant: str, seconds: float = 1e-3, *, facts: dict[str, Any], **other: Any) -> dict[str, Any]:
-    """A row that tells facts of its run."""
-    return row(variant, seconds, extra=json.dumps(facts), **other)
+def row_with_facts(variant: str, seconds: float = 1e-3, *, facts: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a row with facts of its run."""
+    return row(variant, seconds, extra=json.dumps(facts), **fields)
 
 
 def part_rows() -> pd.DataFrame:
-    whole = {"op 1": [0.2] * 10 + [0.4] * 11, "copy": [0.0] * 21}
+    parts = {"op 1": [0.2] * 10 + [0.4] * 11, "copy": [0.0] * 21}
     return frame(
-        told("plain", facts={"parts": whole, "accuracy": 0.88614, "images": 12000, "data": "fashion"}),
-        told("short", facts={"parts": {"op 1": [0.3]}, "accuracy": 0.9}),
-        told("wrong", facts={"parts": whole, "accuracy": 0.77}, error=2e-6),
+        row_with_facts("plain", facts={"parts": parts, "accuracy": 0.88614, "images": 12000, "data": "fashion"}),
+        row_with_facts("short", facts={"parts": {"op 1": [0.3]}, "accuracy": 0.9}),
+        row_with_facts("wrong", facts={"parts": parts, "accuracy": 0.77}, error=2e-6),
     )
 
 
 def spans(queues: int, rounds: int, length: float = 1e-3) -> list[list[Any]]:
-    """Rounds of copy, kernel, copy on queues in turn; on several, each kind waits for its engine alone."""
+    """Return rounds of copy, kernel, copy on queues in turn; with several queues, each kind waits for its engine alone."""
     free: dict[Any, float] = {}
-    made: list[list[Any]] = []
+    timeline: list[list[Any]] = []
     for at in range(rounds):
         queue = at % queues
-        for what in ("to device", "kernel", "to host"):
-            start = max(free.get(queue, 0.0), free.get(what, 0.0))
-            free[queue] = free[what] = start + length
-            made.append([queue, what, start, start + length])
-    return made
+        for kind in ("to device", "kernel", "to host"):
+            start = max(free.get(queue, 0.0), free.get(kind, 0.0))
+            free[queue] = free[kind] = start + length
+            timeline.append([queue, kind, start, start + length])
+    return timeline
 
 
 def traced_rows(rounds: int = 10) -> pd.DataFrame:
     return frame(
-        told("streams", facts={"timeline": spans(3, rounds)}),
-        told("serial", facts={"timeline": spans(1, rounds)}),
+        row_with_facts("streams", facts={"timeline": spans(3, rounds)}),
+        row_with_facts("serial", facts={"timeline": spans(1, rounds)}),
         row("plain", 1e-3),
-        told("wrong", facts={"timeline": spans(1, 2)}, error=2e-6),
+        row_with_facts("wrong", facts={"timeline": spans(1, 2)}, error=2e-6),
     )
 
 
@@ -128,10 +130,10 @@ ZEROS = Series(
 
 
 def series_rows() -> pd.DataFrame:
-    """dense is level, lists halve at each point and cross it at x = 65; both is always twice as fast as dense."""
-    made = []
+    """Return a series: dense is level, lists halve at each point and cross it at x = 65, both is twice as fast as dense."""
+    measured = []
     for at, (_, case) in enumerate(ZEROS.points):
         times = {"dense": 1e-3, "lists": 2.0 ** (1.5 - at) * 1e-3, "both": 5e-4}
-        made += [even(name, seconds, case=case) for name, seconds in times.items()]
-    made[-1] |= {"status": "failed", "reason": "out of memory"}
-    return frame(*[each for each in made if (each["variant"], each["case"]) != ("both", "z50")])
+        measured += [even(name, seconds, case=case) for name, seconds in times.items()]
+    measured[-1] |= {"status": "failed", "reason": "out of memory"}
+    return frame(*[fields for fields in measured if (fields["variant"], fields["case"]) != ("both", "z50")])

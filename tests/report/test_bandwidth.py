@@ -1,4 +1,4 @@
-"""Achieved bandwidth as bars: bytes over time, the stream that it is compared with, and what is left out."""
+"""Achieved bandwidth as bars: bytes over time, the stream for comparison, and variants that are left out."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from roofbook.analysis import format
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
 
+from .inspection import axes, bandwidths
 from .rows import bandwidth_rows
-from .shown import axes, bandwidths
 
 
 def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stream_of_this_size() -> None:
@@ -16,7 +16,7 @@ def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stre
     ax = axes(figure)
     assert [patch.get_width() for patch in ax.patches] == pytest.approx([2000, 3000, 6 / cached.median, 4000])
     words = [text.get_text() for text in ax.texts]
-    assert [each for each in words if each and "failed" not in each] == [
+    assert [label for label in words if label and "failed" not in label] == [
         "plain", f"2{thin}000{thin}GB/s \u00b7 50.0{thin}%", "wide", f"3{thin}000{thin}GB/s \u00b7 75.0{thin}%",
         "cached", f"{format.number(6 / cached.median)}{thin}GB/s \u00b7 {format.percent(6 / cached.median / 4000)}",
         "broken", "library", f"4{thin}000{thin}GB/s \u00b7 100{thin}%", f"fastest stream at this size: 4{thin}000{thin}GB/s",

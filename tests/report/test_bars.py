@@ -23,8 +23,8 @@ def test_the_first_base_that_has_a_bar_is_what_the_bars_are_over() -> None:
     figure = drawn(["sequential", "port", "fused", "soa"])
     assert "over sequential" in figure.title and "Speedups are over sequential: soa has no bar here." in figure.notes
     assert "over port" in drawn(["port", "fused"]).title, "the base is not among what is drawn"
-    whole = report.ladder_chart(CaseData(lab_rows(), ["sequential", "fused"], "256x256"))
-    assert not any("Speedups are over" in note for note in whole.notes)
+    chart = report.ladder_chart(CaseData(lab_rows(), ["sequential", "fused"], "256x256"))
+    assert not any("Speedups are over" in note for note in chart.notes)
 
 
 def test_a_ratio_of_too_few_rounds_is_a_bar_without_whiskers() -> None:

@@ -15,8 +15,8 @@ from roofbook.report.html import ON_DEMAND, Cell, Row
 from roofbook.report.ladder_descent import LadderOnDevice, glance_row
 
 from ..axe import violations
+from .inspection import line
 from .rows import ORDER, frame, lab_rows, row
-from .shown import line
 
 ROOT = Path(__file__).parents[2]
 CASE = CaseData(
@@ -30,19 +30,19 @@ CASE = CaseData(
 )
 
 
-def heads(table: report.Table, more: bool = False) -> list[str]:
-    return [column.text for column in table.columns if (ON_DEMAND in column.css.split()) == more]
+def heads(table: report.Table, on_demand: bool = False) -> list[str]:
+    return [column.text for column in table.columns if (ON_DEMAND in column.css.split()) == on_demand]
 
 
 def test_a_ladder_has_five_columns_and_the_others_when_asked() -> None:
     table = report.ladder(CASE)
     five = ["Time per step (\u00b5s)", "vs step before", "vs peer", "Of the bound", "What changed"]
     assert heads(table) == ["Variant", *five]
-    assert heads(table, more=True) == ["vs sequential", "MLUPS", "Error / allowed", "Samples"]
-    assert all(name in table.text for name in (*five, *heads(table, more=True))), "a terminal shows all"
-    for each in table.rows:
-        shown = sum(cell.span for cell in each.cells if ON_DEMAND not in cell.css.split())
-        assert shown == 6, f"{each.cells[0].text}: what a page hides is below heads that it hides"
+    assert heads(table, on_demand=True) == ["vs sequential", "MLUPS", "Error / allowed", "Samples"]
+    assert all(name in table.text for name in (*five, *heads(table, on_demand=True))), "a terminal shows all"
+    for table_row in table.rows:
+        visible = sum(cell.span for cell in table_row.cells if ON_DEMAND not in cell.css.split())
+        assert visible == 6, f"{table_row.cells[0].text}: what a page hides is below heads that it hides"
 
 
 def test_without_a_library_the_ratio_to_the_base_takes_its_place() -> None:
@@ -83,15 +83,15 @@ def test_a_step_that_splits_its_operands_is_compared_with_what_is_as_exact() -> 
     ratio = table.frame.set_index("variant").vs_library
     assert ratio[["a", "half", "split"]].tolist() == pytest.approx([4.5 / 8, 0.5, 1.5], rel=0.01)
     assert any(note.endswith("As exact as float32, and so compared with it: split, cut.") for note in table.notes)
-    beside = report.peers(data).frame.set_index("variant")
-    assert beside.step.to_dict() == {"quick": "split", "tensor": "half", "cut": "split"}
+    peers = report.peers(data).frame.set_index("variant")
+    assert peers.step.to_dict() == {"quick": "split", "tensor": "half", "cut": "split"}
 
 
 def test_a_step_says_what_it_is_over_where_that_is_not_the_line_before() -> None:
     rows = frame(row("a", 8e-4), row("b", 4e-4, "a"), row("c", 2e-4, "a"), row("c", 2e-4, "c", role="again"))
     table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",)))
-    said = {each.cells[0].text: each.cells[4].small for each in table.rows}
-    assert said == {"a": "", "b": "", "c": "(over a)", "c (A/A control)": ""}
+    small_texts = {table_row.cells[0].text: table_row.cells[4].small for table_row in table.rows}
+    assert small_texts == {"a": "", "b": "", "c": "(over a)", "c (A/A control)": ""}
 
 
 @pytest.fixture
@@ -124,10 +124,10 @@ SCROLLS = "(() => { const at = document.querySelector('.table-scroll'); return a
 def test_what_a_ladder_shows_at_once_needs_no_scrolling_sideways(page: Callable[..., Any], width: int) -> None:
     tab = page(report.ladder(CASE), width)
     assert tab.evaluate(SCROLLS) == 0
-    shown = tab.evaluate(
+    visible = tab.evaluate(
         "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].filter(each => each.offsetWidth).length)"
     )
-    assert shown == [3 if each.css in ("failed", "absent") else 6 for each in report.ladder(CASE).rows]
+    assert visible == [3 if table_row.css in ("failed", "absent") else 6 for table_row in report.ladder(CASE).rows]
 
 
 @pytest.mark.parametrize("width", [390, 1400])
@@ -149,10 +149,10 @@ def test_other_wide_tables_show_five_columns_at_once() -> None:
     rows = frame(row("a", 8e-4), row("library", 9e-4, role="peer"))
     peers = report.peers(CaseData(rows, ["a"], "256x256", peers=["library"], changes={"library": "It does less."}))
     assert heads(peers)[1:] == ["Time per step (\u00b5s)", "Precision", "Best step like it", "vs peer", "What it is"]
-    assert heads(peers, more=True) == ["Fastest step", "vs peer"]
+    assert heads(peers, on_demand=True) == ["Fastest step", "vs peer"]
     parts = [f"part {number}" for number in range(7)]
     table = report.parts(CaseData(rows, ["a"], "256x256"), parts)
-    assert len(heads(table)) == 1 + 4 and len(heads(table, more=True)) == 3
+    assert len(heads(table)) == 1 + 4 and len(heads(table, on_demand=True)) == 3
 
 
 @pytest.mark.parametrize("width", [320, 390, 1000])
@@ -164,8 +164,8 @@ def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_side
     lines = [glance_row(LadderOnDevice("A lab", place, data)) for place in ("A GPU of a long name, OpenCL", "B")]
     tab = page(report.glance(lines, "Ends"), width)
     assert tab.evaluate(SCROLLS) == 0
-    for said in ("fused", "sequential (on the host)", "peer", "256x256", "%"):
-        assert tab.locator(f"td:visible:has-text('{said}')").count() == 2, said
+    for text in ("fused", "sequential (on the host)", "peer", "256x256", "%"):
+        assert tab.locator(f"td:visible:has-text('{text}')").count() == 2, text
 
 
 @pytest.mark.parametrize("width", [320, 390])
@@ -180,16 +180,16 @@ def test_on_a_phone_a_line_of_a_wide_table_is_a_list(page: Callable[..., Any], w
     ]
     cells = [[f"step-{at}", "1 234 [1 200, 1 260]", "two", "three", "for a reason " * 9, "more"] for at in range(3)]
     rows = [
-        Row([Cell(text, head) for text, head in zip(each, ("", "num", "", "", "wrap", ON_DEMAND), strict=True)])
-        for each in cells
+        Row([Cell(text, head) for text, head in zip(texts, ("", "num", "", "", "wrap", ON_DEMAND), strict=True)])
+        for texts in cells
     ]
     rows.append(Row([Cell("absent"), Cell("not measured", "reason", span=5)], "absent"))
     tab = page(report.Table("A table", heads, rows, pd.DataFrame()), width, scheme)
     before = "e => getComputedStyle(e, '::before').content"
     first = tab.locator("tbody tr").first
     assert tab.evaluate(SCROLLS) == 0 and not tab.locator("thead").is_visible()
-    said = [each.evaluate(before) for each in first.locator("> :visible").all()]
-    assert said == ["none", '"A \\"head\\": "', '"Of two: "', '"Of two: "', '"Why: "']
+    labels = [cell.evaluate(before) for cell in first.locator("> :visible").all()]
+    assert labels == ["none", '"A \\"head\\": "', '"Of two: "', '"Of two: "', '"Why: "']
     assert first.locator("th").bounding_box()["width"] > 0.8 * first.bounding_box()["width"]
     assert tab.locator("tr.absent td").evaluate(before) == "none"
     assert violations(tab, {}) == []

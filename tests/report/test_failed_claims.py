@@ -1,4 +1,4 @@
-"""The list of claims that did not hold: which are on it, what stands beside them, where the links lead."""
+"""The list of claims that did not hold: its entries, the numbers with them, and their links."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ AGAIN = {"soa": "roofbook run lbm", "tree": "", "fused": ""}
 
 
 def judged(claim: str, on_gpu: str, on_cpu: str = "holds") -> Judged:
-    found = Finding(0.5, 0.4, 0.6, "in one run")
-    outcomes = {GPU: Verdict(on_gpu, found), CPU: Verdict(on_cpu, found)}
+    finding = Finding(0.5, 0.4, 0.6, "in one run")
+    outcomes = {GPU: Verdict(on_gpu, finding), CPU: Verdict(on_cpu, finding)}
     return Judged(claim, f"{claim} is faster", "", (1.5,), NotTestable("made up"), ("fused", "soa@group=8"), outcomes)
 
 
 def test_only_claims_that_failed_somewhere_are_listed_with_the_strongest_verdict_first() -> None:
     html = failed_claims([judged("fused", "holds"), judged("soa", "no difference", "reversed")], "lbm", "A lab", AGAIN)
     assert "fused is faster" not in html and html.count("<li>") == 1
-    said = " ".join(re.sub("<[^>]+>", " ", html).split())
-    assert said.startswith("A lab The report: soa is faster")
-    assert "reversed on A CPU, OpenCL: 0.500 [0.400, 0.600] (in one run); no difference on A GPU, CUDA:" in said
-    assert "roofbook run lbm" in said
+    text = " ".join(re.sub("<[^>]+>", " ", html).split())
+    assert text.startswith("A lab The report: soa is faster")
+    assert "reversed on A CPU, OpenCL: 0.500 [0.400, 0.600] (in one run); no difference on A GPU, CUDA:" in text
+    assert "roofbook run lbm" in text
 
 
 def test_links_lead_to_kernels_and_to_the_row_of_each_piece_of_evidence() -> None:

@@ -13,17 +13,17 @@ from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
 from roofbook.report import figure as svg
 
+from .inspection import bandwidths
 from .rows import ORDER, ZEROS, lab_rows, series_rows, shapes, sweep_rows, traced_rows
-from .shown import bandwidths
 
 
 def figures() -> dict[str, report.Figure]:
     rows = lab_rows()
     grid, reasons = report.sweep_grid(CaseData(sweep_rows(), [], "256x256"), "wg")
-    many, why = report.sweep_grid(CaseData(shapes(columns=9, rows=9), [], "256x256"), "size")
+    many, note = report.sweep_grid(CaseData(shapes(columns=9, rows=9), [], "256x256"), "size")
     return {
         "bandwidth": bandwidths(),
-        "heat of 81": report.heat_map(many, reasons=why),
+        "heat of 81": report.heat_map(many, reasons=note),
         "ladder": report.ladder_chart(CaseData(rows, ORDER, "256x256"), published=(6.5e-6, "Tesla V100")),
         "roofline": report.roofline_chart(CaseData(rows, ORDER, "256x256", peaks=PEAKS, working_set=4.7e6)),
         "roofs": report.roofline_chart(
@@ -48,11 +48,11 @@ ROOFS = Peaks(PEAKS.bandwidth, {"float32": 6e13, "tfloat32": 4e14, "float16": 8e
 
 
 def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
-    made = figures()
-    page = ElementTree.fromstring(f"<body>{''.join(figure.html for figure in made.values())}</body>")
-    ids = [each.get("id") for each in page.iter() if each.get("id")]
+    by_name = figures()
+    page = ElementTree.fromstring(f"<body>{''.join(figure.html for figure in by_name.values())}</body>")
+    ids = [element.get("id") for element in page.iter() if element.get("id")]
     assert ids and len(ids) == len(set(ids))
-    for name, figure in made.items():
+    for name, figure in by_name.items():
         assert not re.search(r"#(0{3}|0{6}|f{3}|f{6}|010203)\b|\b(black|white)\b", figure.svg, re.IGNORECASE), name
         assert "currentColor" in figure.svg and "<style" not in figure.svg and "<text" in figure.svg
         refers = re.findall(r'(?:href="#|url\(#)([^")]+)', figure.svg)
@@ -63,14 +63,14 @@ def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
 
 
 def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> None:
-    """Its axes, its lines and the words in it: of bars each name with what it reached."""
-    made = figures()
-    told = {name: str(ElementTree.fromstring(figure.svg).get("aria-label")) for name, figure in made.items()}
-    for name, figure in made.items():
-        assert figure.title not in told[name] and re.match(r"Across: |Heat map; |in it: ", told[name]), name
-        assert len(told[name]) <= svg.LONGEST_DESCRIPTION
-    assert "fastest: " in told["heat"]
-    bars = next(text for text in told.values() if "times as fast as" in text)
+    """The label has axes, lines and words of the figure; of bars it has each name with its value."""
+    by_name = figures()
+    labels = {name: str(ElementTree.fromstring(figure.svg).get("aria-label")) for name, figure in by_name.items()}
+    for name, figure in by_name.items():
+        assert figure.title not in labels[name] and re.match(r"Across: |Heat map; |in it: ", labels[name]), name
+        assert len(labels[name]) <= svg.LONGEST_DESCRIPTION
+    assert "fastest: " in labels["heat"]
+    bars = next(text for text in labels.values() if "times as fast as" in text)
     assert re.search(
         r"in it: sequential \(on the host\), base · [\d.]+\sms, port, [\d.]+× \[[\d.]+, [\d.]+\] · ", bars
     ), bars

@@ -1,4 +1,4 @@
-"""What a gate says of what it found: a table with what fails first, JSON that every program reads, annotations of GitHub."""
+"""The report of a gate: a table with failures first, JSON that every program reads, annotations of GitHub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofbook.report import gate_report
 RULE = Rule()
 
 
-def gated(variant: str, verdict: Verdict, low: float = 0.999, high: float = 1.02, why: str = "") -> Gated:
+def gated(variant: str, verdict: Verdict, low: float = 0.999, high: float = 1.02, reason: str = "") -> Gated:
     ratio = RatioEstimate(
         math.sqrt(low * high) if math.isfinite(high) else 1.0, low, high, 5, low <= 1 <= high, "over runs"
     )
@@ -31,14 +31,14 @@ def gated(variant: str, verdict: Verdict, low: float = 0.999, high: float = 1.02
         (1e-4, 1.03e-4),
         2,
         (1.0, 1.01),
-        why,
+        reason,
         "a/b,c.k",
         7,
     )
 
 
 @pytest.fixture
-def found() -> Findings:
+def findings() -> Findings:
     failed = Gated(
         "lbm", "wrong", "128x128", "step", "broken", reason="now: wrong result:\n100% of it", file="d.k", line=3
     )
@@ -52,40 +52,40 @@ def found() -> Findings:
     )
 
 
-def test_what_fails_comes_first_and_thousandths_are_shown(found: Findings) -> None:
-    table = gate_report.gate_table(found, RULE)
+def test_what_fails_comes_first_and_thousandths_are_shown(findings: Findings) -> None:
+    table = gate_report.gate_table(findings, RULE)
     assert [row.cells[0].text for row in table.rows] == ["lbm wrong", "lbm slow", "lbm loud", "lbm same"]
     assert [cell.text for cell in table.rows[1].cells[2:6]] == ["slower", "1.030 [1.025, 1.035]", "100", "103"]
     assert "12 variants have not changed; --unchanged measures these too." in table.notes
     assert any(note.endswith("lbm old-7 and 2 more.") for note in table.notes)
     assert not any(gate_report.WEAKER_NOTE in note for note in table.notes)
-    assert gate_report.summary(found) == "Against v1.0 (abcdef0123): 1 broken, 1 slower, 1 undecided, 1 unchanged."
+    assert gate_report.summary(findings) == "Against v1.0 (abcdef0123): 1 broken, 1 slower, 1 undecided, 1 unchanged."
 
 
-def test_the_column_of_reasons_is_there_where_there_are_any(found: Findings) -> None:
-    assert gate_report.gate_table(found, RULE).columns[-1].text == "Why"
-    found.outcomes.pop()
-    assert gate_report.gate_table(found, RULE).columns[-1].text == "Runs"
+def test_the_column_of_reasons_is_there_where_there_are_any(findings: Findings) -> None:
+    assert gate_report.gate_table(findings, RULE).columns[-1].text == "Why"
+    findings.outcomes.pop()
+    assert gate_report.gate_table(findings, RULE).columns[-1].text == "Runs"
 
 
-def test_rows_in_place_of_a_commit_are_called_the_weaker_comparison(found: Findings) -> None:
-    found.commit = None
-    assert any(note.startswith(gate_report.WEAKER_NOTE) for note in gate_report.notes(found, RULE))
-    assert json.loads(gate_report.as_json(found, RULE))["comparison"] == "with stored rows, across runs"
+def test_rows_in_place_of_a_commit_are_called_the_weaker_comparison(findings: Findings) -> None:
+    findings.commit = None
+    assert any(note.startswith(gate_report.WEAKER_NOTE) for note in gate_report.notes(findings, RULE))
+    assert json.loads(gate_report.as_json(findings, RULE))["comparison"] == "with stored rows, across runs"
 
 
-def test_json_has_no_number_that_json_lacks(found: Findings) -> None:
+def test_json_has_no_number_that_json_lacks(findings: Findings) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    whole = json.loads(gate_report.as_json(found, RULE), parse_constant=refuse)
-    loud = next(each for each in whole["results"] if each["variant"] == "loud")
+    document = json.loads(gate_report.as_json(findings, RULE), parse_constant=refuse)
+    loud = next(result for result in document["results"] if result["variant"] == "loud")
     assert loud["high"] is None and loud["low"] == 0 and loud["ratios"] == [1.0, 1.01]
-    assert whole["failed"] and whole["rule"] == {"tolerance": 1.03, "runs": 5, "least": 1.01}
+    assert document["failed"] and document["rule"] == {"tolerance": 1.03, "runs": 5, "least": 1.01}
 
 
-def test_annotations_are_as_github_reads_them(found: Findings) -> None:
-    slow, loud, wrong = gate_report.annotations(found)
+def test_annotations_are_as_github_reads_them(findings: Findings) -> None:
+    slow, loud, wrong = gate_report.annotations(findings)
     assert slow == (
         "::error file=a/b%2Cc.k,line=7,title=lbm slow%3A slower::slow on 128x128 on some-gpu by cuda: slower;"
         " 1.030 [1.025, 1.035] times as long as in v1.0 (abcdef0123)"

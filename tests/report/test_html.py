@@ -27,8 +27,8 @@ def test_html_is_escaped_and_semantic() -> None:
         assert root.find(".//caption") is not None
         assert all(cell.get("scope") in ("row", "col") for cell in root.iter("th"))
         width = len(root.findall(".//thead/tr/th"))
-        for each in root.findall(".//tbody/tr"):
-            assert sum(int(cell.get("colspan", 1)) for cell in each) == width
+        for line in root.findall(".//tbody/tr"):
+            assert sum(int(cell.get("colspan", 1)) for cell in line) == width
     chart = report.ladder_chart(CaseData(rows, [nasty, "b"], "256x256", bases=(nasty,)), title='a "title" <b>')
     ElementTree.fromstring(chart.html)
 
@@ -36,23 +36,23 @@ def test_html_is_escaped_and_semantic() -> None:
 @pytest.mark.parametrize("cells", [["a"], ["a", "b"], ["a", "b", "c", "d"], []])
 def test_a_row_has_as_many_cells_as_the_table_has_columns(cells: list[str]) -> None:
     """The check is the table's own, so that each table of each test of the report, of a lab and of the book is held to it."""
-    heads, whole = [Cell(name) for name in "xyz"], Row([Cell("a"), Cell("why not", span=2)])
+    heads, right = [Cell(name) for name in "xyz"], Row([Cell("a"), Cell("why not", span=2)])
     with pytest.raises(ValueError, match=rf"^table 'T': a row of {len(cells)} columns under 3 heads: "):
-        Table("T", heads, [whole, Row([Cell(text) for text in cells])], pd.DataFrame())
+        Table("T", heads, [right, Row([Cell(text) for text in cells])], pd.DataFrame())
     wide = Row([Cell("a"), Cell("b", span=3)])
     with pytest.raises(ValueError, match=r"a row of 4 columns under 3 heads: \['a', 'b'\]$"):
         Table("T", heads, [wide], pd.DataFrame())
-    assert "why not" in Table("T", heads, [whole, Row([Cell("a")] * 3)], pd.DataFrame()).html
+    assert "why not" in Table("T", heads, [right, Row([Cell("a")] * 3)], pd.DataFrame()).html
 
 
 def test_a_number_names_the_measurement_that_it_is_of() -> None:
-    """Times, ratios, samples and errors alike; a control is another measurement than what it repeats."""
+    """Times, ratios, samples and errors alike. A control is another measurement than the step that it repeats."""
     rows = frame(row("a", 2e-3), row("b", 1e-3, "a"), row("b", 1e-3, "b", role="again"))
     root = ElementTree.fromstring(
         f"<div>{report.ladder(CaseData(rows, ['a', 'b'], '256x256', bases=('a',))).html}</div>"
     )
     of = {"".join(line[0].itertext()): [cell.get("data-of") for cell in line[1:]] for line in root.iter("tr")}
-    numbers = {name: set(found) - {None} for name, found in of.items() if name != "Variant"}
+    numbers = {name: set(ids) - {None} for name, ids in of.items() if name != "Variant"}
     assert numbers == {
         "a": {"a~256x256"}, "b": {"b~256x256"}, "b (A/A control)": {"b~256x256~again"},
     }  # fmt: skip
@@ -66,10 +66,10 @@ def test_no_fact_is_in_a_tooltip_alone() -> None:
     """Who reads by touch, by keyboard or on paper sees none. The link at a heading has a name of its own."""
     bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
     data = CaseData(lab_rows(), ORDER, "256x256", bounds=bound, peers=("peer",))
-    shown = [report.ladder(data), report.peers(data), report.failed(data.rows), report.states([{"state": "fresh"}])]
-    shown += [report.sweep(CaseData(sweep_rows(), [], "256x256"), "wg"), report.crossings(series_rows(), ZEROS)]
-    shown += [report.parts(CaseData(part_rows(), ["plain", "short", "wrong"], "256x256"), ["op 1", "copy"])]
-    assert not [table.caption for table in shown if re.search(r"<[^>]* title=", table.html)]
+    tables = [report.ladder(data), report.peers(data), report.failed(data.rows), report.states([{"state": "fresh"}])]
+    tables += [report.sweep(CaseData(sweep_rows(), [], "256x256"), "wg"), report.crossings(series_rows(), ZEROS)]
+    tables += [report.parts(CaseData(part_rows(), ["plain", "short", "wrong"], "256x256"), ["op 1", "copy"])]
+    assert not [table.caption for table in tables if re.search(r"<[^>]* title=", table.html)]
     assert not re.search(r"\btitle=", Path(html.__file__).read_text()), "no cell can have one"
 
 

@@ -1,4 +1,4 @@
-"""Ladders at a glance: what stands in a descent and in the table of ends, also where steps or peers are missing."""
+"""Ladders at a glance: contents of a descent and of the table of ends, also if steps or peers are missing."""
 
 import re
 
@@ -18,7 +18,7 @@ FLOOR = Bound(2.2e-5, "memory", 1e12)
 
 
 def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[float]]:
-    """What the axes hold, by the words of the legend."""
+    """Return the values on the axes by the labels of the legend."""
     figure = report.descent(CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else None))
     (ax,) = figure.drawing.axes
     assert ax.get_yscale() == "log"
@@ -29,10 +29,10 @@ def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[floa
 
 def test_a_descent_has_each_verified_rung_the_fastest_so_far_the_fastest_peer_and_the_bound() -> None:
     slower = row("texture", 2e-4, "fused")
-    told = drawn(frame(*lab_rows().to_dict("records"), slower, row("slow peer", 1.0, role="peer")), FLOOR)
-    assert told["a step"] == pytest.approx([4.2e-3, 1.8e-4, 1.1e-4, 2e-4], rel=0.06), "what failed has no time"
-    assert told["fastest so far"] == [*told["a step"][:3], told["a step"][2]]
-    assert told["fastest peer"] == pytest.approx([3.1e-5] * 2, rel=0.06) and told["bound"] == [2.2e-5] * 2
+    values = drawn(frame(*lab_rows().to_dict("records"), slower, row("slow peer", 1.0, role="peer")), FLOOR)
+    assert values["a step"] == pytest.approx([4.2e-3, 1.8e-4, 1.1e-4, 2e-4], rel=0.06), "what failed has no time"
+    assert values["fastest so far"] == [*values["a step"][:3], values["a step"][2]]
+    assert values["fastest peer"] == pytest.approx([3.1e-5] * 2, rel=0.06) and values["bound"] == [2.2e-5] * 2
 
 
 def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
@@ -50,9 +50,9 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
     table = report.glance(
         [line("One", lab_rows()), line("One", lab_rows(), place="B"), line("Two", lab_rows())], "Ends"
     )
-    said = [[cell.text for cell in each.cells] for each in table.rows]
-    assert [each[0] for each in said] == ["One", "Some GPU, OpenCL", "B", "Two", "Some GPU, OpenCL"]
-    assert [each.css for each in table.rows] == ["group", "", "", "group", ""]
+    texts = [[cell.text for cell in table_row.cells] for table_row in table.rows]
+    assert [line_texts[0] for line_texts in texts] == ["One", "Some GPU, OpenCL", "B", "Two", "Some GPU, OpenCL"]
+    assert [table_row.css for table_row in table.rows] == ["group", "", "", "group", ""]
     first = table.rows[1].cells
     assert [cell.small for cell in first[1:3]] == ["sequential (on the host)", "fused"]
     assert first[4].small == "peer" and first[-1].text == "256x256" and first[6].text.startswith("19.9")
@@ -65,8 +65,8 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
 
 
 def test_the_next_base_stands_in_for_one_without_a_time() -> None:
-    both = [row("sequential", 4e-3), row("by-c", 1e-3, "sequential"), row("fused", 1e-4)]
-    failed = [both[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), both[2]]
+    rows = [row("sequential", 4e-3), row("by-c", 1e-3, "sequential"), row("fused", 1e-4)]
+    failed = [rows[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), rows[2]]
     lines = [
         glance_row(
             LadderOnDevice(
@@ -75,10 +75,10 @@ def test_the_next_base_stands_in_for_one_without_a_time() -> None:
                 CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential")),
             )
         )
-        for rows in (both, failed)
+        for rows in (rows, failed)
     ]
     table = report.glance(lines, "Ends")
-    assert [each.cells[1].small for each in table.rows[1:]] == ["by-c", "sequential"]
+    assert [table_row.cells[1].small for table_row in table.rows[1:]] == ["by-c", "sequential"]
     assert list(table.frame["base"]) == ["by-c", "sequential"]
     assert list(table.frame["vs_base"]) == pytest.approx([10, 40], rel=0.06)
 

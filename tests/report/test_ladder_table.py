@@ -14,8 +14,8 @@ from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
 from roofbook.spec.rounding import TIMES_ACCURATE
 
+from .inspection import line
 from .rows import ORDER, frame, lab_rows, row, sweep_rows
-from .shown import line
 
 
 def test_ladder_says_what_it_must() -> None:

@@ -7,8 +7,8 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
 
+from .inspection import line
 from .rows import frame, row
-from .shown import line
 
 
 def peer_rows() -> pd.DataFrame:

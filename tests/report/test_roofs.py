@@ -19,7 +19,7 @@ from roofbook.errors import UsageError
 from roofbook.report.figure import COLOURS
 from roofbook.report.roofs import STYLES, spread_apart
 
-from .shown import axes
+from .inspection import axes
 
 CASE, LARGE, SMALL = "256x256", 1e9, 1e6
 FLOPS = {"float32": 6.1e13, "tfloat32": 4e14, "float16": 7.9e14, "bfloat16": 7.8e14, "int8": 1.53e15}

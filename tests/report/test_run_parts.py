@@ -13,8 +13,8 @@ from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
 from roofbook.report.html import ON_DEMAND
 
-from .rows import frame, part_rows, row, told
-from .shown import line
+from .inspection import line
+from .rows import frame, part_rows, row, row_with_facts
 
 
 def test_parts_are_medians_per_unit_in_one_unit() -> None:
@@ -45,7 +45,7 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
 
 @pytest.mark.parametrize("bad", [[], [0.1, math.nan], [-0.1], [math.inf]])
 def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
-    rows = frame(told("plain", facts={"parts": {"copy": bad}}))
+    rows = frame(row_with_facts("plain", facts={"parts": {"copy": bad}}))
     with pytest.raises(UsageError, match=r"plain on 256x256: part 'copy' holds \["):
         report.parts(CaseData(rows, ["plain"], "256x256"), ["copy"])
     with pytest.raises(UsageError, match="no parts to show"):
@@ -58,9 +58,9 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
         "occupancy_by": "driver",
     }  # fmt: skip
     rows = frame(
-        told("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
-        told("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
-        told("wrong", facts=cuda, error=2e-6),
+        row_with_facts("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
+        row_with_facts("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
+        row_with_facts("wrong", facts=cuda, error=2e-6),
         row("library", 1e-3, backend="cuda"),
     )
     table = report.resources(CaseData(rows, ["port", "host", "wrong", "library"], "256x256"))
@@ -91,9 +91,9 @@ def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_ta
         "backend": "cuda",
     }
     rows = frame(
-        told("old", facts=old | {"group": "160x1"}, **where),
-        told("groupless", facts=old, **where),
-        told(
+        row_with_facts("old", facts=old | {"group": "160x1"}, **where),
+        row_with_facts("groupless", facts=old, **where),
+        row_with_facts(
             "new",
             facts=old | {"group": "160", "groups_by_registers": 4, "occupancy": 0.3125, "occupancy_by": "driver"},
             **where,

@@ -16,8 +16,8 @@ from roofbook.errors import UsageError
 from roofbook.report.series import crossing_points
 from roofbook.spec.lab import Series
 
+from .inspection import axes
 from .rows import ZEROS, even, frame, lab_rows, row, series_rows
-from .shown import axes
 
 
 def test_a_crossing_is_where_the_lines_meet_and_what_never_crosses_is_said() -> None:

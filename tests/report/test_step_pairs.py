@@ -5,8 +5,8 @@ import pytest
 from roofbook import report
 from roofbook.errors import UsageError
 
+from .inspection import line
 from .rows import frame, row
-from .shown import line
 
 TOLD = (
     ("Without copies", [("fused", "port"), ("fused", "soa")]),

@@ -10,8 +10,8 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
 
+from .inspection import axes
 from .rows import frame, row, shapes, sweep_rows
-from .shown import axes
 
 
 def test_sweep_grid_and_heat_map() -> None:

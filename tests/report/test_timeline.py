@@ -15,8 +15,8 @@ from roofbook.errors import UsageError
 from roofbook.report.figure import COLOURS
 from roofbook.report.timeline import MOST_BARS, overlap_share
 
-from .rows import frame, spans, told, traced_rows
-from .shown import axes
+from .inspection import axes
+from .rows import frame, row_with_facts, spans, traced_rows
 
 
 def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, float]]]:
@@ -80,7 +80,7 @@ def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
     with pytest.raises(
         UsageError, match=r"odd on 256x256: timeline holds \[0, '.*what one of to device, kernel, to host"
     ):
-        report.timeline(CaseData(frame(told("odd", facts={"timeline": [bad]})), ["odd"], "256x256"), ["odd"])
+        report.timeline(CaseData(frame(row_with_facts("odd", facts={"timeline": [bad]})), ["odd"], "256x256"), ["odd"])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),

@@ -14,9 +14,9 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 
 from ..axe import violations
+from .inspection import bandwidths
 from .rows import ORDER, ZEROS, lab_rows, row, shapes, sweep_rows
 from .rows import frame as rows_of
-from .shown import bandwidths
 from .test_roofs import chart, rows
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"

@@ -11,8 +11,8 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.report import figure, variant_style
 from roofbook.spec.lab import Series
 
+from .inspection import axes
 from .rows import ORDER, frame, lab_rows, row
-from .shown import axes
 
 SEEN = {
     "all colours": np.eye(3),

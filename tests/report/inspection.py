@@ -1,4 +1,4 @@
-"""What several tests of the report look at: a line of a table, the axes of a figure, the chart of bandwidths."""
+"""Parts of a report that several tests read: a line of a table, the axes of a figure, the chart of bandwidths."""
 
 import re
 from typing import Any
@@ -11,10 +11,10 @@ from .rows import bandwidth_rows
 
 
 def line(table: report.Table, name: str) -> str:
-    """The HTML of one line of a table."""
-    found = re.search(rf'<tr[^>]*><th scope="row"[^>]*>{re.escape(name)}[ <].*?</tr>', table.html, re.DOTALL)
-    assert found, name
-    return found[0]
+    """Return the HTML of one line of a table."""
+    match = re.search(rf'<tr[^>]*><th scope="row"[^>]*>{re.escape(name)}[ <].*?</tr>', table.html, re.DOTALL)
+    assert match, name
+    return match[0]
 
 
 def axes(figure: report.Figure) -> Any:
@@ -26,8 +26,8 @@ COPY = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**27, 4e12), (2**15, 90e12)], {"
 STEPS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missing", "library"]
 
 
-def bandwidths(**other: Any) -> report.Figure:
-    given: dict[str, Any] = {
+def bandwidths(**settings: Any) -> report.Figure:
+    defaults: dict[str, Any] = {
         "rows": bandwidth_rows(),
         "order": STEPS,
         "case": "256x256",
@@ -35,4 +35,4 @@ def bandwidths(**other: Any) -> report.Figure:
         "working_set": 1e9,
         "skip_reasons": {"elsewhere": "no fp64"},
     }
-    return report.bandwidth_chart(CaseData(**given | other))
+    return report.bandwidth_chart(CaseData(**defaults | settings))
