@@ -1,4 +1,4 @@
-"""The ladder, the sweep and the worth of each optimisation: what a line says, and that no number is of an unverified row."""
+"""The ladder, the sweep and the worth of each optimisation: the contents of a line, and no number of an unverified row."""
 
 import json
 import math
@@ -33,8 +33,10 @@ def test_ladder_says_what_it_must() -> None:
     )
     assert "three kernels in one" in line(table, "fused")
     assert "not on this device" in line(table, "texture")
-    why = {"texture": "needs a side that is a power of two"}
-    assert why["texture"] in line(report.ladder(CaseData(lab_rows(), ORDER, "256x256", skip_reasons=why)), "texture")
+    reasons = {"texture": "needs a side that is a power of two"}
+    assert reasons["texture"] in line(
+        report.ladder(CaseData(lab_rows(), ORDER, "256x256", skip_reasons=reasons)), "texture"
+    )
     assert "control" in line(table, "port-again") and "same" in line(table, "port-again")
     assert "(on the host)" in line(table, "sequential") and "base" in line(table, "sequential")
     assert table.notes[-1] == "The host: Some CPU."
@@ -54,14 +56,14 @@ def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
     assert "same" in line(table, "b (A/A control)") and "faster" in line(table, "b")
 
 
-@pytest.mark.parametrize(("why", "base", "note"), [("", "by-c", False), ("no C compiler", "sequential", True)])
-def test_a_base_without_a_time_is_replaced_by_the_next_and_a_note_says_so(why: str, base: str, note: bool) -> None:
-    own = row("by-c", 1e-3, "sequential", status="failed" if why else "ok", reason=why or None)
-    rows = frame(row("sequential", 4e-3), own, row("fused", 1e-4))
+@pytest.mark.parametrize(("reason", "base", "note"), [("", "by-c", False), ("no C compiler", "sequential", True)])
+def test_a_base_without_a_time_is_replaced_by_the_next_and_a_note_says_so(reason: str, base: str, note: bool) -> None:
+    by_c = row("by-c", 1e-3, "sequential", status="failed" if reason else "ok", reason=reason or None)
+    rows = frame(row("sequential", 4e-3), by_c, row("fused", 1e-4))
     table = report.ladder(CaseData(rows, ["sequential", "by-c", "fused"], "256x256", bases=("by-c", "sequential")))
     assert f"vs {base}" in [head.text for head in table.columns]
     assert ("Speedups are over sequential: by-c has no time here." in table.notes) == note
-    assert table.frame.set_index("variant").loc["fused", "vs_base"] == pytest.approx(40 if why else 10, rel=0.06)
+    assert table.frame.set_index("variant").loc["fused", "vs_base"] == pytest.approx(40 if reason else 10, rel=0.06)
 
 
 def test_failed_and_unverified_rows_never_show_a_number() -> None:
@@ -71,8 +73,8 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
         row("c", 7.77e-4, "b", error=2e-6), row("d", 7.77e-4, "c", error=nan), row("e", 7.77e-4, "d", bound=nan),
     )  # fmt: skip
     table = report.ladder(CaseData(rows, ["a", "b", "c", "d", "e"], "256x256", bases=("a",)))
-    for name, why in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
-        assert why in line(table, name) and "failed" in line(table, name)
+    for name, reason in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
+        assert reason in line(table, name) and "failed" in line(table, name)
         assert "777" not in line(table, name) and "\u00b5s" not in line(table, name)
     numbers = table.frame.set_index("variant")[["seconds", "low", "high", "vs_parent", "vs_base", "error"]]
     assert numbers.loc[["b", "c", "d", "e"]].isna().all(axis=None)
@@ -89,10 +91,10 @@ def test_a_probe_that_computes_nothing_has_nothing_to_check() -> None:
 
 
 def test_a_native_function_that_lost_accuracy_says_how_many_times_as_much() -> None:
-    told = json.dumps({"error_is": f"largest error, {TIMES_ACCURATE}"})
+    extra = json.dumps({"error_is": f"largest error, {TIMES_ACCURATE}"})
     rows = frame(
-        row("a", 1e-3), row("native", 5e-4, "a", error=29.5, bound=196.0, extra=told),
-        row("wider", 4e-4, "a", error=121.0, bound=196.0, extra=told),
+        row("a", 1e-3), row("native", 5e-4, "a", error=29.5, bound=196.0, extra=extra),
+        row("wider", 4e-4, "a", error=121.0, bound=196.0, extra=extra),
         row("other", 4e-4, "a", error=121.0, bound=196.0),
     )  # fmt: skip
     table = report.ladder(CaseData(rows, ["a", "native", "wider", "other"], "256x256", bases=("a",)))
@@ -144,7 +146,7 @@ def test_leave_one_out_gives_the_worth_of_each_optimisation() -> None:
 def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     """Tensor cores in fp16 would be far above fp32's roof, and right all the same; an fp32 step there would be wrong."""
     rows = lab_rows().assign(
-        dtype=lambda all: all["variant"].map({"fused": "float16", "peer": "int8"}).fillna("float32")
+        dtype=lambda rows: rows["variant"].map({"fused": "float16", "peer": "int8"}).fillna("float32")
     )
     floors = {"float32": Bound(1.5e-4, "float32", 1e12, 6e13), "float16": Bound(1.1e-5, "float16", 1e12, 8e14)}
     table = report.ladder(CaseData(rows, ["port", "fused", "peer"], "256x256", bounds=floors))
@@ -167,14 +169,16 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     )
 
 
-@pytest.mark.parametrize(("share", "shown"), [(0.994, "99.4"), (1.004, "100"), (1.02, "above")])
-def test_a_share_above_the_whole_is_shown_where_it_may_be_noise_alone(share: float, shown: str) -> None:
+@pytest.mark.parametrize(("share", "text"), [(0.994, "99.4"), (1.004, "100"), (1.02, "above")])
+def test_a_share_above_the_whole_is_shown_where_it_may_be_noise_alone(share: float, text: str) -> None:
     rows = frame(row("fused", 1e-4))
     (reading,) = newest(rows).values()
     floors = {"float32": Bound(share * reading.median, "float32", 1e12, 6e13)}
     table = report.ladder(CaseData(rows, ["fused"], "256x256", bounds=floors))
-    told = table.rows[0].cells[[column.text for column in table.columns].index("Of the bound")].text.split("\u202f")[0]
-    assert told == shown and any("'above'" in note for note in table.notes) == (shown == "above")
+    cell_text = (
+        table.rows[0].cells[[column.text for column in table.columns].index("Of the bound")].text.split("\u202f")[0]
+    )
+    assert cell_text == text and any("'above'" in note for note in table.notes) == (text == "above")
 
 
 def test_where_no_bound_is_known_there_is_no_column_of_shares() -> None:
@@ -183,8 +187,8 @@ def test_where_no_bound_is_known_there_is_no_column_of_shares() -> None:
 
 
 def test_what_timed_launches_find_in_the_cache_is_a_note_where_the_policy_does_not_tell() -> None:
-    found = CaseData(lab_rows(), ORDER, "256x256", cache_note="Op time is warm.")
-    assert "Op time is warm." in report.ladder(found).notes
+    data = CaseData(lab_rows(), ORDER, "256x256", cache_note="Op time is warm.")
+    assert "Op time is warm." in report.ladder(data).notes
     assert not [note for note in report.ladder(CaseData(lab_rows(), ORDER, "256x256")).notes if "warm" in note]
 
 
@@ -192,17 +196,19 @@ def test_what_is_its_parents_machine_code_says_so_where_it_was_measured() -> Non
     rows = frame(row("a", 2e-3), row("b", 1e-3, "a"), row("c", 1e-3, "b"))
     same = {"b": "registers have no address", "elsewhere": "it is"}
     table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code=same, compiler="NVRTC"))
-    (note,) = (each for each in table.notes if "machine code" in each)
+    (note,) = (line_note for line_note in table.notes if "machine code" in line_note)
     assert note == (
         "In the tests of this book NVRTC makes one machine code of a variant and its parent, always or at times. Where it"
         " does, their times differ by noise alone: b and a, since registers have no address."
     )
-    other = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code={"elsewhere": "it is"}))
-    assert not any("machine code" in each for each in other.notes)
+    elsewhere = report.ladder(
+        CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code={"elsewhere": "it is"})
+    )
+    assert not any("machine code" in line_note for line_note in elsewhere.notes)
 
 
 def test_a_control_is_held_against_the_bound_of_its_step() -> None:
-    """That of a step on two GPUs is half as long as on one; the control is the same step."""
+    """The bound of a step on two GPUs is half as long as on one; the control is the same step."""
     rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
     floors = {"float32": Bound(8e-4, "float32", 1e12, 6e13), "b": Bound(4e-4, "float32", 2e12, 1.2e14)}
     table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",), bounds=floors))

@@ -1,4 +1,4 @@
-"""A card says what its row names of compilers, variables and checks, and what an older row does not."""
+"""The card of a row names compilers, variables and checks; an older row lacks some of them."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Published figures beside ours: each is compared with what it was taken of, in its own unit, and is marked for what it is."""
+"""Published figures and ours: each is compared with its own counterpart and unit, and marked for its kind."""
 
 import json
 import math
@@ -37,8 +37,8 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
         PublishedFigures(published, {"fused kernels": "fused"}, units={"256x256": 100}), lab_rows()
     )
     assert "extrapolated" not in exact.text
-    other = report.published(PublishedFigures(published, {"fused kernels": "soa"}), lab_rows())
-    assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
+    mapped = report.published(PublishedFigures(published, {"fused kernels": "soa"}), lab_rows())
+    assert set(mapped.frame.status) == {"failed"} and "wrong result" in mapped.html
 
 
 def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
@@ -69,8 +69,8 @@ def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_me
         ]
     )  # fmt: skip
     table = report.published(PublishedFigures(published, {"best": "fused"}, units={"256x256": 1}), lab_rows())
-    said = [row.cells[3].text for row in table.rows]
-    assert said == ["9, 1, 2\u202fs", "5\u202fs", "6\u202fs"] and table.rows[0].cells[2].text == "time, 3 trials"
+    texts = [row.cells[3].text for row in table.rows]
+    assert texts == ["9, 1, 2\u202fs", "5\u202fs", "6\u202fs"] and table.rows[0].cells[2].text == "time, 3 trials"
     assert table.frame["value"].tolist() == [9, 1, 2, 5, 6], "no figure is lost"
     first = table.frame.iloc[0]
     assert first.published_over_ours == pytest.approx(2.0 / first.ours)
@@ -127,10 +127,10 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
         "sum": ("op 1", "copy", "op 1"),
         "half": ("op 1", "free"),
     }
-    asked = set()
+    keys = set()
 
     def part(*key: str) -> str | tuple[str, ...] | None:
-        asked.add(key)
+        keys.add(key)
         return covers.get(key[-1])
 
     table = report.published(
@@ -161,15 +161,17 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
         "missing",
         "missing",
     ]
-    assert asked == set(published[["variant", "case", "metric"]].itertuples(index=False, name=None))
-    one, _, accuracy, occupancy, images, _, _, _, _, whole, both, half, lack, _ = table.frame.itertuples()
-    assert both.ours == pytest.approx(8.0) and both.ours_low == pytest.approx(4.0), "parts of the same sample add up"
+    assert keys == set(published[["variant", "case", "metric"]].itertuples(index=False, name=None))
+    one, _, accuracy, occupancy, images, _, _, _, _, total, sum_of_two, half, lack, _ = table.frame.itertuples()
+    assert sum_of_two.ours == pytest.approx(8.0) and sum_of_two.ours_low == pytest.approx(4.0), (
+        "parts of the same sample add up"
+    )
     assert "'free'" in table.rows[-3].cells[4].small and math.isnan(half.ours) and math.isnan(lack.ours)
     assert [line.cells[4].text for line in table.rows[-2:]] == ["needs counters"] * 2, "whether it was measured or not"
     assert table.rows[-2].cells[7].text == format.DASH
     assert one.ours == pytest.approx(4.0) and one.published_over_ours == pytest.approx(6e-3 / 4.0)
     assert one.ours_low == pytest.approx(2.0) and one.extrapolated and "extrapolated from 100 x step" in table.html
-    assert whole.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
+    assert total.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
     assert (accuracy.ours, occupancy.ours, images.ours) == (0.88614, 75, 12000)
     assert math.isnan(occupancy.published_over_ours), "twice the accuracy is not twice as fast"
     thin = format.THIN
@@ -183,10 +185,10 @@ def test_each_table_of_a_report_unfolds_below_a_line_that_says_what_is_in_it() -
         return {"table": table, "variant": variant, "case": "256x256", "device": device, "metric": "time", "unit": "s",
                 "trial": "", "value": seconds, "seconds": seconds}  # fmt: skip
 
-    told = [figure("4", "fused", 2e-2), figure("4", "none", 1.0), figure("text", "port", 9e-3, "Older GPU")]
+    figures = [figure("4", "fused", 2e-2), figure("4", "none", 1.0), figure("text", "port", 9e-3, "Older GPU")]
     names = {"fused": "fused", "port": "port"}
-    table = report.published(PublishedFigures(pd.DataFrame(told), names, units={"256x256": 100}), lab_rows())
-    assert [each.summary for each in table.parts] == [
+    table = report.published(PublishedFigures(pd.DataFrame(figures), names, units={"256x256": 100}), lab_rows())
+    assert [part.summary for part in table.parts] == [
         "Table 4: 2 figures, 1 measured here, published / measured 1.81",
         "Text: 1 figure, all measured here, published / measured 0.498",
     ]
@@ -195,5 +197,5 @@ def test_each_table_of_a_report_unfolds_below_a_line_that_says_what_is_in_it() -
     assert "published on Old GPU; measured on Some GPU" in first and '<th scope="col">Measured on' not in table.html
     assert "Older GPU" in last and "port" in last and "port" not in first
     assert table.html.count('class="csv"') == 1 and len(table.frame) == 3 and "Old GPU" in table.text
-    once = report.published(PublishedFigures(pd.DataFrame(told[:2]), names, units={"256x256": 100}), lab_rows())
+    once = report.published(PublishedFigures(pd.DataFrame(figures[:2]), names, units={"256x256": 100}), lab_rows())
     assert "<details" not in once.html and "Measured on" in once.html

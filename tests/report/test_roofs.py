@@ -30,21 +30,21 @@ WORK = 1e9
 
 def rows(**spots: tuple[float, float, str]) -> pd.DataFrame:
     """Verified rows by name from (intensity in FLOP/B, rate in FLOP/s, dtype); each is the child of the one before."""
-    made, parent = [], None
+    listed, parent = [], None
     for name, (intensity, rate, dtype) in spots.items():
-        made.append({
+        listed.append({
             "run": "r", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "variant": name, "case": CASE, "parent": parent,
             "role": "step", "dtype": dtype, "device": "gpu", "units": 1, "status": "ok", "samples_s": [WORK / rate] * 10,
             "flops": WORK, "bytes": WORK / intensity, "error": 0.0, "bound": 1.0,
         })  # fmt: skip
         parent = name
-    return pd.DataFrame(made)
+    return pd.DataFrame(listed)
 
 
-def chart(table: pd.DataFrame, peaks: Peaks = PEAKS, **other: Any) -> report.Figure:
+def chart(table: pd.DataFrame, peaks: Peaks = PEAKS, **fields: Any) -> report.Figure:
     order = list(dict.fromkeys(table["variant"]))
-    given: dict[str, Any] = {"order": order, "case": CASE, "peaks": peaks, "working_set": LARGE}
-    return report.roofline_chart(CaseData(table, **given | other))
+    defaults: dict[str, Any] = {"order": order, "case": CASE, "peaks": peaks, "working_set": LARGE}
+    return report.roofline_chart(CaseData(table, **defaults | fields))
 
 
 def flats(figure: report.Figure) -> dict[float, tuple[float, float]]:
@@ -55,14 +55,14 @@ def flats(figure: report.Figure) -> dict[float, tuple[float, float]]:
 
 
 def legend(figure: report.Figure) -> dict[str, Any]:
-    """The lines of the legend below the axes, by their labels."""
-    return {str(line.get_label()): line for each in figure.drawing.legends for line in each.get_lines()}
+    """Return the lines of the legend below the axes, by their labels."""
+    return {str(line.get_label()): line for below in figure.drawing.legends for line in below.get_lines()}
 
 
 def points(figure: report.Figure) -> list[Any]:
-    """The markers that a reader can point at, of bytes modelled."""
-    told = [line for line in axes(figure).lines if (line.get_gid() or "").startswith("tips:")]
-    return [line for line in told if line.get_markerfacecolor() != "none"]
+    """Return the markers of modelled bytes that a reader can point at."""
+    with_tips = [line for line in axes(figure).lines if (line.get_gid() or "").startswith("tips:")]
+    return [line for line in with_tips if line.get_markerfacecolor() != "none"]
 
 
 def marker(figure: report.Figure, colour: str = "") -> list[Any]:
@@ -91,7 +91,7 @@ def test_each_dtype_drawn_has_its_roof_its_ridge_and_its_own_style() -> None:
     assert {label: line.get_marker() for label, line in legend(figure).items()} == {
         dtype: shape for dtype, (shape, _) in STYLES.items() if dtype in FLOPS
     }
-    shapes = [each.get_marker() for each in points(figure)]
+    shapes = [marker_.get_marker() for marker_ in points(figure)]
     assert shapes == [STYLES[dtype][0] for _, _, dtype in MIXED.values()]
     for styles in zip(*STYLES.values(), strict=True):
         assert len(set(map(str, styles))) == len(STYLES), "no two dtypes look alike without colour"
@@ -110,15 +110,15 @@ def test_one_dtype_has_one_roof_and_needs_no_legend() -> None:
 
 
 def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
-    known = Peaks(PEAKS.bandwidth, {"float32": 6.1e13})
+    without_int8 = Peaks(PEAKS.bandwidth, {"float32": 6.1e13})
     table = rows(plain=(50.0, 5e13, "float32"), half=(50.0, 1.8e14, "float16"), wrong=(50.0, 2.2e14, "float16"))
-    figure = chart(table, known)
+    figure = chart(table, without_int8)
     assert list(flats(figure)) == [6.1e13]
     assert [re.findall(r"\b(plain|half|wrong) [\d.]+", warning) for warning in figure.warnings] == [["wrong"]]
     assert "not measured, so only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
     assert legend(figure)["float16"].get_linestyle() == "None" != legend(figure)["float32"].get_linestyle()
     with pytest.raises(UsageError, match=r"no peak of float16 measured; peaks of: float32"):
-        chart(table[1:], known)
+        chart(table[1:], without_int8)
     with pytest.raises(UsageError, match=r"no peak of float32, float16 measured; peaks of: none"):
         chart(table, Peaks([(1.0, 4e12)]))
 
@@ -160,16 +160,16 @@ def test_only_a_point_well_above_its_roof_warns_with_two_numbers_that_differ(
     (warned,) = _warnings({"a": spot}, FLOPS, 4e12, 4e12).values() or [""]
     assert bool(warned) == (share > 1.01)
     if warned:
-        bound, own = re.findall(r"([\d.\u202f]+\u202f[PTGMk]?(?:FL)?OP/s)", warned)
-        assert bound != own, "a warning that shows one number twice says nothing"
+        bound, reached = re.findall(r"([\d.\u202f]+\u202f[PTGMk]?(?:FL)?OP/s)", warned)
+        assert bound != reached, "a warning that shows one number twice says nothing"
 
 
 def test_bytes_counted_are_a_hollow_marker_at_the_same_height() -> None:
     table = rows(a=(10.0, 1e13, "float32"), b=(10.0, 2e13, "float32"), c=(10.0, 3e13, "float32"))
     figure = chart(table, counted_bytes={"a": WORK / 4, "b": WORK / 40, "c": 0.0, "unknown": 1.0})
-    shown = [line.get_xydata()[0].tolist() for line in marker(figure)]
-    assert shown[:3] == [pytest.approx([10, 1e13]), pytest.approx([10, 2e13]), pytest.approx([10, 3e13])]
-    assert shown[3:] == [pytest.approx([4, 1e13]), pytest.approx([40, 2e13])], "0 bytes have no place on the axis"
+    spots = [line.get_xydata()[0].tolist() for line in marker(figure)]
+    assert spots[:3] == [pytest.approx([10, 1e13]), pytest.approx([10, 2e13]), pytest.approx([10, 3e13])]
+    assert spots[3:] == [pytest.approx([4, 1e13]), pytest.approx([40, 2e13])], "0 bytes have no place on the axis"
     ties = [line.get_xydata().tolist() for line in axes(figure).lines if line.get_linewidth() == 0.8]
     assert [[10, 1e13], [4, 1e13]] in [[pytest.approx(end) for end in tie] for tie in ties]
     assert list(legend(figure)) == ["bytes modelled", "bytes counted"]
@@ -199,7 +199,7 @@ def test_a_count_that_is_none_is_refused(count: float) -> None:
 
 def test_a_variant_that_moves_more_lies_further_left() -> None:
     figure = chart(rows(lean=(2.0, 1e12, "float32"), heavy=(1.0, 1e12, "float32")))
-    places = [each.get_xydata()[0].tolist() for each in points(figure)]
+    places = [point.get_xydata()[0].tolist() for point in points(figure)]
     assert places[0] == pytest.approx([2 * places[1][0], places[1][1]])
     assert "More modelled traffic moves a point left" in figure.notes[0]
 
@@ -239,10 +239,10 @@ def test_no_words_lie_over_others_or_over_a_roof(
     drawn: list[tuple[float, float, int]], counted: float, peaks: Peaks, working_set: float
 ) -> None:
     """Wherever the points lie: every name and every roof's label inside the axes, clear of each other and of the roofs."""
-    own, known, spots = peaks.bandwidth_for(working_set), list(peaks.flops), {}
+    bandwidth, dtypes, spots = peaks.bandwidth_for(working_set), list(peaks.flops), {}
     for at, (log, share, which) in enumerate(drawn):
-        dtype = known[which % len(known)]
-        spots[f"variant-{at}"] = (10**log, share * min(peaks.flops[dtype], 10**log * own), dtype)
+        dtype = dtypes[which % len(dtypes)]
+        spots[f"variant-{at}"] = (10**log, share * min(peaks.flops[dtype], 10**log * bandwidth), dtype)
     count = {"variant-0": counted * WORK / spots["variant-0"][0]}
     figure = chart(rows(**spots), peaks, working_set=working_set, counted_bytes=count)
     ax = axes(figure)
@@ -256,9 +256,9 @@ def test_no_words_lie_over_others_or_over_a_roof(
     for name, box in boxes.items():
         assert frame.x0 - 1 <= box.x0 and box.x1 <= frame.x1 + 1, f"{name} leaves the axes"
         assert frame.y0 - 1 <= box.y0 and box.y1 <= frame.y1 + 1, f"{name} leaves the axes"
-    for (one, first), (other, second) in combinations(boxes.items(), 2):
+    for (first_name, first), (second_name, second) in combinations(boxes.items(), 2):
         clear = first.x1 <= second.x0 + 1 or second.x1 <= first.x0 + 1
-        assert clear or first.y1 <= second.y0 + 3 or second.y1 <= first.y0 + 3, f"{one} lies over {other}"
+        assert clear or first.y1 <= second.y0 + 3 or second.y1 <= first.y0 + 3, f"{first_name} lies over {second_name}"
     for line in (line for line in ax.lines if line.get_linewidth() > 1 and len(line.get_xydata()) == 2):
         start, end = line.get_xydata()
         for x, y in ax.transData.transform(np.geomspace(start, end, 300)):

@@ -1,4 +1,4 @@
-"""What runs tell besides their time: the parts of it, facts, and what their kernels take of the device."""
+"""Facts of runs besides their time: its parts, numbers, and the resources that their kernels take of the device."""
 
 import json
 import math
@@ -27,15 +27,15 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
     assert [column.text for column in table.columns] == [
         "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
     ]  # fmt: skip
-    said = {line.cells[0].text: line.cells for line in table.rows}
+    cells_by_name = {line.cells[0].text: line.cells for line in table.rows}
     thin = format.THIN
-    assert [cell.text for cell in said["plain"]] == [
+    assert [cell.text for cell in cells_by_name["plain"]] == [
         "plain", "4.00 [2.00, 4.00]", "0.00 [0.00, 0.00]", "0.8861", f"12{thin}000", "fashion"
     ]  # fmt: skip
-    assert [cell.text for cell in said["short"]] == ["short", "3.00 [3.00, 3.00]", "–", "0.9000", "–", "–"]
-    assert said["short"][1].small == "(n = 1, range)"
-    assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
-    assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
+    assert [cell.text for cell in cells_by_name["short"]] == ["short", "3.00 [3.00, 3.00]", "–", "0.9000", "–", "–"]
+    assert cells_by_name["short"][1].small == "(n = 1, range)"
+    assert "not verified" in cells_by_name["wrong"][1].text and "0.77" not in table.html
+    assert [cells_by_name[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
     assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
     assert table.frame.loc[2:, ["op 1", "copy", "accuracy"]].isna().all(axis=None)
     assert table.frame.status.tolist() == ["ok", "ok", "failed", "missing", "missing"]
@@ -69,11 +69,14 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
         "Groups by registers",
     ]  # fmt: skip
     assert [ON_DEMAND in column.css for column in table.columns] == [False] * 6 + [True] * 3
-    said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
+    texts_by_name = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
     thin = format.THIN
-    assert said["port"] == ["32x8", "37", f"2{thin}050", "0", f"75.0{thin}%", f"51{thin}200", "–", "6"]
-    assert said["host"] == ["–", "–", "4", "–", "–", "–", "12", "–"] and "on Some CPU" in line(table, "host")
-    assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06", ""]
+    assert texts_by_name["port"] == ["32x8", "37", f"2{thin}050", "0", f"75.0{thin}%", f"51{thin}200", "–", "6"]
+    assert texts_by_name["host"] == ["–", "–", "4", "–", "–", "–", "12", "–"] and "on Some CPU" in line(table, "host")
+    assert texts_by_name["library"] == ["–"] * 8 and texts_by_name["wrong"] == [
+        "failed: not verified: error 2e-06, allowed 1e-06",
+        "",
+    ]
     assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL", "Occupancy is as the driver counts."]
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
     only = report.resources(CaseData(rows, ["host"], "256x256"))
@@ -86,23 +89,23 @@ def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_ta
     """An older rule took the registers of a multiprocessor for one pool: 5 groups of 160 where 4 fit."""
     limits = {"groups_by_local_memory": 228, "groups_by_work_items": 12}
     old = {"registers": 80, "local_bytes": 0, "groups_by_registers": 5, **limits, "occupancy": 25 / 64}
-    where: dict[str, Any] = {
+    device: dict[str, Any] = {
         "provenance": json.dumps({"environment": {"device": {"device": "NVIDIA H200, sm_90"}}}),
         "backend": "cuda",
     }
     rows = frame(
-        row_with_facts("old", facts=old | {"group": "160x1"}, **where),
-        row_with_facts("groupless", facts=old, **where),
+        row_with_facts("old", facts=old | {"group": "160x1"}, **device),
+        row_with_facts("groupless", facts=old, **device),
         row_with_facts(
             "new",
             facts=old | {"group": "160", "groups_by_registers": 4, "occupancy": 0.3125, "occupancy_by": "driver"},
-            **where,
+            **device,
         ),
     )
     table = report.resources(CaseData(rows, ["old", "groupless", "new"], "256x256"))
-    shown = table.frame.set_index("variant")
-    assert shown.groups_by_registers.tolist() == [4, 5, 4]
-    assert shown.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
+    facts = table.frame.set_index("variant")
+    assert facts.groups_by_registers.tolist() == [4, 5, 4]
+    assert facts.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
     assert [note for note in table.notes if note.startswith("Occupancy")] == [
         "Occupancy by the rule of cuda_occupancy.h: old.",
         "Occupancy as the driver counts: new.",

@@ -17,25 +17,27 @@ ROWS = Series("rows", "From how many rows on?", "rows", ((8, "9x8"), (64, "9x64"
 
 
 def table(**broken: str) -> report.Table:
-    made = [even(f"on{n}", seconds, case=f"9x{rows}") for (n, rows), seconds in TIMES.items()]
-    made[-1] |= broken
-    found = {(n, rows): newest(frame(*made), f"9x{rows}")[f"on{n}"] for n, rows in TIMES}
-    return report.scaling(found, ROWS)
+    listed = [even(f"on{n}", seconds, case=f"9x{rows}") for (n, rows), seconds in TIMES.items()]
+    listed[-1] |= broken
+    readings = {(n, rows): newest(frame(*listed), f"9x{rows}")[f"on{n}"] for n, rows in TIMES}
+    return report.scaling(readings, ROWS)
 
 
 def test_each_time_has_its_gain_its_efficiency_and_the_model_beside_it() -> None:
-    made = table()
-    said = made.frame.set_index(["rows", "devices"])
-    assert said.seconds.tolist() == pytest.approx([2e-5, 4e-5, 16e-5, 10e-5]), "by rows, then by devices"
-    assert said.strong[64, 2] == pytest.approx(1.6) and math.isnan(said.weak[64, 2]), "no time of one device on half"
+    scaling = table()
+    frame_ = scaling.frame.set_index(["rows", "devices"])
+    assert frame_.seconds.tolist() == pytest.approx([2e-5, 4e-5, 16e-5, 10e-5]), "by rows, then by devices"
+    assert frame_.strong[64, 2] == pytest.approx(1.6) and math.isnan(frame_.weak[64, 2]), (
+        "no time of one device on half"
+    )
     row_s = 14e-5 / 56
-    assert said.model_seconds[64, 2] == pytest.approx(4e-5 - 4 * row_s + 32 * row_s)
-    assert said.model_error[64, 2] == pytest.approx(said.model_seconds[64, 2] / 10e-5 - 1)
-    assert said.model_error.isna().tolist() == [True, True, True, False]
-    texts = [[cell.text for cell in line.cells] for line in made.rows]
+    assert frame_.model_seconds[64, 2] == pytest.approx(4e-5 - 4 * row_s + 32 * row_s)
+    assert frame_.model_error[64, 2] == pytest.approx(frame_.model_seconds[64, 2] / 10e-5 - 1)
+    assert frame_.model_error.isna().tolist() == [True, True, True, False]
+    texts = [[cell.text for cell in line.cells] for line in scaling.rows]
     assert texts[0][:3] == ["8", "1", "20.0"] and texts[0][-1] == "read from it" and texts[-1][-1].startswith("+10")
-    (where,) = (note for note in map(str, made.notes) if note.startswith("By it"))
-    assert "2 devices are faster than one from about 24 rows on" in where
+    (note,) = (note for note in map(str, scaling.notes) if note.startswith("By it"))
+    assert "2 devices are faster than one from about 24 rows on" in note
 
 
 def test_a_model_that_is_far_from_a_measured_time_does_not_say_from_where_on_devices_pay(
@@ -48,8 +50,8 @@ def test_a_model_that_is_far_from_a_measured_time_does_not_say_from_where_on_dev
 
 
 def test_what_failed_is_left_out_and_without_a_second_grid_there_is_no_model() -> None:
-    made = table(status="failed", reason="out of memory")
-    assert made.frame.devices.tolist() == [1, 2, 1]
+    scaling = table(status="failed", reason="out of memory")
+    assert scaling.frame.devices.tolist() == [1, 2, 1]
     alone = newest(frame(row("on1", 1e-5, case="9x8")), "9x8")["on1"]
-    made = report.scaling({(1, 8): alone}, ROWS)
-    assert made.frame.model_seconds.isna().all() and any(str(note).startswith("No model") for note in made.notes)
+    scaling = report.scaling({(1, 8): alone}, ROWS)
+    assert scaling.frame.model_seconds.isna().all() and any(str(note).startswith("No model") for note in scaling.notes)

@@ -37,11 +37,11 @@ def test_a_crossing_is_where_the_lines_meet_and_what_never_crosses_is_said() -> 
 def test_a_series_is_a_line_a_variant_with_gaps_and_rings() -> None:
     figure = report.series(series_rows(), ZEROS)
     ax = axes(figure)
-    lines = {each.get_label(): each[0].get_xydata() for each in ax.containers}
+    lines = {container.get_label(): container[0].get_xydata() for container in ax.containers}
     assert list(lines) == list(ZEROS.variants) and ax.get_yscale() == "log" and ax.get_xscale() == "linear"
     assert lines["lists"][:, 1].tolist() == pytest.approx([2.0 ** (1.5 - at) * 1e3 for at in range(5)])
     assert np.isnan(lines["both"][:, 1]).tolist() == [False, True, False, False, True], "no line across what is missing"
-    rings = [each.get_xydata()[0].tolist() for each in ax.lines if each.get_markersize() == 13]
+    rings = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_markersize() == 13]
     assert rings[:2] == [pytest.approx([65, 1000]), pytest.approx([65, 1000])] and rings[2] == pytest.approx([85, 500])
     assert figure.title == ZEROS.question and "both on z98: out of memory" in figure.notes
     assert "both on z50: not measured" in figure.notes and ax.get_xlabel() == "zeros, %"
@@ -70,7 +70,9 @@ def test_lines_that_are_the_same_cross_nowhere() -> None:
     alike = [even(name, 1e-3, case=case) for _, case in ZEROS.points for name in ("dense", "lists")]
     assert report.crossings(frame(*alike), ZEROS).frame.iloc[0].said == "the same at every point"
     some = [even("lists", 5e-4, case=case) if case == "z98" else noisy("lists", 1e-3, case) for _, case in ZEROS.points]
-    first = report.crossings(frame(*[each for each in flat if each["variant"] == "dense"], *some), ZEROS).frame.iloc[0]
+    first = report.crossings(
+        frame(*[fields for fields in flat if fields["variant"] == "dense"], *some), ZEROS
+    ).frame.iloc[0]
     assert first.said == "faster at 1 point; undecided at 4" and first.crossings == []
 
 
@@ -86,36 +88,36 @@ def test_a_known_crossing_is_found(data: st.DataObject) -> None:
     leads = [math.exp(slope * (place - meet)) for place in places]
     ratios = [Speedup(lead, lead, lead, "") for lead in leads]
     assume(not any(ratio.same for ratio in ratios))
-    (found,) = crossing_points(xs, ratios, log)
-    assert found == pytest.approx(math.exp(meet) if log else meet, rel=1e-6)
+    (crossing,) = crossing_points(xs, ratios, log)
+    assert crossing == pytest.approx(math.exp(meet) if log else meet, rel=1e-6)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.01, 0.01, 1.0]), min_size=1, max_size=12))
 def test_crossings_lie_between_points_that_surely_differ(leads: list[float]) -> None:
     """A lead of 0.01 is not sure: it makes no crossing of its own, however often it turns."""
-    ratios = [Speedup(math.exp(each), math.exp(each - 0.1), math.exp(each + 0.1), "") for each in leads]
+    ratios = [Speedup(math.exp(lead), math.exp(lead - 0.1), math.exp(lead + 0.1), "") for lead in leads]
     sure = [at for at, ratio in enumerate(ratios) if not ratio.same]
     turns = [(a, b) for a, b in pairwise(sure) if (leads[a] > 0) != (leads[b] > 0)]
-    found = crossing_points(list(range(len(leads))), ratios)
-    assert len(found) == len(turns) and all(a < x < b for x, (a, b) in zip(found, turns, strict=True))
+    crossings = crossing_points(list(range(len(leads))), ratios)
+    assert len(crossings) == len(turns) and all(a < x < b for x, (a, b) in zip(crossings, turns, strict=True))
 
 
 def test_several_crossings_are_told_in_turn() -> None:
-    made = []
+    listed = []
     for (_, case), lead in zip(ZEROS.points, (0.5, 2, 2, 0.5, 2), strict=True):
-        made += [even("dense", 1e-3, case=case), even("lists", 1e-3 / lead, case=case)]
-    table = report.crossings(frame(*made), ZEROS)
+        listed += [even("dense", 1e-3, case=case), even("lists", 1e-3 / lead, case=case)]
+    table = report.crossings(frame(*listed), ZEROS)
     assert table.frame.said[0] == "several: faster from 25.0, slower from 85.0, faster from 94.0"
     assert table.frame.said[2] == "several: slower from 25.0, faster from 85.0, slower from 94.0"
 
 
 def test_points_far_apart_lie_on_a_logarithmic_axis_and_so_does_their_crossing() -> None:
     batches = Series("batch", "Which?", "images", ((10, "b10"), (1000, "b1000")), ("a", "b"), (("a", "b"),))
-    made = [even(name, seconds, case=case) for case, *times in (("b10", 2e-3, 1e-3), ("b1000", 1e-3, 2e-3))
+    listed = [even(name, seconds, case=case) for case, *times in (("b10", 2e-3, 1e-3), ("b1000", 1e-3, 2e-3))
             for name, seconds in zip("ab", times, strict=True)]  # fmt: skip
-    figure = report.series(frame(*made), batches)
+    figure = report.series(frame(*listed), batches)
     assert axes(figure).get_xscale() == "log"
-    assert report.crossings(frame(*made), batches).frame.crossings[0] == pytest.approx([100])
-    assert [each.get_xydata()[0, 0] for each in axes(figure).lines if each.get_markersize() == 13] == pytest.approx(
+    assert report.crossings(frame(*listed), batches).frame.crossings[0] == pytest.approx([100])
+    assert [line.get_xydata()[0, 0] for line in axes(figure).lines if line.get_markersize() == 13] == pytest.approx(
         [100]
     )

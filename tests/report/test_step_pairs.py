@@ -33,13 +33,13 @@ def test_each_pair_has_a_ratio_on_every_case_that_has_both() -> None:
         "unmeasured",
         "What changes",
     ]
-    found = table.frame.set_index(["step", "reference", "case"])
-    assert found.ratio.to_dict() == {
+    frame_ = table.frame.set_index(["step", "reference", "case"])
+    assert frame_.ratio.to_dict() == {
         ("fused", "port", "256x256"): pytest.approx(2, rel=0.02),
         ("fused", "port", "small"): pytest.approx(0.5, rel=0.02),
         ("fused", "library", "small"): pytest.approx(1, rel=0.02),
     }
-    assert (found.low <= found.ratio).all() and (found.ratio <= found.high).all()
+    assert (frame_.low <= frame_.ratio).all() and (frame_.ratio <= frame_.high).all()
     first, second = (line(table, "fused"), table.rows[1])
     assert "faster" in first and "slower" in first and ">port<" in first and first.count("–") == 1
     assert [cell.text for cell in second.cells] == ["fused", "library", "–", "same", "–", "Beside others"]

@@ -1,4 +1,4 @@
-"""A step of a ladder and the answer of a lab as HTML: their words, and what they say where something is missing."""
+"""A step of a ladder and the answer of a lab as HTML: their words, also if a measurement is missing."""
 
 import html
 import re
@@ -20,12 +20,12 @@ from .rows import even, frame, lab_rows, row
 LAB = registry.get("lbm")
 
 
-def words(shown: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", "", shown)).replace("\u202f", " ")
+def words(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", markup)).replace("\u202f", " ")
 
 
-def lines(shown: str) -> list[str]:
-    return [words(each) for each in re.findall(r"<li.*?</li>", shown)]
+def lines(markup: str) -> list[str]:
+    return [words(line) for line in re.findall(r"<li.*?</li>", markup)]
 
 
 def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
@@ -34,17 +34,17 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
         *(even("fused", 1e-4, case=case) for case in soa),
         *(even("soa", seconds, "fused", case=case) for case, seconds in soa.items()),
     )
-    shown = effect("soa", "fused", rows, dict.fromkeys(soa, ""))
-    quick, slow, same = lines(shown)
+    markup = effect("soa", "fused", rows, dict.fromkeys(soa, ""))
+    quick, slow, same = lines(markup)
     assert re.fullmatch(r"2\.00 times as fast \[[\d., ]+\] \(in one run\), 100 → 50\.0 µs on 256x256", quick)
     assert re.fullmatch(r"1\.50 times as slow \[[\d., ]+\] \(in one run\), 100 → 150 µs on big", slow)
     assert re.fullmatch(r"As fast \[[\d., ]+\] \(in one run\), 100 → 100 µs on same", same)
-    assert re.findall(r'data-case="([^"]+)"', shown) == list(soa)
-    assert re.findall(r'data-of="([^"]+)"', shown)[:2] == ["fused~256x256", "soa~256x256"]
+    assert re.findall(r'data-case="([^"]+)"', markup) == list(soa)
+    assert re.findall(r'data-of="([^"]+)"', markup)[:2] == ["fused~256x256", "soa~256x256"]
 
 
 @pytest.mark.parametrize(
-    ("rows", "cases", "said"),
+    ("rows", "cases", "texts"),
     [
         ([], {"256x256": "", "big": ""}, ["Not measured."]),
         ([], {"256x256": "not on this device", "big": "not on this device"}, ["Not on this device."]),
@@ -57,23 +57,23 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
     ],
 )
 def test_what_is_missing_is_said_and_once_where_all_cases_lack_it(
-    rows: list[dict[str, Any]], cases: dict[str, str], said: list[str]
+    rows: list[dict[str, Any]], cases: dict[str, str], texts: list[str]
 ) -> None:
-    assert lines(effect("soa", "fused", frame(*rows), cases)) == said
+    assert lines(effect("soa", "fused", frame(*rows), cases)) == texts
 
 
 def test_a_difference_unfolds_in_a_notebook_and_is_a_link_on_the_site() -> None:
-    shown = step(LAB.variant("soa"), lab_rows(), {"256x256": ""}, "--- fused\n+++ soa\n-a\n+b\n", "lbm")
-    assert '<details class="in-notebook">' in shown and re.search(r"<a [^>]*kernels\.html#soa\" hidden>", shown)
-    site = on_site(shown + "<details><summary>Other</summary></details>")
+    markup = step(LAB.variant("soa"), lab_rows(), {"256x256": ""}, "--- fused\n+++ soa\n-a\n+b\n", "lbm")
+    assert '<details class="in-notebook">' in markup and re.search(r"<a [^>]*kernels\.html#soa\" hidden>", markup)
+    site = on_site(markup + "<details><summary>Other</summary></details>")
     assert "in-notebook" not in site and "<summary>Other</summary>" in site and "--- fused" not in site
     assert re.search(r'<a class="step-code on-site" href="lbm/kernels\.html#soa">Code and difference</a>', site)
     assert on_site(site) == site
 
 
 def test_a_host_program_without_a_kernel_has_no_link_to_its_code() -> None:
-    shown = step(LAB.variant("openmp"), lab_rows(), {"256x256": ""}, "", "lbm")
-    assert "kernels.html" not in shown
+    markup = step(LAB.variant("openmp"), lab_rows(), {"256x256": ""}, "", "lbm")
+    assert "kernels.html" not in markup
 
 
 def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
@@ -86,22 +86,22 @@ def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
         rows, list(dict.fromkeys(rows["variant"])), "256x256", bounds={"float32": Bound(5e-5, "memory")},
         changes={"soa": "Structure of <arrays>.", "lbmpy": "A library."},
     )  # fmt: skip
-    shown = answer(data, answered(LAB, data))
-    said = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", shown, re.S))
-    told = {head: words(text) for head, text in said.items()}
-    assert told["Fastest kernel"] == "soa, float32: 100 µs per step."
-    assert told["Share of the bound"] == "50.0 % of its bound, 50.0 µs, which memory sets."
-    assert told["Against the best peer like for like"].startswith("2.00 times as fast [")
-    assert told["Against the best peer like for like"].endswith(" as lbmpy, 200 µs. (A library)")
-    assert told["Against the fastest peer"].endswith(
+    markup = answer(data, answered(LAB, data))
+    entries = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", markup, re.S))
+    texts = {head: words(text) for head, text in entries.items()}
+    assert texts["Fastest kernel"] == "soa, float32: 100 µs per step."
+    assert texts["Share of the bound"] == "50.0 % of its bound, 50.0 µs, which memory sets."
+    assert texts["Against the best peer like for like"].startswith("2.00 times as fast [")
+    assert texts["Against the best peer like for like"].endswith(" as lbmpy, 200 µs. (A library)")
+    assert texts["Against the fastest peer"].endswith(
         "lbmpy-bare, 50.0 µs. The peer leaves out obstacles, drive and mean speeds."
     )
-    assert told["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in one run) as fused: ")
-    assert "Structure of &lt;arrays&gt;." in said["What mattered most"]
-    assert re.findall('#step-[^"]+', shown) == ["#step-soa"] * 2, (
+    assert texts["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in one run) as fused: ")
+    assert "Structure of &lt;arrays&gt;." in entries["What mattered most"]
+    assert re.findall('#step-[^"]+', markup) == ["#step-soa"] * 2, (
         "to steps over a parent alone: others have no place of their own"
     )
-    assert '<a href="#step-soa"><code>soa</code></a>' in said["Fastest kernel"] and 'data-case="256x256"' in shown
+    assert '<a href="#step-soa"><code>soa</code></a>' in entries["Fastest kernel"] and 'data-case="256x256"' in markup
 
 
 def test_a_comparison_without_a_number_begins_its_sentence_with_a_capital() -> None:
@@ -111,12 +111,12 @@ def test_a_comparison_without_a_number_begins_its_sentence_with_a_capital() -> N
 
 def test_an_answer_says_what_is_missing() -> None:
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256")
-    said = words(answer(data, answered(LAB, data)))
+    text = words(answer(data, answered(LAB, data)))
     for missing in (
         "No library or other program was measured on this device.", "No baseline has a time here.",
         "the peak of its precision was not measured here", "No step on the way to it is faster",
     ):  # fmt: skip
-        assert missing in said
+        assert missing in text
     assert "No step has a verified time here." in words(answer(data, None))
     assert 'data-case="256x256" data-main ' in answer(data, None, main=True) and "data-main" not in answer(data, None)
 
@@ -132,14 +132,14 @@ def test_a_line_says_what_came_of_a_prediction_and_the_sentence_what_is_judged()
         *(even("fused", 1e-4, case=case) for case in soa),
         *(even("soa", seconds, "fused", case=case) for case, seconds in soa.items()),
     )
-    shown = step(
+    markup = step(
         LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"256x256": FASTER, "big": SAME}
     )
-    quick, slow, same = lines(shown)
+    quick, slow, same = lines(markup)
     assert quick.startswith("Confirmed: 2.00 times as fast [") and slow.startswith("Refuted: 1.50 times as slow [")
     assert same.startswith("As fast ["), "nothing was predicted of it"
-    assert re.findall(r'<li class="([\w ]+)"', shown) == ["verdict confirmed", "verdict refuted"]
-    assert "(Judged as: faster on 256x256; as fast on big.)" in words(shown)
+    assert re.findall(r'<li class="([\w ]+)"', markup) == ["verdict confirmed", "verdict refuted"]
+    assert "(Judged as: faster on 256x256; as fast on big.)" in words(markup)
     alone = step(LAB.variant("soa"), rows, {"256x256": ""}, "", "lbm", predictions={"256x256": FASTER})
     assert "(Judged as: faster.)" in words(alone)
     some = step(LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"big": FASTER})
@@ -148,5 +148,5 @@ def test_a_line_says_what_came_of_a_prediction_and_the_sentence_what_is_judged()
 
 def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": Bound(2e-4, "memory")})
-    said = words(answer(data, answered(LAB, data)))
-    assert "faster than its bound of 200 µs" in said and "% of its bound" not in said
+    text = words(answer(data, answered(LAB, data)))
+    assert "faster than its bound of 200 µs" in text and "% of its bound" not in text

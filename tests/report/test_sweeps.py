@@ -41,8 +41,8 @@ def test_long_labels_of_a_heat_map_go_down() -> None:
     (framed,) = (patch for patch in ax.patches if patch.get_linewidth() > 2)
     assert (framed.get_x() // 1, framed.get_y() // 1) == (2, 0)
 
-    three, why = report.sweep_grid(CaseData(shapes(columns=3, rows=3), [], "256x256"), "size")
-    ax = axes(report.heat_map(three, reasons=why, xlabel="global", ylabel="local"))
+    three, reasons_of_three = report.sweep_grid(CaseData(shapes(columns=3, rows=3), [], "256x256"), "size")
+    ax = axes(report.heat_map(three, reasons=reasons_of_three, xlabel="global", ylabel="local"))
     assert labels(ax.xaxis) == list(three.columns) and ax.get_xlabel() == "global", "three fit side by side"
 
 
@@ -72,7 +72,7 @@ def test_reasons_that_differ_in_numbers_are_one_note() -> None:
 def test_labels_of_a_line_stay_clear_of_each_other() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    for numbers, shown in (
+    for numbers, ticks in (
         (range(32), [str(at) for at in range(0, 32, 2)]),
         ([1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1024], [str(2**at) for at in range(11)]),
         ([0, 50, 88, 96, 98], ["0", "50", "88", "96"]),
@@ -80,17 +80,17 @@ def test_labels_of_a_line_stay_clear_of_each_other() -> None:
         points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in numbers]
         figure = report.line_sweep(frame(*points), "at")
         ax = axes(figure)
-        assert labels(ax.xaxis) == shown
+        assert labels(ax.xaxis) == ticks
         renderer = FigureCanvasAgg(figure.drawing).get_renderer()
         boxes = [label.get_window_extent(renderer) for label in ax.xaxis.get_ticklabels() if label.get_text()]
-        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
         assert len(ax.get_xticks()) + len(ax.get_xticks(minor=True)) == len(points), "a tick for every point"
 
 
 def test_failed_points_of_a_line_share_a_note() -> None:
     points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in range(32)]
-    for each in points[1:]:
-        each |= {"status": "failed", "reason": f"wrong result: error {each['point']}e-3, allowed 1e-06"}
+    for point in points[1:]:
+        point |= {"status": "failed", "reason": f"wrong result: error {point['point']}e-3, allowed 1e-06"}
     figure = report.line_sweep(frame(*points), "at")
     assert figure.notes[1:] == ("31 of 32, such as 256x256, at = 1: wrong result: error 1e-3, allowed 1e-06",)
 

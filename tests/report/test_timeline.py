@@ -1,4 +1,4 @@
-"""What queues did when: a lane for each of them, what is left out or cut short, and the share of copying that kernels hide."""
+"""Timeline of queues: a lane for each, spans that are left out or cut short, and the share of copying that kernels hide."""
 
 import math
 from typing import Any
@@ -23,24 +23,24 @@ def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, flo
     """(height in the figure, colour) -> the bars there, start and end in ms."""
     from matplotlib.colors import to_hex
 
-    found = {}
+    bars_by_lane = {}
     for patch in axes(figure).patches:
         ends = patch.get_path().vertices
         key = round(float(ends[0, 1]), 6), to_hex(patch.get_edgecolor())
-        found[key] = list(zip(ends[0::2, 0].tolist(), ends[1::2, 0].tolist(), strict=True))
-    return found
+        bars_by_lane[key] = list(zip(ends[0::2, 0].tolist(), ends[1::2, 0].tolist(), strict=True))
+    return bars_by_lane
 
 
 def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
     figure = report.timeline(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"])
-    kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == COLOURS["step"]]
-    assert [len(each) for each in kernels] == [10, 4, 3, 3]
+    kernels = [lane_bars for (_, colour), lane_bars in sorted(bars(figure).items()) if colour == COLOURS["step"]]
+    assert [len(lane_bars) for lane_bars in kernels] == [10, 4, 3, 3]
     assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
-    assert [each[0] for each in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]
+    assert [lane_bars[0] for lane_bars in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]
     assert len(bars(figure)) == 3 * 4 and axes(figure).get_xlim() == pytest.approx((0, 30))
     words = [text.get_text() for text in axes(figure).texts]
     lanes = ["queue 0", "queue 1", "queue 2"]
-    assert [each for each in words if each.startswith("queue")] == ["queue 0", *lanes]
+    assert [word for word in words if word.startswith("queue")] == ["queue 0", *lanes]
     thin = format.THIN
     assert words[:2] == ["serial", f"30.0{thin}ms \u00b7 kernels during 0.00{thin}% of the copying"]
     assert "12.0" in words[4] and words[3] == "streams"
@@ -48,9 +48,9 @@ def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
 
 
 def test_a_timeline_says_what_it_leaves_out() -> None:
-    asked = ["streams", "plain", "wrong", "absent", "elsewhere"]
+    names = ["streams", "plain", "wrong", "absent", "elsewhere"]
     figure = report.timeline(
-        CaseData(traced_rows(), asked, "256x256", skip_reasons={"elsewhere": "not on this device"}), asked
+        CaseData(traced_rows(), names, "256x256", skip_reasons={"elsewhere": "not on this device"}), names
     )
     assert figure.notes[1:] == (
         "No timeline: plain.",
@@ -85,8 +85,8 @@ def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),
                           st.integers(0, 9)), max_size=9))  # fmt: skip
-def test_hidden_copies_are_those_with_a_kernel_at_the_same_time(made: list[tuple[int, str, int, int]]) -> None:
-    listed = [Span(queue, what, start, start + length) for queue, what, start, length in made]
+def test_hidden_copies_are_those_with_a_kernel_at_the_same_time(drawn: list[tuple[int, str, int, int]]) -> None:
+    listed = [Span(queue, kind, start, start + length) for queue, kind, start, length in drawn]
     ticks = [{span.what for span in listed if span.start <= at < span.end} for at in range(30)]
     copying = [now for now in ticks if now - {"kernel"}]
     share = sum("kernel" in now for now in copying) / len(copying) if copying else math.nan

@@ -1,4 +1,4 @@
-"""What a reader learns of a point of a figure: in its SVG, and in a browser by pointer, touch and keyboard."""
+"""Tips of the points of a figure: in its SVG, and in a browser by pointer, touch and keyboard."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ DATA = CaseData(lab_rows(), ORDER, "256x256")
 
 
 def tips(figure: report.Figure) -> list[str]:
-    """What it says of its points, in their order."""
-    return [unescape(each) for each in re.findall(r'data-tip="([^"]*)"', figure.svg)]
+    """Return the tips of a figure's points, in their order."""
+    return [unescape(tip) for tip in re.findall(r'data-tip="([^"]*)"', figure.svg)]
 
 
 def test_a_bar_says_its_ratio_with_the_interval_and_its_time_and_a_cross_all_of_its_reason() -> None:
-    told = tips(report.ladder_chart(DATA))
-    assert [each.partition(":")[0] for each in told] == ["sequential", "port", "fused", "soa", "peer"]
-    assert re.fullmatch(r"fused: 38\.\d \[.*\] times as fast as sequential; 11\d\s?µs per step", told[2])
-    assert told[0].startswith("sequential: base; ") and told[3] == "soa: failed: wrong result: max error 3 > 1e-6"
+    texts = tips(report.ladder_chart(DATA))
+    assert [tip.partition(":")[0] for tip in texts] == ["sequential", "port", "fused", "soa", "peer"]
+    assert re.fullmatch(r"fused: 38\.\d \[.*\] times as fast as sequential; 11\d\s?µs per step", texts[2])
+    assert texts[0].startswith("sequential: base; ") and texts[3] == "soa: failed: wrong result: max error 3 > 1e-6"
 
 
 def test_every_kind_of_figure_says_what_its_points_are() -> None:
-    grid, why = report.sweep_grid(CaseData(shapes(columns=2, rows=2), ["a"], "256x256"), "size")
-    heat = tips(report.heat_map(grid, reasons=why))
-    assert len(heat) == 4 and sum("over the limit of 1024" in each for each in heat) == 2
+    grid, reasons = report.sweep_grid(CaseData(shapes(columns=2, rows=2), ["a"], "256x256"), "size")
+    heat = tips(report.heat_map(grid, reasons=reasons))
+    assert len(heat) == 4 and sum("over the limit of 1024" in tip for tip in heat) == 2
     words = tips(report.line_sweep(sweep_rows(), "wg"))
     assert "256x256, 2x8: work-group too large" in words and len(words) == 4
     assert tips(report.descent(DATA))[1].startswith("step 2, port: 18")
     assert "wide: 3\u202f000\u202fGB/s, 75.0\u202f% of the fastest stream at this size" in tips(bandwidths())
     dots = tips(chart(rows(a=(10.0, 1e13, "float32"), b=(20.0, 2e13, "float32")), counted_bytes={"a": 5e7}))
-    assert [each.replace("\u202f", " ") for each in dots] == [
+    assert [tip.replace("\u202f", " ") for tip in dots] == [
         "a: 20.0 FLOP/B by the bytes counted",
         "a: 10.0 TFLOP/s at 10.0 FLOP/B, 25.0 % of the roof above it (float32)",
         "b: 20.0 TFLOP/s at 20.0 FLOP/B, 32.8 % of the roof above it (float32)",
@@ -53,11 +53,11 @@ def test_every_kind_of_figure_says_what_its_points_are() -> None:
 
 def test_a_line_says_each_of_its_points_also_where_one_has_no_time() -> None:
     cases = [case for _, case in ZEROS.points]
-    made = [row(name, 1e-4 * (at + 1), case=case) for at, case in enumerate(cases) for name in ZEROS.variants[:2]]
-    made[2] |= {"status": "failed", "reason": "wrong result"}
-    told = tips(report.series(rows_of(*made), ZEROS))
-    assert len(told) == len(made) - 1
-    assert told[0].startswith(f"{ZEROS.variants[0]} at ") and not any("nan" in each for each in told)
+    measured = [row(name, 1e-4 * (at + 1), case=case) for at, case in enumerate(cases) for name in ZEROS.variants[:2]]
+    measured[2] |= {"status": "failed", "reason": "wrong result"}
+    texts = tips(report.series(rows_of(*measured), ZEROS))
+    assert len(texts) == len(measured) - 1
+    assert texts[0].startswith(f"{ZEROS.variants[0]} at ") and not any("nan" in tip for tip in texts)
 
 
 def test_the_way_to_the_fastest_step_goes_over_its_parents() -> None:
@@ -66,14 +66,16 @@ def test_the_way_to_the_fastest_step_goes_over_its_parents() -> None:
 
     table = rows(a=(1.0, 1e12, "float32"), b=(1.0, 2e12, "float32"), c=(1.0, 4e12, "float32"), d=(1.0, 3e12, "float32"))
     table.loc[table["variant"] == "d", "parent"] = "b"
-    found = newest(table, "256x256")
-    assert way_to_fastest_step(["a", "b", "c", "d"], found) == ["a", "b", "c"]
-    assert way_to_fastest_step(["a", "c", "d"], found) == ["a", "c"], "what has no place is stepped over"
-    assert way_to_fastest_step(["d", "a", "b"], found) == ["a", "b", "d"] and way_to_fastest_step(["c"], found) == []
+    readings = newest(table, "256x256")
+    assert way_to_fastest_step(["a", "b", "c", "d"], readings) == ["a", "b", "c"]
+    assert way_to_fastest_step(["a", "c", "d"], readings) == ["a", "c"], "what has no place is stepped over"
+    assert (
+        way_to_fastest_step(["d", "a", "b"], readings) == ["a", "b", "d"] and way_to_fastest_step(["c"], readings) == []
+    )
     figure = chart(table)
     assert "Strong arrows: the ladder's way from a to its fastest step, c." in figure.notes
-    arrows = [getattr(each, "arrow_patch", None) for each in figure.drawing.axes[0].texts]
-    assert [each.get_linewidth() for each in arrows if each] == [1.3, 1.3, 0.8]
+    arrows = [getattr(text, "arrow_patch", None) for text in figure.drawing.axes[0].texts]
+    assert [arrow.get_linewidth() for arrow in arrows if arrow] == [1.3, 1.3, 0.8]
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +125,13 @@ def test_a_pointer_near_a_point_learns_what_it_is(tab: Any) -> None:
 @pytest.mark.site
 def test_a_figure_is_one_stop_of_the_keyboard_and_arrows_go_through_its_points(tab: Any) -> None:
     at = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-    for wanted in ("first", "sequential: base", "step 1, sequential", "last"):
+    for text in ("first", "sequential: base", "step 1, sequential", "last"):
         tab.keyboard.press("Tab")
-        assert tab.evaluate(at).startswith(wanted)
+        assert tab.evaluate(at).startswith(text)
     tab.keyboard.press("Shift+Tab")
     tab.keyboard.press("Shift+Tab")
     assert tab.evaluate(SAID).endswith("(1 of 5, by arrow keys)")
-    for key, wanted in (
+    for key, text in (
         ("ArrowRight", "port"),
         ("ArrowDown", "fused"),
         ("ArrowLeft", "port"),
@@ -137,7 +139,7 @@ def test_a_figure_is_one_stop_of_the_keyboard_and_arrows_go_through_its_points(t
         ("ArrowRight", "peer"),
     ):
         tab.keyboard.press(key)
-        assert tab.evaluate(at).startswith(f"{wanted}: ") and tab.evaluate(SAID).startswith(f"{wanted}: ")
+        assert tab.evaluate(at).startswith(f"{text}: ") and tab.evaluate(SAID).startswith(f"{text}: ")
     tab.keyboard.press("Tab")
     tab.keyboard.press("Shift+Tab")
     assert tab.evaluate(at).startswith("peer: "), "where one has been"

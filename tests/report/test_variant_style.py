@@ -35,49 +35,50 @@ def lab(colour: str, seen: str) -> np.ndarray:
 
 @pytest.mark.parametrize("seen", SEEN)
 def test_colours_are_told_apart(seen: str) -> None:
-    def apart(one: str, other: str) -> float:
-        return float(np.linalg.norm(lab(one, seen) - lab(other, seen)))
+    def apart(first: str, second: str) -> float:
+        return float(np.linalg.norm(lab(first, seen) - lab(second, seen)))
 
     assert min(apart(*pair) for pair in combinations(variant_style.COLOURS, 2)) >= 20
     assert (
         min(
-            apart(each, other)
-            for each in variant_style.COLOURS
-            for other in (variant_style.FIRST, figure.COLOURS["failed"])
+            apart(colour, reserved)
+            for colour in variant_style.COLOURS
+            for reserved in (variant_style.FIRST, figure.COLOURS["failed"])
         )
         >= 12
     )
 
 
 def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
-    found = variant_style.styles_in_order([str(at) for at in range(43)])
+    styles = variant_style.styles_in_order([str(at) for at in range(43)])
     assert (
-        len({(each.colour, each.marker) for each in found.values()}) == 43 and found["0"].colour == variant_style.FIRST
+        len({(style.colour, style.marker) for style in styles.values()}) == 43
+        and styles["0"].colour == variant_style.FIRST
     )
 
 
 def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> None:
     data = CaseData(lab_rows(), ORDER, "256x256", lab_order=ORDER)
-    own = variant_style.styles_of(data)
-    assert variant_style.styles_of(data.with_order(["fused", "peer", "new"])) == own | {
+    styles = variant_style.styles_of(data)
+    assert variant_style.styles_of(data.with_order(["fused", "peer", "new"])) == styles | {
         "new": variant_style.style_at(len(ORDER) - 1)
     }
     for chart in (data, data.with_order(["sequential", "fused", "peer"])):
-        bars = [each for each in axes(report.ladder_chart(chart)).patches if each.get_height() == 0.36]
+        bars = [bar for bar in axes(report.ladder_chart(chart)).patches if bar.get_height() == 0.36]
         names = [name for name in chart.order if name in chart.readings and chart.readings[name].ok]
-        assert [to_hex(bar.get_facecolor()) for bar in bars] == [own[name].colour for name in names]
+        assert [to_hex(bar.get_facecolor()) for bar in bars] == [styles[name].colour for name in names]
         assert [bar.get_hatch() for bar in bars] == [None] * (len(names) - 1) + ["////"], "a library's is hatched"
     (dots,) = axes(report.descent(data)).collections
-    assert [to_hex(each) for each in dots.get_facecolor()] == [
-        own[name].colour for name in ("sequential", "port", "fused")
+    assert [to_hex(colour) for colour in dots.get_facecolor()] == [
+        styles[name].colour for name in ("sequential", "port", "fused")
     ]
 
 
 def test_a_series_has_the_colours_of_its_lab() -> None:
     over = Series("n", "Which?", "n", ((1.0, "one"), (2.0, "two")), ("fused", "peer"))
     rows = frame(*(row(name, 1e-4, case=case) for name in ("fused", "peer") for case in ("one", "two")))
-    drawn = [each[0] for each in axes(report.series(rows, over, lab_order=ORDER)).containers]
-    own = variant_style.styles_in_order(ORDER)
-    assert [(each.get_color(), each.get_marker()) for each in drawn] == [
-        (own[name].colour, own[name].marker) for name in ("fused", "peer")
+    drawn = [container[0] for container in axes(report.series(rows, over, lab_order=ORDER)).containers]
+    styles = variant_style.styles_in_order(ORDER)
+    assert [(line.get_color(), line.get_marker()) for line in drawn] == [
+        (styles[name].colour, styles[name].marker) for name in ("fused", "peer")
     ]
