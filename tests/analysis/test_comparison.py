@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from roofbook.analysis import comparison, predictions, verdicts
-from roofbook.analysis.comparison import Comparison, DevicePair
+from roofbook.analysis.comparison import CaseComparison, DevicePair
 from roofbook.analysis.store_devices import StoreDevice, of_host
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
@@ -58,7 +58,7 @@ def store(folder: Path, *rows: dict[str, Any]) -> Store:
     return filled
 
 
-def only(folder: Path, *rows: dict[str, Any], lab: str = "lbm") -> Comparison:
+def only(folder: Path, *rows: dict[str, Any], lab: str = "lbm") -> CaseComparison:
     """Return the comparison of the only case of these rows."""
     (only_case,) = comparison.compared(registry.get(lab), store(folder, *rows), "published")
     return only_case
@@ -288,7 +288,7 @@ def small(folder: Path) -> Store:
     return store(folder, *rows)
 
 
-def compared(store_: Store) -> list[Comparison]:
+def compared(store_: Store) -> list[CaseComparison]:
     return [
         compared_case
         for lab in registry.names()

@@ -60,7 +60,7 @@ class DevicePair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CaseComparison:
     """One case of a lab on all recorded devices. Variants: the ladder in its order, peers, points of sweeps."""
 
     lab: "Lab"
@@ -137,7 +137,7 @@ def pairs(devices: Sequence[StoreDevice]) -> list[DevicePair]:
 
 def compared(
     lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]] = pairs
-) -> list[Comparison]:
+) -> list[CaseComparison]:
     """Return a comparison for every case of the lab at that scale with measurements in the store.
 
     choose: from the devices of a case, the pairs whose ratios are taken. A row counts if its kernel is, letter for letter, that
@@ -154,7 +154,7 @@ def compared(
     return comparisons
 
 
-def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Comparison:
+def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> CaseComparison:
     """Return the comparison of a case on the devices that `on` names, each as DEVICE or DEVICE/BACKEND.
 
     The first device is compared with each of the others, at the first of `scales` that has all of them. Without `on`: on all
@@ -164,14 +164,14 @@ def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Co
     def chosen(devices: Sequence[StoreDevice]) -> list[StoreDevice]:
         return list(dict.fromkeys(device for name in on for device in devices if name in (device.slug, device.id)))
 
-    def missing(comparison: Comparison) -> list[str]:
+    def missing(comparison: CaseComparison) -> list[str]:
         return [name for name in on if not any(name in (device.slug, device.id) for device in comparison.devices)]
 
     def choose(devices: Sequence[StoreDevice]) -> list[DevicePair]:
         listed = chosen(devices)
         return [DevicePair(listed[0], reference) for reference in listed[1:]]
 
-    by_case: dict[str, list[Comparison]] = {}
+    by_case: dict[str, list[CaseComparison]] = {}
     for scale in scales(store)(lab):
         for comparison in compared(lab, store, scale, choose if on else pairs):
             by_case.setdefault(comparison.case, []).append(comparison)
@@ -193,7 +193,7 @@ def _compared(
     records: Sequence[RecordedData],
     published: Mapping[str, Mapping[str, Time]],
     choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]],
-) -> Comparison:
+) -> CaseComparison:
     points = [variant.name for variant in lab.all_variants() if variant.role == "sweep" and variant.name in published]
     candidates = [variant.name for variant in lab.all_variants() if variant.role in ROLES] + points
     readings = {record.store_device: newest(record.rows, case.name) for record in records}
@@ -214,7 +214,7 @@ def _compared(
     ratios = {pair: dict(_ratios(names, pair, readings)) for pair in choose(list(readings))}
     ratios = {pair: by_name for pair, by_name in ratios.items() if by_name}
     published = {name: published[name] for name in names if name in published}
-    return Comparison(lab, scale, case.name, list(readings), times, lacks, published, ratios)
+    return CaseComparison(lab, scale, case.name, list(readings), times, lacks, published, ratios)
 
 
 def _time(reading: Reading, device: StoreDevice) -> Time:
@@ -277,7 +277,7 @@ def _published(lab: "Lab", store: "Store", records: Sequence[RecordedData]) -> d
     return shortest
 
 
-def summaries(comparisons: Sequence[Comparison]) -> dict[DevicePair, list[PairSummary]]:
+def summaries(comparisons: Sequence[CaseComparison]) -> dict[DevicePair, list[PairSummary]]:
     """Return summaries of the ratios by pair and lab, in the order of the comparisons. Points of sweeps do not count.
 
     If two devices have any ratio by one backend, their ratios by different backends do not count.

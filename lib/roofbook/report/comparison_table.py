@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.comparison import Comparison, DevicePair, PairSummary, Time, summaries
+from ..analysis.comparison import CaseComparison, DevicePair, PairSummary, Time, summaries
 from ..analysis.readings import TOO_FEW, Speedup
 from ..analysis.store_devices import StoreDevice
 from ..escaping import escape, script_json
@@ -28,7 +28,7 @@ USUAL_HOWS = ("across runs", "across devices")
 STANDING_NOTES = [StandingNote(note_text) for note_text in NOTES]
 
 
-def comparison(case: Comparison) -> Table:
+def comparison(case: CaseComparison) -> Table:
     """Return a table with a line for each variant: the time on each device, the shortest published one, each pair's ratio."""
     import pandas as pd
 
@@ -54,7 +54,7 @@ def comparison(case: Comparison) -> Table:
     )
 
 
-def overview(comparisons: Sequence[Comparison]) -> list[Table]:
+def overview(comparisons: Sequence[CaseComparison]) -> list[Table]:
     """Return a table for each pair of devices: per lab the geometric mean of the ratios, their range, and verdicts."""
     return [_overview(pair, lines) for pair, lines in summaries(comparisons).items()]
 
@@ -90,7 +90,7 @@ def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
     return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING_NOTES[1:])
 
 
-def cases(comparisons: Sequence[Comparison]) -> Html:
+def cases(comparisons: Sequence[CaseComparison]) -> Html:
     """Return the tables of all cases, each collapsed."""
     parts = []
     for case in comparisons:
@@ -99,7 +99,7 @@ def cases(comparisons: Sequence[Comparison]) -> Html:
     return Html("\n".join(parts) + "\n")
 
 
-def picker_script(comparisons: Sequence[Comparison]) -> str:
+def picker_script(comparisons: Sequence[CaseComparison]) -> str:
     """Return the script with the form's data, which the page loads last."""
     return f"roofbookDevices({script_json(picker_data(comparisons))});\n"
 
@@ -125,7 +125,7 @@ PICKER = """\
 """The form, hidden until it has its data."""
 
 
-def picker_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def picker_data(comparisons: Sequence[CaseComparison]) -> dict[str, Any]:
     """Return the form's data as JSON.
 
     places: [id, name], our devices before the published ones. labs: name, title and cases. A case has its unit, the variants
@@ -148,7 +148,7 @@ def picker_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return {"places": names, "labs": list(labs.values())}
 
 
-def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
+def _picker_case(case: CaseComparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
     unit, size = _time_unit(case)
     cells: dict[str, dict[int, list[Any]]] = {}
     for name in case.times:
@@ -176,7 +176,7 @@ def _picker_case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _fastest(case: Comparison) -> list[str]:
+def _fastest(case: CaseComparison) -> list[str]:
     """Return the variant with the shortest time on each device."""
     best = []
     for device in case.devices:
@@ -196,7 +196,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _time_unit(case: Comparison) -> tuple[str, float]:
+def _time_unit(case: CaseComparison) -> tuple[str, float]:
     return show.time_unit(time.seconds for times in case.times.values() for time in times.values())
 
 
@@ -229,7 +229,7 @@ def _ratio_cell(ratio: Speedup | None, time: Time | None) -> Cell:
     return Cell(ratio.word, f"num verdict {ratio.word}", small=_ratio_text(ratio), card_id=card_id)
 
 
-def _record(name: str, device: StoreDevice, case: Comparison) -> dict[str, Any]:
+def _record(name: str, device: StoreDevice, case: CaseComparison) -> dict[str, Any]:
     identity = {"variant": name, "device": device.slug, "backend": device.backend}
     if time := case.times[name].get(device):
         return identity | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
