@@ -20,7 +20,7 @@ from roofbook.analysis.store_devices import of_host
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
-from roofbook.store import published
+from roofbook.store import published_results
 
 RESULTS = project_root() / "results"
 AGAINST = {"reversed", "a difference"}
@@ -28,8 +28,8 @@ TRIES = 60
 
 PIECES = [
     pytest.param(registry.get(lab), piece, effects, id=f"{lab}: {claim['id']} {at}")
-    for lab in published.labs_with_claims(RESULTS)
-    for claim in published.claims(lab, RESULTS).to_dict("records")
+    for lab in published_results.labs_with_claims(RESULTS)
+    for claim in published_results.claims(lab, RESULTS).to_dict("records")
     for pieces in [publication(registry.get(lab)).evidence[claim["id"]]]
     for at, (piece, effects) in enumerate(zip(pieces, verdicts.effects_of(pieces, claim["effects"]), strict=True))
     if not isinstance(piece, evidence.NotTestable)
@@ -124,7 +124,7 @@ def test_some_rows_are_against_the_claim(lab: Lab, piece: Evidence, effects: tup
 def pieces_of(lab: str, claim: str) -> list[tuple[tuple[float, ...], Evidence]]:
     """The published numbers of a claim, with the evidence that each is judged by."""
     pieces = publication(registry.get(lab)).evidence[claim]
-    (effects,) = published.claims(lab, RESULTS).set_index("id").loc[[claim], "effects"]
+    (effects,) = published_results.claims(lab, RESULTS).set_index("id").loc[[claim], "effects"]
     return list(zip(verdicts.effects_of(pieces, effects), pieces, strict=True))
 
 

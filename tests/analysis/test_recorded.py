@@ -66,8 +66,8 @@ def test_a_kernel_that_is_edited_has_no_row_any_more(
 ) -> None:
     add("20260101T000000Z-000001")
     assert len(recorded(LAB, Store(tmp_path))) == 1
-    monkeypatch.setattr("roofbook.store.current.sources", lambda lab: {"fused": "edited"})
-    monkeypatch.setattr(module, "sources", lambda lab: {"fused": "edited"})
+    monkeypatch.setattr("roofbook.store.todays_code.source_hashes", lambda lab: {"fused": "edited"})
+    monkeypatch.setattr(module, "source_hashes", lambda lab: {"fused": "edited"})
     assert recorded(LAB, Store(tmp_path)) == []
 
 

@@ -31,11 +31,11 @@ from roofbook.book.experiment import PARAMETERS
 from roofbook.measure import stats
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
-from roofbook.store import published
+from roofbook.store import published_results
 from roofbook.store.parquet import Store
 
 RESULTS = Path(__file__).parents[2] / "results"
-LABS = published.labs_with_claims(RESULTS)
+LABS = published_results.labs_with_claims(RESULTS)
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ PIECES = [
 
 @pytest.mark.parametrize("lab", LABS)
 def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: str) -> None:
-    statements = published.claims(lab, RESULTS)
+    statements = published_results.claims(lab, RESULTS)
     evidence_ = publication(registry.get(lab)).evidence
     assert list(evidence_) == statements["id"].tolist()
     for claim in statements.to_dict("records"):

@@ -15,7 +15,7 @@ from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
 from roofbook.spec import registry
 from roofbook.spec.lab import SCALES, Lab, Variant
-from roofbook.store import published
+from roofbook.store import published_results
 
 RESULTS = Path(__file__).parents[2] / "results"
 LABS = [pytest.param(registry.get(name), id=name) for name in registry.names()]
@@ -211,8 +211,8 @@ def test_cases_have_work_and_a_rate_at_every_scale(lab: Lab) -> None:
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("lab", LABS)
 def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) -> None:
-    report = lab.name in published.labs(RESULTS)
-    figures = published.figures(lab.name, RESULTS).to_dict("records") if report else []
+    report = lab.name in published_results.labs(RESULTS)
+    figures = published_results.figures(lab.name, RESULTS).to_dict("records") if report else []
     names = {row["variant"] for row in figures} | {(row["variant"], row["device"]) for row in figures}
     ours = {variant.name for variant in lab.all_variants()}
     for variant in lab.all_variants():

@@ -20,7 +20,7 @@ from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
-from roofbook.store import current
+from roofbook.store import todays_code
 from roofbook.store.parquet import Store
 
 POLICY = Policy(budget_s=1e-6)
@@ -265,13 +265,13 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     lab = cells[0].lab
     rows = store.rows("lbm", case="40x24")
     old = rows.assign(bytes=1.0)
-    said = current.matching_source(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
+    said = todays_code.matching_source(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
     assert all(said[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
     foreign = old.assign(case="a case of another day")
-    assert set(current.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
-    assert set(current.with_current_traffic(lab, old.iloc[:0])) == set(old)
+    assert set(todays_code.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
+    assert set(todays_code.with_current_traffic(lab, old.iloc[:0])) == set(old)
     kept = old.assign(variant="a step of another day")
-    assert set(current.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
+    assert set(todays_code.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 
 def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:

@@ -18,8 +18,9 @@ import pytest
 from roofbook.errors import UsageError
 from roofbook.store import parquet, storage
 from roofbook.store.bucket import Bucket
-from roofbook.store.copying import copy
 from roofbook.store.parquet import Store
+from roofbook.store.storage_interface import Entry
+from roofbook.store.transfer import copy
 
 from .object_store import KEY, SECRET, Proxy, server, variables
 
@@ -85,7 +86,7 @@ def test_a_file_is_fetched_once_and_only_where_it_is_asked_for(at: str, monkeypa
         kept.append([row(lab=lab)])
     fetch = Bucket._fetch
 
-    def noted(self: Bucket, due: tuple[storage.Entry, Path]) -> bool:
+    def noted(self: Bucket, due: tuple[Entry, Path]) -> bool:
         fetched.append(due[0].name)
         return fetch(self, due)
 

@@ -1,4 +1,4 @@
-"""DuckDB as the store uses it: it reads what it is given and nothing else, and each question ends."""
+"""The sandboxed database: a query reads the given tables alone, and always ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize("sql", ENDLESS)
-def test_a_question_without_end_is_ended_and_the_next_is_answered(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_query_is_ended_and_the_next_is_answered(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LIMIT_S", 0.5)
     with pytest.raises(UsageError, match=r"the store cannot answer (within 0\.5 s|: Out of Memory Error)"):
         database.ask(sql, (), {})
@@ -33,8 +33,8 @@ def test_a_question_without_end_is_ended_and_the_next_is_answered(sql: str, monk
 
 
 @pytest.mark.usefixtures("listens")
-def test_sigterm_ends_a_question_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as a command has it
+def test_sigterm_ends_a_query_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as commands set it
     timer = threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM])
     timer.start()
     try:
@@ -45,8 +45,8 @@ def test_sigterm_ends_a_question_too(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_does_not_look_for_an_interrupt_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that works on one value for minutes: who asked goes on, and the thread ends with the process."""
+def test_a_query_that_ignores_interrupts_does_not_block_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller of a function that takes minutes for one value goes on; the thread ends with the process."""
     monkeypatch.setattr(database, "LIMIT_S", 0.2)
     monkeypatch.setattr(database, "_GRACE_S", 0.2)
     monkeypatch.setattr(database, "_unstoppable", [])
@@ -60,9 +60,9 @@ def test_what_does_not_look_for_an_interrupt_holds_up_nobody(monkeypatch: pytest
 
 
 def test_settings_are_locked() -> None:
-    named = ("enable_external_access", "lock_configuration", "temp_directory", "python_enable_replacements", "TimeZone")
-    asked = ", ".join(f"current_setting('{name}')::varchar" for name in named)
-    (settings,) = database.ask(f"select {asked}", (), {}).to_pylist()
+    names = ("enable_external_access", "lock_configuration", "temp_directory", "python_enable_replacements", "TimeZone")
+    columns = ", ".join(f"current_setting('{name}')::varchar" for name in names)
+    (settings,) = database.ask(f"select {columns}", (), {}).to_pylist()
     assert list(settings.values()) == ["false", "true", "", "false", "UTC"]
     for sql in (
         "set memory_limit = '1TB'",
@@ -74,18 +74,17 @@ def test_settings_are_locked() -> None:
             database.ask(sql, (), {})
 
 
-def test_questions_see_their_own_tables_alone() -> None:
-    one, other = ({"mine": pa.table({"a": [number]})} for number in (1, 2))
-    assert database.ask("select a from mine", (), one)["a"].to_pylist() == [1]
-    assert database.ask("select a from seen", (), other, {"seen": "select a + 1 as a from mine"})["a"].to_pylist() == [
-        3
-    ]
-    with pytest.raises(UsageError, match="mine"):
-        database.ask("select a from mine", (), {})
+def test_queries_see_their_own_tables_alone() -> None:
+    first, second = ({"numbers": pa.table({"a": [number]})} for number in (1, 2))
+    assert database.ask("select a from numbers", (), first)["a"].to_pylist() == [1]
+    views = {"successors": "select a + 1 as a from numbers"}
+    assert database.ask("select a from successors", (), second, views)["a"].to_pylist() == [3]
+    with pytest.raises(UsageError, match="numbers"):
+        database.ask("select a from numbers", (), {})
 
 
 def test_reading_writes_nothing(tmp_path: Path) -> None:
-    """Nor can what SQL names be a file of the store, be it one that is read."""
+    """SQL can neither write nor read a file of the store by its path."""
     store = Store(tmp_path / "results")
     (path,) = store.append([row()])
     before = path.read_bytes(), sorted(tmp_path.rglob("*"))

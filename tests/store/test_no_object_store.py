@@ -1,4 +1,4 @@
-"""Servers that are no object store, or a slow one: a reader is told in one line, and never that nothing was there to copy."""
+"""Servers that are no object store, or answer too slowly: commands fail with one line, and never report an empty store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Serve = Callable[[str, bytes], None]
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Starts a server that answers every request with one page, and makes it the endpoint; without a page it never answers."""
+    """Return a function that starts a server and makes it the endpoint: it answers every request with one page, or never."""
     servers, ended = list[ThreadingHTTPServer](), threading.Event()
 
     def start(kind: str, page: bytes) -> None:
@@ -60,13 +60,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
         ("application/xml", b"<?xml version='1.0'?><feed><entry/></feed>"),
     ],
 )
-def test_a_server_that_is_no_object_store_is_said(
+def test_a_server_that_is_no_object_store_is_reported(
     serve: Serve, command: Command, tmp_path: Path, kind: str, page: bytes
 ) -> None:
     serve(kind, page)
     code, out, err = command("pull", "s3://team/store", "--results", str(tmp_path / "results"))
     assert code == 2 and "copied" not in out and err.count("\n") == 1
-    assert err.startswith("error: s3://team/store: what answers there is no object store: AWS_ENDPOINT_URL is to be")
+    assert err.startswith("error: s3://team/store: the server is no object store: AWS_ENDPOINT_URL is to be")
 
 
 def test_an_empty_bucket_is_empty(serve: Serve, command: Command, tmp_path: Path) -> None:
@@ -78,13 +78,13 @@ def test_an_empty_bucket_is_empty(serve: Serve, command: Command, tmp_path: Path
     assert (code, err) == (0, "") and out.startswith("0 files copied")
 
 
-def test_a_server_that_says_nothing_is_too_slow(
+def test_a_server_that_never_answers_is_too_slow(
     serve: Serve, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket, "_SILENT_S", 1)
-    monkeypatch.setattr(bucket, "_WITHIN_S", 1)
+    monkeypatch.setattr(bucket, "_RETRY_S", 1)
     serve("", b"")
     code, _, err = command("pull", "s3://team/store", "--results", str(tmp_path / "results"))
     assert code == 2 and err == (
-        "error: s3://team/store: the server answers too slowly: nothing came for 1 s, each time that it was asked\n"
+        "error: s3://team/store: the server answers too slowly: each request got no answer for 1 s\n"
     )

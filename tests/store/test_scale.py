@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofbook.store.copying import copy
 from roofbook.store.parquet import Store
+from roofbook.store.transfer import copy
 
 from .object_store import server, variables
 from .test_bucket import row

@@ -17,9 +17,9 @@ from roofbook.book import experiment
 from roofbook.errors import UsageError
 from roofbook.store import parquet, storage
 from roofbook.store.checker import CheckedFile
-from roofbook.store.copying import copy
 from roofbook.store.file_check import Facts
 from roofbook.store.parquet import Store
+from roofbook.store.transfer import copy
 
 from .test_bucket import row, variants
 

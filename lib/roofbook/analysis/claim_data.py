@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..devices.backends import has
-from ..store.current import of_newest
 from ..store.schema import PROFILE
+from ..store.todays_code import newest_measurements
 from .readings import Reading, newest
 from .roofline import read_peaks
 from .store_devices import of_host
@@ -88,6 +88,6 @@ class ClaimData:
     def peaks(self) -> "Peaks":
         """The device's peaks. Errors: MissingData if a peak has no verified time."""
         try:
-            return read_peaks(of_newest(self._peaks))
+            return read_peaks(newest_measurements(self._peaks))
         except ValueError as error:
             raise MissingData(str(error)) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
-from ..store.published import figures
+from ..store.published_results import figures
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded

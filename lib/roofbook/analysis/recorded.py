@@ -12,10 +12,10 @@ from ..measure.placement import target_of
 from ..peers import missing
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from ..store.current import matching_source, of_newest, sources
 from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
+from ..store.todays_code import matching_source, newest_measurements, source_hashes
 from .lab_data import LabData
 from .store_devices import StoreDevice, peers_by_other_backends, rows_by_device
 
@@ -84,7 +84,7 @@ class RecordedData(LabData):
         only = {"device": self.store_device.slug, "backend": self.store_device.backend}
         rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
         rows = rows[[units.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
-        return of_newest(rows)
+        return newest_measurements(rows)
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
@@ -121,7 +121,7 @@ def recorded(
     """
     if store.storage.is_remote:  # not all of its files are here
         return _read(lab, store, scale, parts)
-    kernels = (*sources(lab).items(), *sources(registry.get(registry.PEAKS)).items())
+    kernels = (*source_hashes(lab).items(), *source_hashes(registry.get(registry.PEAKS)).items())
     key = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts))
     if key not in _RECENT:
         records = _read(lab, store, scale, parts)

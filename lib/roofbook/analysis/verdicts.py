@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..measure import stats
-from ..store.current import matching_source
-from ..store.published import claims
+from ..store.published_results import claims
 from ..store.schema import PROFILE
+from ..store.todays_code import matching_source
 from .claim_data import ClaimData, MissingData, NotApplicable
 from .evidence import Counted, Evidence, Finding, NotTestable
 from .publication import publication

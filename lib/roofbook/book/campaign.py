@@ -26,7 +26,8 @@ from ..spec import registry
 from ..store.files import EVERYWHERE, Where
 from ..store.identity import cell_key, new_run_id
 from ..store.schema import CONTROL
-from ..store.storage import Storage, storage_of
+from ..store.storage import storage_of
+from ..store.storage_interface import Storage
 from ..terminal import say
 
 PATIENCE_S = 15.0

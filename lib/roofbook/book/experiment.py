@@ -26,11 +26,11 @@ from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.current import matching_source, of_newest, with_current_traffic
 from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
+from ..store.todays_code import matching_source, newest_measurements, with_current_traffic
 from .background_jobs import BackgroundJobs
 from .input_hashes import InputHashes
 from .page import Note, Page, noted, published_of
@@ -134,7 +134,7 @@ class MeasuredData(LabData):
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         cells = self._experiment.plan_of_peaks()
-        rows = of_newest(self.rows_of(cells))
+        rows = newest_measurements(self.rows_of(cells))
         order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
         places = [order[row.case, row.variant] for row in rows.itertuples()]
         return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]

@@ -23,7 +23,7 @@ from ..report.html import Html, Table, number_of, with_code
 from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
-from ..store.published import figures
+from ..store.published_results import figures
 from .case_markup import marked, of_each_case
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from ..escaping import escape
 from ..paths import LIBRARY
 from ..spec import registry
 from ..spec.lab import Case
-from ..store.current import of_newest
 from ..store.parquet import Store
+from ..store.todays_code import newest_measurements
 from .device_choices import HERE
 from .experiment import Experiment
 from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
@@ -94,7 +94,7 @@ class RecordedPage(Page):
         said = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
         faults = counts(measured.to_dict("records"))
         said += "".join(f", {number} of them not traced to their code ({why})" for why, number in faults.items())
-        several = len(machines(of_newest(data.rows)))  # of all runs that a figure is of
+        several = len(machines(newest_measurements(data.rows)))  # of all runs that a figure is of
         apart = f" The runs are of {several} machines or GPUs; the card of a number says which." * bool(several)
         return f'<p class="recorded-run"><strong>{escape(str(data.store_device))}</strong>: {escape(said + "." + apart)}</p>'
 

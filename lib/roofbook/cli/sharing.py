@@ -46,8 +46,8 @@ def pull(source: str, results: str) -> None:
 
 def _copy(source: str | Path, target: str | Path) -> None:
     from ..measure.progress import ProgressLine
-    from ..store.copying import copy
     from ..store.storage import storage_of
+    from ..store.transfer import copy
 
     source_storage, target_storage = storage_of(source), storage_of(target)
     if source_storage.address == target_storage.address:

@@ -1,7 +1,7 @@
-"""The process that checks Parquet files (file_check.py), as seen by who reads a store: bytes go there, checked rows come back.
+"""Client of the process that checks Parquet files (file_check.py): it sends a file's bytes and gets the checked rows.
 
-One serves all files that this process reads. It is started for the first file that nobody has checked before, and another one
-where a file ended it. Serves row_cache.py, copying.py and whoever reads Parquet files from elsewhere.
+One checking process serves all files that this process reads. It starts with the first unchecked file, and again if a file
+killed it. Serves row_cache.py, transfer.py and readers of other Parquet files.
 """
 
 import contextlib
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WALL_S = 20.0 * CPU_S
-"""Seconds after which an answer is not waited for any more: a machine may be busy, but not so busy."""
-_PASSED_ON = (
+"""Seconds to wait for an answer: much more than the limit of CPU time, since the machine may be busy."""
+_VARIABLES = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH"),
     *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", own_python.PACKAGES),
 )
-"""Variables of the environment that the process gets: no credentials are among them."""
+"""Environment variables that the checking process gets: none holds credentials."""
 
 
 class CheckedFile(NamedTuple):
-    """What a file holds that may count, and what there is to say of it."""
+    """Valid rows of a file, and facts on the file."""
 
     rows: "pa.Table"
     facts: Facts
     lasting: bool = True
-    """Whether the same file would give the same again: not where something else may have ended the process."""
+    """Whether another check would give the same: False if something other than the file may have ended the process."""
 
 
 def check_file(data: bytes) -> CheckedFile:
-    """Return the rows of a Parquet file that hold what rows of the store may hold. Whatever it is, nothing happens to us."""
+    """Return the rows of a Parquet file that keep the rules of row_rules.py. No file can harm this process."""
     return _checker(os.getpid()).check(data)
 
 
 @cache
 def _checker(process: int) -> "_Checker":
-    """The one of a process: a fork of it has another."""
+    """Return the checker of the process with this id: a forked process starts its own."""
     return _Checker()
 
 
@@ -63,7 +63,7 @@ class _Checker:
         with self._lock:
             try:
                 answer = self._ask(data)
-            except BaseException:  # such as Ctrl-C: the answer would come to who asks next
+            except BaseException:  # such as Ctrl-C: otherwise the next caller would get this answer
                 self._end()
                 raise
         if isinstance(answer, CheckedFile):
@@ -73,30 +73,30 @@ class _Checker:
         return CheckedFile(table.replace_schema_metadata(), Facts.of_json(table.schema.metadata[FACTS]))
 
     def _ask(self, data: bytes) -> "bytes | CheckedFile":
-        """The answer as an Arrow stream; or a fault, where there is none."""
+        """Return the answer as an Arrow stream, or a CheckedFile without rows if the process died or is late."""
         process = self._started()
         assert process.stdin and process.stdout
-        until = time.monotonic() + WALL_S
+        deadline = time.monotonic() + WALL_S
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(b"%d\n" % len(data))
             process.stdin.write(data)
             process.stdin.flush()
-        if (head := self._read(8, until)) is not None:
-            answer = self._read(int.from_bytes(head, "little"), until)
+        if (head := self._read(8, deadline)) is not None:
+            answer = self._read(int.from_bytes(head, "little"), deadline)
             if answer is not None:
                 return answer
-        late = process.poll() is None and time.monotonic() >= until
+        is_late = process.poll() is None and time.monotonic() >= deadline
         self._end()
-        return _fault_of(signal.SIGPROF if late else -(process.returncode or 0), lasting=not late)
+        return _fault_of(signal.SIGPROF if is_late else -(process.returncode or 0), lasting=not is_late)
 
-    def _read(self, size: int, until: float) -> bytes | None:
-        """So many bytes of the answer; None where it ends before, or does not come."""
+    def _read(self, size: int, deadline: float) -> bytes | None:
+        """Return `size` bytes of the answer; None if it ends earlier or the deadline passes."""
         assert self._process and self._process.stdout
         parts, left = list[bytes](), size
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while left:
-                if not selector.select(max(0.0, until - time.monotonic())):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
                     return None
                 part = os.read(self._process.stdout.fileno(), min(left, 1 << 20))
                 if not part:
@@ -107,14 +107,15 @@ class _Checker:
         return b"".join(parts)
 
     def _started(self) -> "subprocess.Popen[bytes]":
+        """Return the checking process, started if it does not run."""
         if self._process and self._process.poll() is None:
             return self._process
         self._end()
-        environment = {name: value for name in _PASSED_ON if (value := os.environ.get(name)) is not None}
+        environment = {name: value for name in _VARIABLES if (value := os.environ.get(name)) is not None}
         environment = own_python.environment(environment)
         environment |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_IO_THREADS"), "1")
-        with ctrl_c_waits():  # else nobody could end it
+        with ctrl_c_waits():  # otherwise self._process might stay None, and nobody would end the process
             self._process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.file_check"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=-1,
@@ -135,10 +136,10 @@ class _Checker:
 
 
 def _fault_of(number: int, lasting: bool) -> CheckedFile:
-    """What to say of a file at which the process ended by this signal."""
+    """Return a CheckedFile without rows for a file whose check was ended by a signal. number: the signal, 0 for an exit."""
     empty = checked_schema().empty_table()
     if number == signal.SIGPROF:
         return CheckedFile(empty, Facts(f"to check it takes more than {CPU_S} s"), lasting)
-    named = name_of_signal(number) if number > 0 else "an error"
+    cause = name_of_signal(number) if number > 0 else "an error"
     lasting = number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-    return CheckedFile(empty, Facts(f"the process that read it was ended by {named}"), lasting)
+    return CheckedFile(empty, Facts(f"the process that read it was ended by {cause}"), lasting)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..devices.checkout import fault
 from ..errors import UsageError, one_of
-from . import files, published
+from . import files, published_results
 from .checker import check_file
 from .database import ask
 from .files import EVERYWHERE, Stamp, Where
@@ -21,7 +21,8 @@ from .row_cache import AT, CheckedRows, read_rows
 from .row_rules import wrong_rows
 from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
 from .states import PLACE, State, place_of, state_of
-from .storage import digest, keep, lease, storage_of
+from .storage import keep, lease, storage_of
+from .storage_interface import digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ _CHECKED = "_checked"
 """The table of checked rows in SQL."""
 _IN_ORDER = f"{OLDEST_FIRST}, {', '.join(AT)}"
 """Oldest first, and rows of one moment as they stand in their file."""
-_VIEWS_OF_CSV = {"published": published.view_of_figures, "claims": published.view_of_claims}
+_VIEWS_OF_CSV = {"published": published_results.view_of_figures, "claims": published_results.view_of_claims}
 
 
 class Store:

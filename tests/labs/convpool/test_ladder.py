@@ -22,13 +22,13 @@ from roofbook.labs.convpool.ladder import LADDER
 from roofbook.labs.convpool.peers import TorchConvolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
 from roofbook.spec.lab import SCALES, Variant
-from roofbook.store import published
+from roofbook.store import published_results
 
 from .. import sizes as sizes_of
 
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-FIGURES = published.figures("convpool", RESULTS)
+FIGURES = published_results.figures("convpool", RESULTS)
 
 
 def parent(variant: Variant) -> Variant:

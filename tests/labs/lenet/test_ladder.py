@@ -20,11 +20,11 @@ from roofbook.labs.lenet import LAB, forward, peers, problem, reported, streams,
 from roofbook.labs.lenet.ladder import LADDER
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant, by_make
-from roofbook.store import published
+from roofbook.store import published_results
 
 from .. import sizes as sizes_of
 
-FIGURES = published.figures("lenet", Path(__file__).parents[3] / "results")
+FIGURES = published_results.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).items()}
 

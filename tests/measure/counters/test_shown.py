@@ -27,9 +27,9 @@ from roofbook.measure.counters import counted, parse
 from roofbook.report.counters_table import changed_counters, changes_in_words
 from roofbook.report.html import Table
 from roofbook.spec import registry
-from roofbook.store.current import matching_source
 from roofbook.store.parquet import Store
 from roofbook.store.schema import PROFILE
+from roofbook.store.todays_code import matching_source
 
 from .made_up import SAMPLE, STEPS, Cli, Gpu, MadeUp, Ncu, changed
 

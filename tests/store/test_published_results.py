@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from roofbook.errors import UsageError
-from roofbook.store import published
+from roofbook.store import published_results
 from roofbook.store.parquet import Store
 
 RESULTS = Path(__file__).parents[2] / "results"
 LABS = sorted(path.stem for path in (RESULTS / "published").glob("*.csv"))
-HEADER = ",".join(published.FIGURES)
+HEADER = ",".join(published_results.FIGURES)
 
 
 def test_all_published_figures_load_as_numbers() -> None:
@@ -20,17 +20,17 @@ def test_all_published_figures_load_as_numbers() -> None:
     for lab in LABS:
         with (RESULTS / "published" / f"{lab}.csv").open(newline="") as file:
             lines = sum(1 for _ in csv.reader(file)) - 1
-        table = published.figures(lab, RESULTS)
+        table = published_results.figures(lab, RESULTS)
         assert len(table) == lines and table["value"].dtype == np.float64
         assert np.isfinite(table["value"]).all()
-        timed = table["unit"].isin(list(published.SECONDS))
+        timed = table["unit"].isin(list(published_results.SECONDS))
         assert (table["seconds"].notna() == timed).all()
         total += lines
     assert total >= 517, "those of the first five labs"
 
 
 def test_text_fields_stay_text_and_times_become_seconds() -> None:
-    table = published.figures("lenet", RESULTS)
+    table = published_results.figures("lenet", RESULTS)
     assert "" in set(table["unit"]) and set(table["table"]) >= {"1", "2-3"}
     first = table.iloc[0]
     assert first["unit"] == "ms" and first["seconds"] == pytest.approx(first["value"] / 1000)
@@ -38,15 +38,15 @@ def test_text_fields_stay_text_and_times_become_seconds() -> None:
 
 
 def test_claims_have_effects() -> None:
-    claimed = published.labs_with_claims(RESULTS)
+    claimed = published_results.labs_with_claims(RESULTS)
     assert set(claimed) <= set(LABS)
-    assert sum(len(published.claims(lab, RESULTS)) for lab in claimed) >= 80, "those of the first five labs"
-    by_id = published.claims("lbm", RESULTS).set_index("id")["effects"]
+    assert sum(len(published_results.claims(lab, RESULTS)) for lab in claimed) >= 80, "those of the first five labs"
+    by_id = published_results.claims("lbm", RESULTS).set_index("id")["effects"]
     assert by_id["port"] == (9.45, 18.30, 16.34) and by_id["shape"] == () and by_id["bandwidth"] == (0.26, 0.61, 0.7)
 
 
 def test_unknown_lab_lists_the_valid_ones() -> None:
-    for read in (published.figures, published.claims):
+    for read in (published_results.figures, published_results.claims):
         with pytest.raises(UsageError, match=rf"did you mean 'lbm'.*{', '.join(LABS)}"):
             read("lbn", RESULTS)
 
@@ -68,16 +68,18 @@ def test_a_broken_file_is_refused_by_line(tmp_path: Path, text: str, message: st
     folder.mkdir()
     (folder / "lbm.csv").write_text(text)
     with pytest.raises(UsageError, match=message) as caught:
-        published.figures("lbm", tmp_path)
+        published_results.figures("lbm", tmp_path)
     assert "\n" not in str(caught.value) and "lbm.csv" in str(caught.value)
 
 
 @pytest.mark.parametrize("raw", [b"table,\xff\n", f"{HEADER}\n".encode() + b"x" * 200_000])
 def test_what_is_no_csv_file_is_named(tmp_path: Path, raw: bytes) -> None:
-    for file, read in (("lbm.csv", published.figures), ("claims/lbm.csv", published.claims)):
+    for file, read in (("lbm.csv", published_results.figures), ("claims/lbm.csv", published_results.claims)):
         path = tmp_path / "published" / file
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(raw.replace(HEADER.encode(), ",".join(published.CLAIMS).encode()) if "/" in file else raw)
+        path.write_bytes(
+            raw.replace(HEADER.encode(), ",".join(published_results.CLAIMS).encode()) if "/" in file else raw
+        )
         with pytest.raises(UsageError, match=rf"{file} is no CSV file in UTF-8: [^\n]+$"):
             read("lbm", tmp_path)
 
@@ -85,14 +87,14 @@ def test_what_is_no_csv_file_is_named(tmp_path: Path, raw: bytes) -> None:
 def test_the_mark_that_spreadsheets_put_first_is_no_part_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "lbm.csv").write_text(f"\ufeff{HEADER}\n1,a,c,d,time,s,,1.0\n", encoding="utf-8")
-    assert len(published.figures("lbm", tmp_path)) == 1
+    assert len(published_results.figures("lbm", tmp_path)) == 1
 
 
 def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no CSV files"):
-        published.figures("lbm", tmp_path)
+        published_results.figures("lbm", tmp_path)
     with pytest.raises(UsageError, match="no CSV files"):
-        published.claims("lbm", tmp_path)
+        published_results.claims("lbm", tmp_path)
 
 
 def test_sql_sees_what_the_tables_see_and_an_empty_field_as_null(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""Stored rows that match today's code: measured with today's kernels, and with the traffic that the labs model today."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+from ..spec.lab import Case, Lab
+from .schema import MEASUREMENT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows whose kernel text equals that of today's code, with today's traffic (`with_current_traffic`)."""
+    is_current = rows["variant"].map(source_hashes(lab)) == rows["source_sha256"].fillna("")
+    return with_current_traffic(lab, rows[is_current]) if len(rows) else rows
+
+
+def source_hashes(lab: Lab) -> dict[str, str]:
+    """Return the SHA-256 of each variant's kernel, read from its file now; '' for a variant without a kernel."""
+    return {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
+
+
+def newest_measurements(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return, for each variant and case, all runs that share `cell_key` and `env_key` with its newest row.
+
+    rows: of one device and backend, oldest first.
+    """
+    if rows.empty:
+        return rows
+    keys = list(MEASUREMENT)
+    newest = rows.groupby(["variant", "case"])[keys].transform("last")
+    return rows[(rows[keys] == newest).all(axis=1)]
+
+
+def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows with `bytes` as the lab models it today; a row whose variant or case is gone keeps its stored bytes."""
+    variants = {variant.name: variant for variant in lab.all_variants()}
+
+    @cache
+    def case_of(name: str, scale: str) -> Case | None:
+        try:
+            return lab.case(name, scale)
+        except UsageError:
+            return None
+
+    @cache
+    def modelled_bytes(variant: str, name: str, scale: str) -> float | None:
+        case = case_of(name, scale)
+        return lab.traffic(case, variants[variant]) if case and variant in variants else None
+
+    columns = [rows[name].tolist() for name in ("variant", "case", "scale", "bytes")]
+    pairs = [(modelled_bytes(*row[:3]), row[3]) for row in zip(*columns, strict=True)]
+    return rows.assign(bytes=[stored if modelled is None else modelled for modelled, stored in pairs])
