@@ -9,7 +9,8 @@ import pytest
 
 from roofbook.analysis.answers import MATTERED, LabAnswer, Rival, answer
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.sentences import NOT_MEASURED, peer_comparison
+from roofbook.analysis.conclusions import peer_comparison
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
 from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT

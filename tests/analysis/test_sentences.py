@@ -5,8 +5,9 @@ import re
 import pandas as pd
 import pytest
 
+from roofbook.analysis.conclusions import fastest_step_sentence
 from roofbook.analysis.lab_data import LabData
-from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, fastest_step_sentence, ratio_text, without_missing
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, ratio_text, without_missing
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab
 

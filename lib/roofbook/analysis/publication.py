@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .conclusions import conclusions
 from .evidence import Evidence
-from .sentences import conclusions
 
 if TYPE_CHECKING:
     import pandas as pd

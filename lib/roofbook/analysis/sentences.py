@@ -3,15 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..escaping import markdown_code
 from . import format as show
 from .readings import FEW_RUNS, TOO_FEW, Reading, Speedup, cases_of, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..spec.lab import Lab
-    from .lab_data import Measured
 
 NOT_MEASURED = "(not measured)"
 NOT_COMPARED = "(too few samples to compare)"
@@ -78,71 +74,6 @@ def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]
     """Return the readings of these variants on a case; variants without rows are left out."""
     readings = newest(rows, case) if case in cases_of(rows) else {}
     return {name: readings[name] for name in variants if name in readings}
-
-
-def conclusions(lab: "Lab", measured: "Measured") -> str:
-    """Return one paragraph a case: the fastest step against the baseline and a peer. Missing figures are left out."""
-    paragraphs = []
-    for case in [case.name for case in measured.cases]:
-        peer = peer_comparison(measured, case)
-        sentences = [fastest_step_sentence(lab, measured, case), *[f"{peer}."] * bool(peer)]
-        paragraphs.append(f"**{case}.** " + " ".join(sentences))
-    return "\n\n".join([*paragraphs, *about_bases(lab, measured)])
-
-
-def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
-    """Return one sentence with the fastest step of a case, its time, and its speedup over the baseline if that is known."""
-    fastest = measured.fastest(case)
-    base = measured.base(case)
-    against = without_missing([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
-    time = f"{measured.value(fastest, case)} per {lab.unit}"
-    scope = measured.runs_phrase(fastest, case)
-    return f"The fastest kernel {scope} is {markdown_code(fastest)}: {time}{against}."
-
-
-def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
-    """Return a sentence on each baseline of the speedups in sentences: its description, and the baseline that it replaces.
-
-    cases: by default all. Without a time of any of the lab's baselines the list is empty.
-    """
-    notes = []
-    first = lab.headline[0]
-    for base in dict.fromkeys(map(measured.base, cases or [case.name for case in measured.cases])):
-        if any(measured.seconds(base, case.name) is not None for case in measured.cases):
-            description = lab.variant(base).said
-            parts = [f"is {description}"] * bool(description)
-            parts += [f"stands in for `{first}`, which has no time here"] * (base != first)
-            notes += [f"`{base}` {', and '.join(parts)}."] * bool(parts)
-    return notes
-
-
-def peer_comparison(measured: "Measured", case: str) -> str:
-    """Return how fast the fastest step of a case is compared with the best peer like for like, and the conditions of both.
-
-    If no peer is like it: with the nearest peer, and the differences. If another peer is the fastest, it is compared too.
-    Without a full stop; '' if nothing is known.
-    """
-    fastest, clauses = measured.fastest(case), list[str]()
-    kernel = markdown_code(fastest)
-    for rival in measured.rivals(case):
-        peer = markdown_code(rival.reading.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
-        times = measured.times(fastest, rival.reading.variant, case)
-        alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
-        differences = f"{which('', rival.only_rival)}{alone}"
-        if clauses:
-            clauses.append(f"{times} the fastest peer, {peer}{differences}")
-        elif rival.alike:
-            clauses.append(
-                f"Like for like the best peer is {peer}{which('also ', rival.shared)}: {kernel} is {times} it"
-            )
-        else:
-            clauses.append(f"The nearest peer is {peer}{differences}: {kernel} is {times} it")
-    return without_missing(clauses, ", and ")
-
-
-def which(how: str, conditions: Sequence[str]) -> str:
-    """Return a relative clause of conditions as in `Lab.conditions`: ', which rounds results to fp16 and ...'; '' for none."""
-    return f", which {how}{joined(conditions)}" if conditions else ""
 
 
 def joined(words: Sequence[str]) -> str:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import report
+from ..analysis.conclusions import about_bases, fastest_step_sentence, peer_comparison
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.recorded import RecordedData, recorded
-from ..analysis.sentences import about_bases, fastest_step_sentence, peer_comparison
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
 from ..report.html import number_of

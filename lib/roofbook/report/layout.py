@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..escaping import printable
 from ..terminal import command, filled, pieces, prose, width, wrapped
-
-if TYPE_CHECKING:
-    from .html import Cell, Table
 
 GAP = 2
 """Spaces between two columns."""
@@ -17,6 +14,39 @@ COMFORT = 24
 ABOVE = "(above)"
 """Text in place of the rest of a cell whose columns lie in two blocks."""
 _INDENT = 4
+
+
+class PlainCell(Protocol):
+    """A cell as far as its text goes."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def small(self) -> str: ...
+    @property
+    def span(self) -> int: ...
+    @property
+    def css(self) -> str: ...
+
+
+class PlainRow(Protocol):
+    """A row of such cells."""
+
+    @property
+    def cells(self) -> Sequence[PlainCell]: ...
+
+
+class PlainTable(Protocol):
+    """A table as far as its text goes."""
+
+    @property
+    def caption(self) -> str: ...
+    @property
+    def columns(self) -> Sequence[PlainCell]: ...
+    @property
+    def rows(self) -> Sequence[PlainRow]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +62,7 @@ class _TextCell:
         return max(map(width, pieces(self.text)), default=0)
 
 
-def fitted(table: "Table", most: int) -> str:
+def fitted(table: PlainTable, most: int) -> str:
     """Return a table as text of at most `most` columns: cells wrap at spaces, and wide tables become blocks.
 
     The first column and those with the class `key` name a row; each block repeats them. If the columns do not fit side by
@@ -43,7 +73,7 @@ def fitted(table: "Table", most: int) -> str:
 
 
 class _Layout:
-    def __init__(self, table: "Table", most: int) -> None:
+    def __init__(self, table: PlainTable, most: int) -> None:
         self.table, self.most = table, most
         self.classes = [column.css.split() for column in table.columns]
         self.lines_of_cells = [_line(table.columns, self.classes, head=True)]
@@ -175,7 +205,7 @@ class _Layout:
         return filled(pieces(cell.text), self.most, " " * indent, " " * indent)
 
 
-def _line(cells: "Sequence[Cell]", classes: Sequence[Sequence[str]], head: bool = False) -> list[_TextCell]:
+def _line(cells: Sequence[PlainCell], classes: Sequence[Sequence[str]], head: bool = False) -> list[_TextCell]:
     """Return cells as texts, each with the columns that it covers."""
     texts, column = [], 0
     for cell in cells:

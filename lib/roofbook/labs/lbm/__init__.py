@@ -5,13 +5,8 @@ The course's program starts the device's driver before that, since the driver ta
 
 from typing import TYPE_CHECKING, Any
 
-from ...devices.backends import CUDA
-
 if TYPE_CHECKING:
     from .lattice import LAB as LAB
-
-PREFERRED = CUDA.name
-"""Backend that the course's program prefers on a GPU: the steps that keep the grid on the chip need it."""
 
 
 def __getattr__(name: str) -> Any:

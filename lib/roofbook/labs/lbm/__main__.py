@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...devices.driver import start_driver_of
 from ...errors import UsageError, program
-from . import PREFERRED
+from .course_backend import PREFERRED
 
 if TYPE_CHECKING:
     from .problem import Params

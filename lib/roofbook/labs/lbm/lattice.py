@@ -22,7 +22,8 @@ from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import PREFERRED, bands, on_chip, openacc, partly_ported, plans, slabs, team, walk_down
+from . import bands, on_chip, openacc, partly_ported, plans, slabs, team, walk_down
+from .course_backend import PREFERRED
 from .ladder import LADDER, PEERS
 from .problem import (
     Params,

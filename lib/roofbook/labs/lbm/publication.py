@@ -6,10 +6,11 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 from collections.abc import Mapping
 
 from ...analysis.between_devices import ConsumerCard
+from ...analysis.conclusions import about_bases, peer_comparison
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
-from ...analysis.sentences import about_bases, peer_comparison, without_missing
+from ...analysis.sentences import without_missing
 from ...devices.contract import Device
 from . import LAB
 

@@ -6,11 +6,12 @@ The report: milestone optimisations in CUDA: UIUC ECE408, milestone 3.
 from collections.abc import Mapping
 
 from ...analysis import format as show
+from ...analysis.conclusions import conclusions
 from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
 from ...analysis.readings import of_kernel
-from ...analysis.sentences import conclusions, joined
+from ...analysis.sentences import joined
 from ...devices.contract import Device
 from . import LAB, streams
 
