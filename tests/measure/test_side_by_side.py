@@ -13,7 +13,7 @@ import pytest
 from roofbook.errors import Failed, UsageError
 from roofbook.measure import side_by_side, stats
 from roofbook.measure.policy import Policy
-from roofbook.measure.side_by_side import Comparison, Rule, VariantRuns, compare
+from roofbook.measure.side_by_side import Rule, SourceComparison, VariantRuns, compare
 from roofbook.measure.source_tree import SourceTree
 
 RULE = Rule()
@@ -82,12 +82,14 @@ def test_the_whole_interval_decides(low: float, high: float, word: str) -> None:
     assert side_by_side.verdict(ratio(low, high), RULE) == word
 
 
-def comparison(*variants: str) -> Comparison:
-    return Comparison("lab", "case", "test", "opencl:0", variants, (TREE, SourceTree(TREE.folder, {}, "abc")), Policy())
+def comparison(*variants: str) -> SourceComparison:
+    return SourceComparison(
+        "lab", "case", "test", "opencl:0", variants, (TREE, SourceTree(TREE.folder, {}, "abc")), Policy()
+    )
 
 
 def test_the_others_go_on_without_what_ended_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_: Comparison, all_runs: list[VariantRuns], progress: Any) -> None:
+    def run(_: SourceComparison, all_runs: list[VariantRuns], progress: Any) -> None:
         names = [runs.variant for runs in all_runs]
         if "crash" in names:
             raise side_by_side._SideEnded("now", "crashed by SIGSEGV", "crash", "first run")
@@ -110,7 +112,7 @@ def test_a_side_that_ends_before_any_variant_is_an_error_that_names_it(
     monkeypatch.setattr(side_by_side, "_run", run)
     trees = comparison().trees[::-1]
     with pytest.raises(error, match="ImportError: no such name"):
-        compare(Comparison("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
+        compare(SourceComparison("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
 
 
 def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:

@@ -93,7 +93,7 @@ class VariantRuns:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SourceComparison:
     """What is measured side by side: variants of a case of a lab on a device, by two sources."""
 
     lab: str
@@ -106,7 +106,7 @@ class Comparison:
     policy: Policy
 
 
-def compare(comparison: Comparison, rule: Rule, progress: Progress = silent) -> list[VariantRuns]:
+def compare(comparison: SourceComparison, rule: Rule, progress: Progress = silent) -> list[VariantRuns]:
     """Measure run after run until each variant is settled.
 
     A variant that ends its process, is wrong or fails otherwise has no time, and the others go on. Errors: Failed where a
@@ -233,7 +233,7 @@ class _Side:
         self.worker.end()
 
 
-def _run(comparison: Comparison, all_runs: Sequence[VariantRuns], progress: Progress) -> None:
+def _run(comparison: SourceComparison, all_runs: Sequence[VariantRuns], progress: Progress) -> None:
     """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each runs."""
     progress("", "getting ready")
     names = [runs.variant for runs in all_runs]
@@ -256,7 +256,7 @@ def _run(comparison: Comparison, all_runs: Sequence[VariantRuns], progress: Prog
 
 
 def _prepare(
-    comparison: Comparison, sides: Sequence[_Side], all_runs: Sequence[VariantRuns], progress: Progress
+    comparison: SourceComparison, sides: Sequence[_Side], all_runs: Sequence[VariantRuns], progress: Progress
 ) -> Mapping[str, Mapping[str, int]]:
     """Have both sides make ready what is due, at the same time. Returns the units of a sample, by variant and side."""
     units: dict[str, dict[str, int]] = {runs.variant: {} for runs in all_runs}
@@ -368,7 +368,7 @@ def _note(runs: VariantRuns, pairs: Sequence[tuple[float, float]], units: Mappin
     runs.medians.append((stats.median_ci(before).estimate, stats.median_ci(now).estimate))
 
 
-def _named(comparison: Comparison, side: str) -> str:
+def _named(comparison: SourceComparison, side: str) -> str:
     return _of_tree(comparison.trees[SIDES.index(side)])
 
 
