@@ -17,7 +17,7 @@ from ..measure.placement import target_of
 from ..measure.policy import Policy
 from ..measure.progress import Progress, silent
 from ..measure.schedule import Planned, bring_up_to_date, plan
-from ..measure.side_by_side import Comparison, Rule, VariantRuns, Verdict
+from ..measure.side_by_side import Rule, SourceComparison, VariantRuns, Verdict
 from ..measure.source_tree import Project
 from ..paths import read_regular, scratch_folder, write_whole
 from ..spec import registry
@@ -128,7 +128,9 @@ def against_commit(ref: str, selection: Selection, rule: Rule, progress: Progres
             for case in cases:
                 names = tuple(variant.name for variant in due if _runs_here(lab, variant, case, device))
                 if names:
-                    comparison = Comparison(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
+                    comparison = SourceComparison(
+                        lab.name, case.name, case.scale, spec_of(device), names, trees, policy
+                    )
                     for runs in side_by_side.compare(comparison, rule, progress):
                         file, line = _code_line(lab.variant(runs.variant), repository, commit)
                         findings.outcomes.append(_gated(runs, lab, rule, file, line))
