@@ -1,7 +1,7 @@
-// How a group goes through the input channels.
+// The input channels of a group: all in a loop, or one.
 //
 // Knob CHANNELS_BY: LOOP    a work-item adds up all input channels
-//                   ATOMIC  one input channel a group, added to the output by atomic operations
+//                   ATOMIC  a group has one input channel, and adds to the output by atomic operations
 #pragma once
 #ifndef CHANNELS_BY
 #define CHANNELS_BY LOOP

@@ -1,4 +1,4 @@
-// The zeros that atomic sums start from.
+// A kernel that clears the outputs before atomic sums, one work-item a value.
 #pragma once
 #include "layer.h"
 KERNEL void clear(GLOBAL float *RESTRICT y, int first) {

@@ -1,7 +1,7 @@
-// The two dense layers behind the convolutions, the first on tensor cores in tf32, 32 images a block: its warps share the values of
-// an image out, and add what they found. Values of the maps may be as large as fp32's, so nothing overflows as it would in fp16.
+// The two dense layers after the convolutions, the first on tensor cores in TF32, 32 images a block. The warps divide the values of an
+// image among them, and their sums are added. The maps have the range of fp32, which TF32 keeps and fp16 would not.
 //
-// Knob VALUES: values of an image's last pooled maps
+// Knob VALUES: number of values in an image's last pooled maps
 #include "mma.h"
 #define HIDDEN 32
 #define CLASSES 10
@@ -27,7 +27,7 @@ KERNEL_OF(ITEMS, 1) void dense(const float *RESTRICT pooled, const float *RESTRI
   __shared__ float parts[WARPS][IMAGES][HIDDEN + 1];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = GROUP(lane), t = MEMBER(lane), first = blockIdx.x * IMAGES;
   float c[2][4][4] = {};
-  // A lane has four values side by side, for two products: which value is which of a product's eight is free.
+  // A lane has four values side by side, for two products: the order of a product's eight values is free.
 #pragma unroll 3
   for (int k = warp * SHARE + t * 4; k < (warp + 1) * SHARE; k += 16) {
     float4 a[2][2], b[4];

@@ -1,4 +1,4 @@
-// Two numbers of fp16 in a word, on CUDA.
+// Arithmetic on two numbers of fp16 in a word, for CUDA.
 #pragma once
 DEVICE unsigned int two_halves(float first, float second) {
   unsigned int word;

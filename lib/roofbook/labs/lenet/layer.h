@@ -1,4 +1,4 @@
-// A convolution of the network: 7x7, valid, without bias; images after one another. And where its weights lie.
+// A convolution of the network, 7x7, valid, without bias: its sizes, the index of an element, and the memory of its weights.
 //
 // Knob WEIGHTS:  GLOBAL_MEMORY;  CONSTANT_MEMORY
 // Knob CHANNELS: channels of the input

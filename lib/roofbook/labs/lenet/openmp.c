@@ -1,6 +1,6 @@
-/* The network's convolutions in C: what a performance-minded user would write in a page. Rows of an input lie one behind the
-   other, so that a vector of outputs may reach from one row into the next: what it computes there, beyond the last column
-   of the output, is not kept. A thread keeps some vectors of 4 filters in registers, while it walks channels and taps.
+/* The network's convolutions in C, as a performance-minded user would write them in a page. Rows of an input follow each other,
+   so a vector of outputs may reach from one row into the next; its values beyond the last column of the output are not
+   kept. A thread keeps some vectors of 4 filters in registers while it walks channels and taps.
    Flags: -O3 -march=native (the widest vectors) -ffast-math (multiply-adds) -fopenmp. */
 #include <string.h>
 #include "vectors.h"
@@ -10,10 +10,10 @@
 #define VECTORS (REGISTERS / 8) /* with 4 filters, 8 sums or 16 */
 #define WIDE (VECTORS * LANES)
 
-/* 4 filters of one image. */
+/* Computes 4 filters' maps of one image. */
 static void maps(int channels, int size, const float *x, const float *weight, float *y) {
     const int side = size - TAPS + 1, terms = channels * TAPS * TAPS;
-    float rows[FILTERS][side * size + WIDE]; /* of the output, each with the columns that are not kept */
+    float rows[FILTERS][side * size + WIDE]; /* rows of the output with the columns that are not kept */
     for (int at = 0; at < side * size; at += WIDE) {
         floats sum[FILTERS][VECTORS] = {0};
         const float *w = weight;

@@ -1,5 +1,5 @@
-// The convolution, ReLU and pool on tensor cores: operands rounded to fp16, sums in fp32. A block takes one image after another;
-// weights stay in registers all the while, as the tensor cores want them, and an image lies in shared memory once.
+// The convolution, ReLU and pool on tensor cores: operands rounded to fp16, sums in fp32. A block takes one image after another. The
+// weights stay in registers, in the order of the tensor cores; an image is in shared memory once, and nothing is unrolled.
 #include "layer.h"
 #include "half_products.h"
 #include "mma.h"

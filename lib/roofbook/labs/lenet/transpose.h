@@ -1,5 +1,5 @@
-// Sixteen vectors of sixteen numbers become their columns, in registers: four times, the first half of the vectors is
-// interleaved with the second, number by number.
+// Transposes sixteen vectors of sixteen numbers in registers: four times, the first eight vectors are interleaved with the last
+// eight, number by number.
 #pragma once
 #define INTERLEAVE(a, b, low, high) \
   float16 low, high; \

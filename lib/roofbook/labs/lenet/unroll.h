@@ -1,5 +1,5 @@
-// The input of each image as a matrix, ROWS x PIXELS: a column holds the operands of one pixel of all maps. A work-item writes
-// the 49 of one channel and one pixel.
+// Unrolls the input of each image to a matrix, ROWS x PIXELS: a column holds the operands of one pixel of all maps. A work-item
+// writes the 49 operands of one channel and one pixel.
 #pragma once
 #include "layer.h"
 KERNEL void unroll(GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT matrix, int first) {

@@ -1,5 +1,6 @@
-// A convolution on Hopper's tensor cores, by warpgroups that stay: each takes one image after another, and while one of them loads or
-// stores, the matrix units work for the others. Nothing is unrolled: warpgroup.h says how the operands lie.
+// A convolution of the network on Hopper's tensor cores, by persistent warpgroups: each takes one image after another. While one of
+// them loads or stores, the matrix units work for the others. The weights and a warpgroup's image are in shared memory; the operands
+// of neighbouring pixels overlap there, and nothing is unrolled (picture in warpgroup.h).
 //
 // Knob CHANNELS:   channels of the input
 // Knob FILTERS:    filters
@@ -30,7 +31,7 @@
 #define SIDE (ENDING == MAPS ? OUT_2 : POOLED_2)
 #endif
 
-// All outputs of an image.
+// Computes and stores all outputs of an image.
 DEVICE void convolve(float *RESTRICT y, const char *weights, const char *pixels, int warp, int lane) {
 #if CHANNELS == 1
   const int g = lane / 4, t = lane % 4;

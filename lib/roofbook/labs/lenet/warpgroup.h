@@ -1,23 +1,22 @@
-// Both convolutions as products of a warpgroup (wgmma, m64n96k16), of operands in shared memory. Serves warpgroup.cu, a layer, and
-// warpgroup_whole.cu, both of them.
+// Both convolutions as products of a warpgroup (wgmma, m64n96k16), with operands in shared memory.
 //
 // The 64 rows of a product are filters by neighbouring outputs: 4 filters by 2 rows by 8 columns in layer 1, 16 by 2 by 2 in layer 2.
-// What differs between the outputs of a filter is where its taps stand among zeros, as in tensor_one_channel.inc. The 96 columns are
-// places on the image, 16 bytes apart: 8 pixels of one channel, or 2 of four channels. Neighbouring columns begin so many outputs
-// apart and share inputs, so their operands overlap, and nothing is unrolled: without swizzle wgmma takes columns at a distance of
-// 16 bytes, and its two pieces of 8 numbers at any distance (`leading`), here 16 bytes as well. Piece p of column n is place n + p:
+// Rows for the outputs of one filter have its taps at different positions among zeros. The 96 columns are places on the image,
+// 16 bytes each: 8 pixels of one channel, or 2 pixels of four channels. Neighbouring columns share inputs, so their operands
+// overlap, and nothing is unrolled: without swizzle wgmma takes columns that are 16 bytes apart, and its two pieces of 8 numbers at
+// any distance (`leading`), here 16 bytes as well. Piece p of column n is place n + p:
 //
 //   shared memory, 16 bytes each   0  1  2  3  4  5  6  7  8  9 ...
 //   column 0                       0  1
 //   column 1                          0  1
 //   column 2                             0  1                      a step takes 16 numbers of one row of the input
 //
-// A row of the product holds outputs of two rows of the image (both convolutions go two rows down). Rows of the input are apart by
-// their remainder, so that a column is followed by the one two rows down (four in layer 2, whose windows are four high) where the
-// row ends: rows have PITCH bytes, and the columns that lie behind the last output of a row are computed and dropped.
+// The rows of a product cover two rows of outputs. So the rows of the input are grouped by their remainder: after the last place of a
+// row comes the first place two rows down (four rows in layer 2, whose windows are four high). A row has PITCH bytes; the columns
+// after its last output are computed and dropped.
 //
-// Knob CHAINS: how many sums of products of a tile the tensor cores build. They cut off each of their additions, always towards
-//              zero, so a shorter sum is more exact; the sums are added in fp32, rounded to nearest.
+// Knob CHAINS: sums of products of a tile that the tensor cores build. They cut off each addition towards zero, so a shorter
+//              sum is more exact; the sums are added in fp32, rounded to nearest.
 #pragma once
 #ifndef CHAINS
 #define CHAINS 1
@@ -43,7 +42,7 @@
 #define WEIGHTS_1 (PARTS * STEPS_1 * STEP_BYTES)
 #define WEIGHTS_2 (PARTS * STEPS_2 * STEP_BYTES)
 
-// c (64 x 96, spread over a warpgroup) += a (64 x 16) b (96 x 16) transposed, or = if it is the first; a and b lie in shared memory.
+// c (64 x 96, spread over a warpgroup) += a (64 x 16) times transposed b (96 x 16), or = if `first`; a and b lie in shared memory.
 DEVICE void product(float (&c)[48], unsigned long long a, unsigned long long b, int first) {
   asm volatile(
       "{\n.reg .pred add;\nsetp.eq.b32 add, %50, 0;\n"
@@ -54,10 +53,10 @@ DEVICE void product(float (&c)[48], unsigned long long a, unsigned long long b, 
       : "l"(a), "l"(b), "r"(first));
 }
 
-// Here rather than above `product`: the order of the text is part of what the rows on record were measured with.
+// Included here, not above `product`: the order of the text is part of the identity of recorded rows.
 #include "warpgroup_operands.h"
 
-// A step of layer 2 is half a row of the input: 4 pixels with their channels.
+// Lays out the weights of layer 2. A step is half a row of the input: 4 pixels with their channels.
 DEVICE void load_weights_2(char *to, const float *RESTRICT weights) {
 #pragma unroll 4
   for (int at = threadIdx.x; at < STEPS_2 * 1024; at += WARPGROUPS * 128) {
@@ -69,7 +68,7 @@ DEVICE void load_weights_2(char *to, const float *RESTRICT weights) {
   }
 }
 
-// Where the inputs of a step lie, from those of the tile's first output on: row step, or step / 2 from row 2 * odd on.
+// Return the offset of a step's inputs from those of the tile's first output: row step, or step / 2 from row 2 * odd on.
 DEVICE constexpr int inputs_1(int step) { return step % 2 * REMAINDER_1 + step / 2 * PITCH_1; }
 DEVICE constexpr int inputs_2(int step, int odd) {
   return (2 * odd + step / 2) % 4 * REMAINDER_2 + (2 * odd + step / 2) / 4 * PITCH_2 + step % 2 * 32;
@@ -111,7 +110,7 @@ DEVICE void multiply(float (&c)[48], const char *weights, const char *pixels, in
 #endif
 }
 
-// An image's pixels: a warp takes every fourth row, a lane a pair of pixels and a second one of those left.
+// Copies an image's pixels to operands of layer 1: a warp takes every fourth row, a lane one pair of pixels, and some lanes a second.
 DEVICE void stage_1(char *pixels, const float *RESTRICT x, int thread) {
   const int warp = thread / 32, lane = thread % 32;
   char *to = pixels + inputs_1(warp) + lane * 4;
@@ -132,7 +131,7 @@ DEVICE void stage_1(char *pixels, const float *RESTRICT x, int thread) {
   }
 }
 
-// The four maps of an image, channels side by side: a thread takes two pixels at a time.
+// Copies the four maps of an image to operands of layer 2, channels side by side: a thread takes two pixels at a time.
 DEVICE void stage_2(char *pixels, const float *RESTRICT x, int thread) {
 #pragma unroll 2
   for (int k = thread; k < SIZE_2 * SIZE_2 / 2; k += 128) {
@@ -151,20 +150,20 @@ DEVICE void stage_2(char *pixels, const float *RESTRICT x, int thread) {
   }
 }
 
-// Where the sums of layer 1 lie on the image: 24 columns of the product are two pairs of rows, which three eights of columns share.
-// Of the eight i a thread's first column is place `across` of pair `down`; some lie behind the end of a row.
+// Positions of layer 1's sums on the image: 24 columns of the product, three eights, are two pairs of rows. In eight number i, a
+// thread's first column is place `across` of pair `down`; some columns are after the end of a row.
 DEVICE int down_1(int i, int t) { return i == 0 ? 0 : i == 1 ? t / 2 : 1; }
 DEVICE int across_1(int i, int t) { return i == 0 ? 2 * t : i == 1 ? (t < 2 ? 8 : -4) + 2 * t : 4 + 2 * t; }
 DEVICE bool on_image_1(int i, int t) { return i == 0 || (i == 1 ? t != 1 : t != 3); }
 
-// Keeps the compiler from computing beforehand what follows from a lane: it would, while sums take all registers.
+// Stops the compiler from hoisting index arithmetic to a point where all registers hold sums.
 DEVICE int not_before(int lane) {
   asm volatile("" : "+r"(lane));
   return lane;
 }
 
-// Calls store(eight, value) for what ReLU and pool leave of the eights of columns of a tile of layer 1: a window's columns are in a
-// thread, its rows 16 lanes apart; of two columns each lane keeps the one of its own row.
+// Applies ReLU and pool to a tile of layer 1, and calls store(eight, value) for each output. A window's columns are in one thread, its
+// rows 16 lanes apart. The two lanes of a row pair have two windows; each keeps one of them.
 template <class Store>
 DEVICE void pool_1(const float (&c)[48], int lane, Store store) {
   const int lower = lane / 16;
@@ -176,9 +175,9 @@ DEVICE void pool_1(const float (&c)[48], int lane, Store store) {
   }
 }
 
-// The pooled outputs of layer 2, all 16 maps. Two columns of the product are the four columns of a window, the row in which they lie
-// and the one below are 16 lanes apart, and the odd pair of rows has the same place in a tile of its own. Windows stand ten in a row
-// of columns; of the ninth only the left half is on the image, and the tenth is dropped.
+// Computes the pooled outputs of layer 2, all 16 maps. Two columns of the product are the four columns of a window; its first two rows
+// are 16 lanes apart, and its last two, the odd pair, are at the same place in a separate tile. A row of columns has ten windows: only
+// the left half of the ninth is on the image, and the tenth is dropped.
 DEVICE void layer_2(float *RESTRICT y, const char *weights, const char *pixels, int warp, int lane) {
   const int lower = lane / 16;
 #pragma unroll 1

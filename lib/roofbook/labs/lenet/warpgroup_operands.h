@@ -1,5 +1,4 @@
-// Operands of a warpgroup's products (wgmma) in shared memory: how one is described, the parts of a number, and the weights of
-// layer 1. Serves warpgroup.h and producer.cu.
+// Operands of a warpgroup's products (wgmma) in shared memory: their descriptors, the parts of a number, and the weights of layer 1.
 //
 // Knob PARTS:  1  operands rounded to fp16
 //              2  split into two parts: low x high, high x low, then high x high, as exact as fp32
@@ -21,7 +20,8 @@
 #define OUT_1 80
 #define STEPS_1 8
 
-// Of an operand without swizzle: pieces of 8 numbers of 8 rows, 128 bytes, `leading` to the next piece, `stride` to the next 8 rows.
+// Returns the descriptor of an operand without swizzle: pieces of 8 numbers of 8 rows, 128 bytes; the next piece is `leading` bytes on,
+// the next 8 rows are `stride` bytes on.
 DEVICE unsigned long long plain_descriptor(const char *shared, int leading, int stride) {
   return (unsigned long long)((address(shared) & 0x3FFFF) >> 4) << START_ADDRESS_BIT |
          (unsigned long long)(leading / 16) << LEADING_BIT | (unsigned long long)(stride / 16) << STRIDE_BIT;
@@ -29,14 +29,14 @@ DEVICE unsigned long long plain_descriptor(const char *shared, int leading, int 
 
 DEVICE void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
-// What this thread wrote to shared memory is known to matrix units and TMA, for those who pass the next barrier.
+// Makes this thread's writes to shared memory visible to matrix units and TMA, for threads that pass the next barrier.
 DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void prefetch(const float *from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
 }
 
-// What rounding to `high` left of two numbers, scaled away from the smallest numbers of fp16.
+// Returns the remainders of two numbers after rounding to `high`, scaled away from the smallest numbers of fp16.
 DEVICE unsigned int two_remainders(float first, float second, unsigned int high) {
   return two_halves((first - first_half(high)) * SPLIT_SCALE, (second - second_half(high)) * SPLIT_SCALE);
 }
@@ -48,13 +48,13 @@ DEVICE void store_parts(char *to, float value, int apart) {
   if (PARTS == 2) *(unsigned short *)(to + apart) = (unsigned short)two_remainders(value, 0.0f, high);
 }
 
-// Where number k of row m of a step's weights lies.
+// Returns the offset of number k of row m of a step's weights.
 DEVICE int weight_place(int step, int m, int k) {
   return step * STEP_BYTES + m / 8 * 256 + k / 8 * 128 + m % 8 * 16 + k % 8 * 2;
 }
 
-// The 64 rows: thread's rows m and m + 8 (picture in hopper.h) are neighbours in a row of the image, so that a thread has
-// them side by side; bit 2 of m is the row.
+// Lays out the 64 rows of weights of layer 1. A thread's rows m and m + 8 (picture in hopper.h) are neighbouring outputs of a row of
+// the image, so that it has them side by side; bit 2 of m is the row of the two.
 DEVICE void load_weights_1(char *to, const float *RESTRICT weights) {
 #pragma unroll 4
   for (int at = threadIdx.x; at < STEPS_1 * 1024; at += WARPGROUPS * 128) {

@@ -1,5 +1,6 @@
 // Both convolutions with ReLU and pool on Hopper's tensor cores, in one kernel: a warpgroup takes an image from its pixels to the last
-// pooled maps, and what lies between stays in shared memory. warpgroup.h says how the operands lie.
+// pooled maps. The maps between the layers stay in shared memory, as operands of layer 2. The operands of neighbouring pixels
+// overlap, and nothing is unrolled (picture in warpgroup.h).
 #include "warpgroup.h"
 #define IMAGE (SIZE_1 * SIZE_1)
 #define VALUES (FILTERS_2 * POOLED_2 * POOLED_2)
