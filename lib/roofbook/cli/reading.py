@@ -20,22 +20,34 @@ if TYPE_CHECKING:
 
 @app.command()
 @LAB
-@VARIANT
+@click.argument("variant", required=False)
+@click.option("--ladder", is_flag=True, help="Print all steps in order, with a mark at each line that changed.")
 @click.option(
     "--as", "dialect", type=click.Choice(sorted(languages())), help=f"[default: {OPENCL.name}, if the variant has it]"
 )
-def show(lab: str, variant: str, dialect: str | None) -> None:
+def show(lab: str, variant: str | None, ladder: bool, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
     It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
-    case:
+    case. With --ladder the kernels of all steps follow each other: a line with + is new, one with - is gone.
 
     \b
       roofbook show lbm fused --as cuda
+      roofbook show stencil --ladder
     """
     from ..spec import registry as all_labs
 
-    chosen = all_labs.get(lab).variant(variant)
+    known_lab = all_labs.get(lab)
+    if ladder:
+        from ..report.ladder_source import ladder_source
+
+        if variant is not None:
+            raise UsageError(f"--ladder prints all steps of {lab}: leave {variant} out")
+        print(ladder_source(known_lab, dialect))
+        return
+    if variant is None:
+        raise UsageError(f"name a variant of {lab}, such as {known_lab.ladder[0].name}, or give --ladder for all steps")
+    chosen = known_lab.variant(variant)
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
     forms = chosen.languages
