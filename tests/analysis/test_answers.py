@@ -259,7 +259,7 @@ def test_the_steps_that_mattered_are_those_on_the_way_with_the_largest_gains_on_
     assert len(lab_answer.mattered) == MATTERED
     assert lab_answer.mattered[0].ratio.estimate == pytest.approx(4, rel=0.01)
     assert lab_answer.base and lab_answer.base.reading.variant == "sequential"
-    assert lab_answer.base_is == registry.get("lbm").variant("sequential").said
+    assert lab_answer.base_is == registry.get("lbm").variant("sequential").description
 
 
 @pytest.mark.parametrize("lab", registry.names())

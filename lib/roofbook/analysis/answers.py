@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..measure import stats
-from ..spec.lab import ROUNDS_OPERANDS, unlike
+from ..spec.lab import ROUNDS_OPERANDS, differing_conditions
 from .case_data import peers_on
 from .readings import Reading, Speedup, called_by, faster, fastest
 
@@ -87,7 +87,7 @@ class LabAnswer:
     base: Rival | None
     """Baseline of the speedups in sentences; None if no baseline has a time."""
     base_is: str
-    """The baseline in words, as `Variant.said`."""
+    """The baseline in words, as `Variant.description`."""
     mattered: Sequence[Mattered]
     """Steps that gained most, the largest gain first."""
     steps: Sequence[str]
@@ -114,7 +114,7 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
         _kernel(lab, best, peers),
         _kernel(lab, plain, peers) if plain and plain is not best else None,
         Rival(base, faster(base, best)) if base else None,
-        lab.variant(base.variant).said if base else "",
+        lab.variant(base.variant).description if base else "",
         mattered(lab, best.variant, readings),
         names,
         [name for name in names if name not in readings],
@@ -161,7 +161,7 @@ def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
 
 def _rival(lab: "Lab", kernel: Reading, peer: Reading) -> Rival:
     of_kernel, of_peer = (lab.conditions(lab.variant(reading.variant)) for reading in (kernel, peer))
-    only_kernel, only_peer = unlike(of_kernel, of_peer)
+    only_kernel, only_peer = differing_conditions(of_kernel, of_peer)
     shared = [condition for condition in of_kernel if condition in of_peer]
     return Rival(peer, faster(peer, kernel), only_peer, only_kernel, shared, called_by(peer, kernel))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..spec.lab import unlike
+from ..spec.lab import differing_conditions
 from .readings import Reading, fastest, newest, text_field
 from .roofline import Bound, Peaks
 
@@ -73,7 +73,7 @@ class CaseData:
 
     def unlike(self, first: str, second: str) -> tuple[list[str], list[str]]:
         """Return the conditions that only the first variant has, and those that only the second has; see `spec.lab.unlike`."""
-        return unlike(self.conditions.get(first, ()), self.conditions.get(second, ()))
+        return differing_conditions(self.conditions.get(first, ()), self.conditions.get(second, ()))
 
     def nearest(self, reading: Reading, steps: Iterable[Reading]) -> Reading | None:
         """Return the fastest verified reading of the same precision and of the fewest other conditions; None for none."""

@@ -40,7 +40,7 @@ def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = 
     first = lab.headline[0]
     for base in dict.fromkeys(map(measured.base, cases or [case.name for case in measured.cases])):
         if any(measured.seconds(base, case.name) is not None for case in measured.cases):
-            description = lab.variant(base).said
+            description = lab.variant(base).description
             parts = [f"is {description}"] * bool(description)
             parts += [f"stands in for `{first}`, which has no time here"] * (base != first)
             notes += [f"`{base}` {', and '.join(parts)}."] * bool(parts)

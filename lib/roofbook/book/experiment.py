@@ -212,7 +212,7 @@ class Experiment(Page):
         chosen = self.variants if variants is None else variants
         cells = self._plan(self.cases, chosen)
         if variants is None and not self.parameters["variants"]:
-            swept = {case.name for case in self.lab.swept(self.cases)}
+            swept = {case.name for case in self.lab.sweep_cases(self.cases)}
             cells = [cell for cell in cells if cell.variant.role != "sweep" or cell.case.name in swept]
         for series in () if self.parameters["cases"] else self.lab.series(self.scale):
             cases = [self.lab.case(name, self.scale) for _, name in series.points]

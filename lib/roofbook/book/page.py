@@ -207,7 +207,7 @@ class Page(ABC):
         data, sweep = self.data, self.data.sweep(axis)
         rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
         if sweep.axis not in set(rows["axis"]):
-            self._swept_on(axis, data.lab.swept(data.cases)[0].name)
+            self._swept_on(axis, data.lab.sweep_cases(data.cases)[0].name)
         told = {"title": sweep.question, "notes": self._left_out(sweep)}
         rows = rows[rows["axis"] == sweep.axis]
         return self.keep("line_sweep", axis, (rows, told), partial(noted(report.line_sweep), rows, sweep.axis, **told))
@@ -230,7 +230,7 @@ class Page(ABC):
         """The sweep over `axis`. Errors: UsageError that says why where no point of it was measured on the case."""
         data, sweep = self.data, self.data.sweep(axis)
         if case not in set(data.rows[data.rows["axis"] == sweep.axis]["case"]):
-            if case not in {each.name for each in data.lab.swept(data.cases)}:
+            if case not in {each.name for each in data.lab.sweep_cases(data.cases)}:
                 raise UsageError(self._swept_alone()[0].removesuffix("."))
             why = [data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale)]
             reasons = "; ".join(dict.fromkeys(why)) if all(why) else "it was not measured"
@@ -245,7 +245,7 @@ class Page(ABC):
 
     def _swept_alone(self) -> list[str]:
         """A note where the scale has sweeps on one of its cases alone."""
-        data, swept = self.data, self.data.lab.swept(self.data.cases)
+        data, swept = self.data, self.data.lab.sweep_cases(self.data.cases)
         said = f"At the scale {data.scale} sweeps are measured on {swept[0].name} alone, unless variants are asked for."
         return [said] * (len(swept) < len(data.cases))
 

@@ -1,4 +1,7 @@
-"""What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
+"""The parts of a lab: cases, variants in a ladder, sweeps, and the least work that the algorithm needs.
+
+Serves authors of labs. `Lab` is the contract of a lab, `Runnable` that of a program which a lab measures.
+"""
 
 import re
 import sys
@@ -22,159 +25,189 @@ if TYPE_CHECKING:
 
 SCALES = ("quick", "published", "large", "test")
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "tfloat32": "TF32"}
-"""What sentences call the types that operands and results are rounded to."""
+"""Types that operands and results can be rounded to, with their names in sentences."""
 ROUNDS_OPERANDS = "rounds operands to"
-"""How a condition of `Lab.conditions` begins that says what is multiplied."""
+"""Start of a condition of `Lab.conditions`; the name of the type in which the variant multiplies follows."""
 LAID_OUT = "finds its operands laid out beforehand"
-"""Of `Lab.conditions`: what turns operands into the type and order that are multiplied is not timed."""
+"""Condition of `Lab.conditions`: converting and reordering the operands is not timed."""
 CHANNELS_LAST = "leaves results channels-last"
-"""The same of results that lie in memory as a library writes them: a step's lie as NumPy would have them."""
+"""Condition of `Lab.conditions`: the output is channels-last (NHWC); a step's output is channels-first."""
 
 AWKWARD_RUNS = 2
 """Number of small cases of awkward sizes on which each variant is verified before it is timed."""
 
 ONE_WORK_ITEM = "one work-item on the host's CPU"
-"""What a sentence says of a kernel for one work-item: `Variant.said`."""
+"""`Variant.description` of a kernel for one work-item."""
 
 
-def unlike(mine: Sequence[str], its: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of the conditions of two variants, as `Lab.conditions` has them, those of each alone; none where they are alike.
+def differing_conditions(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the conditions that only the first variant has, and those that only the second has.
 
-    >>> unlike(["rounds operands to fp16", LAID_OUT], ["rounds operands to fp16"])
+    first, second: results of `Lab.conditions`.
+
+    >>> differing_conditions(["rounds operands to fp16", LAID_OUT], ["rounds operands to fp16"])
     (['finds its operands laid out beforehand'], [])
     """
-    return [each for each in mine if each not in its], [each for each in its if each not in mine]
+    only_first = [condition for condition in first if condition not in second]
+    return only_first, [condition for condition in second if condition not in first]
 
 
 @dataclass(frozen=True)
 class Work:
-    """FLOPs and bytes of one unit (a step, a call) that the algorithm needs at least, and the bytes it keeps in use."""
+    """Least work of one unit (a step, a call), from which the bound of a case is computed."""
 
     flops: float
+    """Operations that the algorithm needs at least."""
     bytes: float
+    """Bytes that it moves to and from memory at least."""
     footprint: float
+    """Bytes that it keeps in use: they decide which memory level's bandwidth is the bound."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem size. `params` is plain data that the lab understands; `units` is what one timed sample repeats."""
+    """A problem size."""
 
     name: str
+    """The size in words that a user types, such as `128x128`."""
     scale: str
+    """One of SCALES."""
     params: Mapping[str, Any]
+    """The size as plain data, such as `{"nx": 128, "ny": 128}`; only the lab reads it."""
     units: int
+    """Units (steps, calls) of one timed sample."""
 
 
 class Runnable(ABC):
-    """A variant on a case on a device, ready to run. Made by the variant's plan, driven by `measure`."""
+    """A variant on a case on a device, ready to run. The variant's plan makes it, and `measure` drives it.
+
+    The plan does all that is not timed: it builds kernels, allocates buffers and copies inputs. Then `reset`, `run` and
+    `outputs` are called in this order, `run` many times, and `close` last.
+    """
 
     units: int
-    """Units (steps, calls) of one run."""
+    """Units (steps, calls) of one run. The plan sets it."""
     parts: Mapping[str, float] = MappingProxyType({})
-    """Seconds of parts of the last run by name, such as copies, whether or not the lab's own time covers them."""
+    """Seconds of parts of the last run by name, such as copies, even if the time of the run leaves them out."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Restore the inputs and fill every output with NaN (integers: a sentinel). Not timed."""
+        """Restore the inputs and fill each output with NaN (integers: a sentinel). Not timed.
+
+        Called before each run whose outputs are compared, so that an element which no kernel writes is found.
+        """
 
     @abstractmethod
     def run(self) -> float | None:
         """Do all `units`, host work included, and return when the device has finished.
 
-        Seconds where the time in question is not that of the whole call: of the kernels alone, or of the queueing.
+        Returns None to be timed by the clock from call to return. Returns seconds if another time is in question, such as
+        that of the kernels alone.
         """
 
     @abstractmethod
     def outputs(self) -> dict[str, "np.ndarray"]:
-        """What `run` computed, in the lab's own layout, as float64 or integer arrays."""
+        """Return the outputs of the last `run` by name, in the layout of `Lab.reference`, as float64 or integer arrays.
+
+        Called after a run whose outputs are compared. Not timed.
+        """
 
     def facts(self) -> dict[str, Any]:
-        """What a reader wants to know of this run besides its time: work-group, launches, registers..."""
+        """Return facts of this run beside its time, such as work-group, launches and registers: they are stored in the row."""
         return {}
 
     @staticmethod
     def compilers(variant: "Variant") -> dict[str, str]:
-        """Name the host's compilers that make this program, with versions: part of the key and of the row.
+        """Return the names and versions of the host's compilers that make this program: part of the row and of its key.
 
-        A variant in C has `peers.compilers.c_compiler()` here. What the device's own driver compiles is named by the driver.
+        Override for a program that a compiler of the host makes; one in C returns `peers.compilers.c_compiler()`. A kernel
+        that the device's driver compiles needs nothing here.
         """
         return {}
 
     def close(self) -> None:
-        """Release the device's memory."""
+        """Release the memory of the device. Called once, after the last run. Override if the plan allocates any."""
 
 
 Plan = Callable[["Device", "Variant", Case, Mapping[str, Any]], Runnable]
+"""Host code of a variant: makes a runnable of the device, the variant, the case and the inputs of `Lab.inputs`."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One named optimisation over its parent.
-
-    `differs` names all in which it differs from the parent: `source`, `plan` or `options`; a test holds it to that. `shows` are
-    regular expressions that the PTX of a kernel must match and its parent's does not, by kernel name; `omits` are those that
-    the parent's matches and its own must not.
-    """
+    """One named optimisation over its parent."""
 
     name: str
     parent: str | None
+    """Name of the variant that this one changes; None if it changes none."""
     source: Source | None
+    """Kernel text with its knobs; None for a program without a kernel of ours."""
     plan: Plan
+    """Host code that drives the kernel."""
     change: str
+    """The change over the parent, in a sentence of the page."""
     expect: str
+    """The expected effect and its reason, in a sentence of the page, written before the measurement."""
     needs: frozenset[str] = frozenset()
-    """The features without which a backend cannot run it, beside those that its source needs; `host` for a host's program."""
+    """Features that a backend must have to run it, beside those that its source needs; `host` for a program of the host."""
     role: str = "step"
     """`step`; `base`, a program to compare steps with; `probe`, which shows a cost and computes nothing; `peer`; `sweep`."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the plan, such as the work-group."""
     differs: tuple[str, ...] = ("source",)
+    """All fields that differ from the parent's: `source`, `plan`, `options`. A test compares them."""
     shows: Mapping[str, str] = field(default_factory=dict)
+    """Kernel name -> regular expression that the PTX of this variant must match and its parent's must not."""
     omits: Mapping[str, str] = field(default_factory=dict)
+    """Kernel name -> regular expression that the PTX of the parent must match and this variant's must not."""
     same_code: Mapping[str, str] = field(default_factory=dict)
-    """Compiler, `NVRTC` or `PoCL` -> why it makes the same machine code of it as of its parent. A test finds others."""
+    """Compiler, `NVRTC` or `PoCL` -> why its machine code is the same as of the parent. A test finds unlisted cases."""
     published: str | None = None
+    """Name of this variant in the lab's report, by which published figures are found."""
     axis: str | None = None
+    """Name of the knob that a point of a sweep sets; None for other variants."""
     point: str | None = None
+    """Value of that knob."""
     predicts: Predicted | None = None
-    """What `expect` says of its time beside the parent's, as a range that measurements can refute. None: nothing."""
-    said: str = ""
-    """What a sentence says that it is, where speedups are over it."""
+    """The effect in `expect` as a range of speedups over the parent, which measurements can refute; None for no prediction."""
+    description: str = ""
+    """Noun phrase for this variant in sentences about speedups over it."""
     dtype: str = "float32"
-    """What is multiplied: it says which roof of the device is the variant's own."""
+    """Type in which it multiplies: selects the peak of the device that bounds it."""
     kind: str | None = None
-    """`cpu` or `gpu` where it is for devices of that kind alone, whichever backend has them."""
+    """`cpu` or `gpu` if it is only for devices of that kind, by any backend."""
     architectures: range = range(80, 1000)
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
 
     def __post_init__(self) -> None:
-        """ValueError for a word that means nothing: it would only make nothing of what was meant."""
+        """Raise ValueError for an unknown word in `needs`, `kind`, `differs` or `predicts`."""
         backends.check(self.needs)
         if self.kind not in (None, "cpu", "gpu"):
-            raise ValueError(f"variant {self.name}: kind is {self.kind!r}; cpu, gpu or None is meant")
+            raise ValueError(f"variant {self.name}: kind is {self.kind!r}; it must be cpu, gpu or None")
         if unknown := set(self.differs) - {"source", "plan", "options"}:
             raise ValueError(
-                f"variant {self.name}: differs in {', '.join(sorted(unknown))}; source, plan and options can"
+                f"variant {self.name}: differs in {', '.join(sorted(unknown))}; only source, plan and options can differ"
             )
         check_words(self.name, self.predicts)
 
     @property
     def backends(self) -> frozenset[str]:
-        """The names of the backends that have what it needs; of a program of the host, `host` alone."""
+        """Names of the backends that have all features it needs; for a program of the host, only `host`."""
         if backends.HOST in self.needs:
             return frozenset({backends.HOST})
         return backends.with_features(self.needs | (self.source.needs if self.source else frozenset()))
 
     def is_for(self, backend: str, kind: str) -> bool:
-        """Whether it is for devices of that kind by that backend."""
+        """Return whether the variant can run on devices of a kind (`cpu` or `gpu`) by a backend."""
         return backend in self.backends and self.kind in (None, kind)
 
     @property
     def languages(self) -> frozenset[str]:
-        """The names of the languages that its kernel is compiled in; of a program of the host that has one, C."""
+        """Names of the languages in which its source can be rendered; for a program of the host, only C."""
         return frozenset({backends.C.name}) if backends.HOST in self.needs else self.backends
 
     def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
-        """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""
+        """Return a point of a sweep: this variant, named `name@axis=point`, with another source or other options."""
         return replace(
             self,
             name=f"{self.name}@{axis}={point}",
@@ -195,7 +228,7 @@ class Variant:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """What of this variant decides a result: the kernel, the host code that drives it, and its options."""
+        """Return everything that can change this variant's result: kernel text, host code, options."""
         return {
             "source": self.source.sha256 if self.source else None,
             "plan": self.plan.__qualname__ if hasattr(self.plan, "__qualname__") else type(self.plan).__qualname__,
@@ -206,46 +239,56 @@ class Variant:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One variant with one thing varied. `question` is what its figure answers."""
+    """One variant with one knob varied over many values."""
 
     axis: str
+    """Name of the knob; `without` for a sweep that leaves out one optimisation at a time."""
     question: str
+    """The question that its figure answers."""
     variants: tuple[Variant, ...]
+    """The points, made by `Variant.at`."""
     sides: tuple[str, str] = ("columns", "rows")
-    """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
+    """Names of the two parts of a point such as `16x4` or `64x112x16/4x8x2`."""
     quick: tuple[str, ...] = ()
-    """The points that are measured at the scale `quick`, where all would take a reader's patience; none for all."""
+    """Points that are measured at scale `quick`, if all of them would take too long; empty for all."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at `test` the first and the last of `quick`, of what is left out all."""
-        telling = tuple(each for each in self.variants if not self.quick or each.point in self.quick)
+        """Return the points that are measured at a scale.
+
+        At `quick` these are the points of `quick`, and at `test` only the first and the last of them. At other scales, and
+        at `test` for the axis `without`, all points are measured.
+        """
+        quick_points = tuple(v for v in self.variants if not self.quick or v.point in self.quick)
         if scale == "quick":
-            return telling
+            return quick_points
         if scale != "test" or self.axis == "without":
             return self.variants
-        return telling[:: max(1, len(telling) - 1)]
+        return quick_points[:: max(1, len(quick_points) - 1)]
 
 
 @dataclass(frozen=True)
 class Series:
-    """How time goes with something of the case, such as its sparsity, for some variants. `question` is what its figure answers.
+    """Times of some variants over cases that differ in one parameter, such as sparsity.
 
-    Its cells are measured beside those of the ladder: `variants` on the cases of `points`.
+    The `variants` are measured on the cases of `points`, in addition to the ladder on the cases of the scale.
     """
 
     axis: str
+    """Name of the parameter."""
     question: str
+    """The question that its figure answers."""
     along: str
-    """The label of the x axis, with its unit."""
+    """Label of the x axis, with its unit."""
     points: tuple[tuple[float, str], ...]
-    """(x, case name), as `Lab.case` finds it."""
+    """(x, case name); `Lab.case` must find each name."""
     variants: tuple[str, ...]
+    """Names of the variants that are measured."""
     against: tuple[tuple[str, str], ...] = ()
-    """Pairs of variants: from which x on is the first the faster one?"""
+    """Pairs of variants. The figure says from which x on the first is faster than the second."""
 
 
 def by_make(reason: str | None) -> str | None:
-    """Return a reason with the project's own command in place of pip's for one of its extras, which no registry has.
+    """Return a reason with `make book WITH=...` in place of pip's command for an extra: no registry has this package.
 
     >>> by_make("JAX is not installed: pip install 'roofbook[peers]'")
     'JAX is not installed: `make book WITH=peers` installs it'
@@ -258,80 +301,115 @@ def by_make(reason: str | None) -> str | None:
 class Lab(ABC):
     """A problem with seeded inputs, a float64 reference, a tolerance, a work model, and an ordered ladder.
 
-    What a lab says of the report that it comes from is its `analysis.publication.Publication`.
+    A lab is a subclass; the module that `registry.get` imports has an instance of it as `LAB`. A subclass must set the
+    attributes without a default and write `cases`, `inputs`, `reference`, `check` and `work`. The other methods have a
+    default that fits most labs; each says when to override it.
+
+    A case is measured in this order. `prepare` fetches data, and `inputs` draws the inputs that are timed. Each variant is
+    verified on fresh inputs (`verification_case`, `verified_on`, `verification_inputs`, `reference`, `check`) and on small
+    awkward sizes (`awkward_runs`). Then it is timed with `units` units a sample, and the outputs of its last run are checked
+    (`check_timed`). The statements of a lab's report are its `analysis.publication.Publication`.
     """
 
     name: str
+    """Name of the lab: that of its folder."""
     title: str
+    """Title of its page."""
     preferred_backend: str
-    """The backend whose GPU `device = "auto"` prefers."""
+    """Backend whose GPU `device = "auto"` prefers: `cuda` or `opencl`."""
     unit: str
-    """What a time is given per, such as `step`."""
+    """Unit of work that a time is divided by, such as `step`."""
     timed: str
-    """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
+    """Part of the program that a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
     bases: tuple[str, ...]
-    """What speedups in tables and figures are over: of these the first that has a time on that device and case."""
+    """Baselines of speedups in tables and figures. The first one with a time on the device and case is used."""
     best: str
-    """The step that sweeps, leave-one-out and comparisons start from."""
+    """Name of the step that sweeps, leave-one-out and comparisons start from."""
     ladder: tuple[Variant, ...]
+    """The steps, bases and probes, each behind its parent."""
     sweeps: tuple[Sweep, ...] = ()
+    """The knobs that are varied over many values."""
     peers: tuple[Variant, ...] = ()
+    """Libraries and other programs for the same problem."""
     cache: str = "cold"
-    """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
+    """State of the caches when a sample begins: `cold`, or `warm` if warm caches are the subject."""
     cache_note: str = ""
-    """What the launches find that are timed, as a note below tables, where they are not what a sample begins with."""
+    """Note below tables, if the launches that are timed find other caches than the sample began with."""
     recorded_runs: int = 3
-    """Processes started afresh that a recorded figure comes from: more where the host's time counts, which moves more."""
+    """Fresh processes that a recorded figure comes from. Set more if the host's time counts, which varies more."""
     other_sizes: str = ""
-    """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
+    """Case names that `sized` accepts, in the words of a message: `any HEIGHTxWIDTH`."""
     parts: tuple[str, ...] = ()
-    """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
+    """Columns of the table of parts: names of `Runnable.parts`."""
     awkward: tuple[str, ...] = ()
-    """Names of small cases of awkward sizes, such as odd ones: `awkward_runs` takes those that a variant is for."""
+    """Names of small cases of awkward sizes, such as odd ones, for `awkward_runs`."""
     facts_shown: Mapping[str, str] = {}
-    """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
+    """Further columns of the table of parts: name in `Runnable.facts` -> head, such as `accuracy` -> `Accuracy`."""
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """The same of the speedups in sentences and on the first page."""
+        """Baselines for the speedups in sentences and on the first page; the first one measured is used."""
         return self.bases
 
     @property
     def about(self) -> str:
-        """What it computes and where it comes from: the first line of its module."""
+        """The first line of the lab's module: the problem and its origin."""
         return (sys.modules[type(self).__module__].__doc__ or self.title).partition("\n")[0]
 
     @property
     def package(self) -> str:
-        """The name of the package that it is, such as `roofbook.labs.cnn`."""
+        """Name of the lab's package, such as `roofbook.labs.cnn`."""
         return str(sys.modules[type(self).__module__].__package__)
 
     def prepare(self) -> None:
-        """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""
+        """Fetch data from the network or elsewhere. Called before cases are planned or measured; override if any is needed."""
 
     @abstractmethod
-    def cases(self, scale: str) -> Sequence[Case]: ...
+    def cases(self, scale: str) -> Sequence[Case]:
+        """Return the cases of a scale, the main case first. scale: one of SCALES.
+
+        `quick` is for a small CPU, `published` has the sizes of the literature, `large` several times a GPU's cache, and
+        `test` the smallest and most uneven sizes.
+        """
 
     def series(self, scale: str) -> Sequence[Series]:
-        """Over which of its cases, beside those of `cases`, the lab follows some variants."""
+        """Return the series that are measured at a scale. Override if a parameter of the case is to be varied."""
         return ()
 
     def sized(self, name: str, scale: str) -> Case | None:
-        """A case of a size that no scale lists; None where the name is no size. UsageError where the size is impossible."""
+        """Return the case of a size that no scale lists; None if the name is no size.
+
+        Called with a name that a user typed. Override to accept any size, and describe the names in `other_sizes`. Raise
+        UsageError for a size that is impossible.
+        """
         return None
 
     @abstractmethod
-    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]: ...
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        """Draw the inputs of a case, by name: the same for the same seed on each device, and never zeros.
+
+        Called once for the inputs that are timed, and with secret seeds for those of checks. Plans, `reference` and
+        `verification_inputs` receive the returned mapping. They must not change its arrays.
+        """
 
     @abstractmethod
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The right outputs in float64, kept by the caller for all variants of the case."""
+        """Compute the right outputs of `case.units` units from the inputs, in float64 or exactly.
+
+        Called once for all variants that share a case and inputs. The result goes to `check`, so it may also hold whatever
+        the tolerance depends on.
+        """
 
     @abstractmethod
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, "np.ndarray"], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, tolerance, what the error is). The caller accepts only `error <= tolerance`."""
+        """Compare a variant's outputs with the reference. Return (error, tolerance, description of the error).
+
+        outputs: arrays of `Runnable.outputs`. reference: result of `reference`, with the entries of `device_losses`. Outputs
+        are accepted if `error <= tolerance`; a NaN is refused. Derive the tolerance from the rounding of the algorithm, not
+        from the error of a kernel. Called for each variant after its first run, on the inputs for verification.
+        """
 
     def check_timed(
         self,
@@ -340,135 +418,174 @@ class Lab(ABC):
         outputs: Mapping[str, "np.ndarray"],
         right: Callable[[Case], Mapping[str, Any]],
     ) -> tuple[float, float, str]:
-        """As `check`, of a run of what was timed. case: with its units. right: the reference of the timed inputs on a case.
+        """Verify the run that was timed. Return (error, tolerance, description of the error), as `check` does.
 
-        A lab whose timed run does more than a reference can says here what can be told of it.
+        case: with the units of the timed run. outputs: arrays of its `Runnable.outputs`. right: returns the reference of the
+        timed inputs for a case. Override if the run is too long for a full reference, and check the rest by other means, such
+        as the first steps and the conserved mass.
         """
         return self.check(case, variant, outputs, right(case))
 
     @abstractmethod
-    def work(self, case: Case) -> Work: ...
+    def work(self, case: Case) -> Work:
+        """Return the least work of one unit of a case, whatever the variant. The bound of the case is computed from it."""
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """Bytes a unit that the data flow of `variant` moves to and from memory at least: modelled, not counted."""
+        """Return the bytes per unit that the variant's data flow moves to and from memory at least: a model, not a count.
+
+        The default is the least of the algorithm. Override if variants move different amounts.
+        """
         return self.work(case).bytes
 
     def sizes(self, case: Case) -> Mapping[str, int]:
-        """The knobs of kernels that are the size of the case; none where kernels are given sizes as arguments."""
+        """Return the knobs that hold the size of the case, with their values, for kernels that a page or a diff shows.
+
+        Override if plans set the size by knobs. The default, no knobs, is for kernels that get it as arguments.
+        """
         return {}
 
     def units(self, case: Case, variant: Variant, device: "Device") -> int:
-        """Units of one timed sample."""
+        """Return the number of units in one timed sample. Override if a variant needs more or fewer than `case.units`."""
         return case.units
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
-        """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
+        """Return the case on which a variant is verified before it is timed.
+
+        Override to return it with fewer units, if a reference of all would take too long.
+        """
         return case
 
     def verified_on(self, variant: Variant) -> str:
-        """The name of the inputs that a variant is verified on. Variants of one name share them, and their reference."""
+        """Return the `name` of `verification_inputs` for a variant; variants with equal names share a reference.
+
+        Override if some variants need inputs of their own.
+        """
         return ""
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The inputs of that name, made of those that `inputs` gives: by default these, else such as show what these hide."""
+        """Return the inputs on which variants are verified before they are timed, by default those drawn by `inputs`.
+
+        name: result of `verified_on`. inputs: drawn with a secret seed. Override if mistakes would hide on these inputs.
+        """
         return inputs
 
     def awkward_case(self, name: str) -> Case:
-        """Return the case of a name in `awkward`, at the scale `test`."""
+        """Return the case of a name in `awkward`, at scale `test`. Override if it needs other parameters there."""
         return self.case(name, "test")
 
     def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
-        """Return small runs of awkward sizes on which a variant is verified too before it is timed on `case`.
+        """Return small runs of awkward sizes on which a variant is verified, too, before it is timed on `case`.
 
-        They are AWKWARD_RUNS of the lab's `awkward` cases at most: the first ones that the variant is for. A lab may give the
-        variant other options there, such as a chunk that a small run has several of.
+        These are the first AWKWARD_RUNS cases of `awkward` that the variant can run. Override to set other options of the
+        variant there, such as a chunk small enough for a small run to have several.
         """
-        others = [self.awkward_case(name) for name in self.awkward if name != case.name]
-        fitting = [other for other in others if self.skip_reason(variant, other) is None]
-        return [(variant, other) for other in fitting[:AWKWARD_RUNS]]
+        awkward_cases = [self.awkward_case(name) for name in self.awkward if name != case.name]
+        runnable_cases = [small for small in awkward_cases if self.skip_reason(variant, small) is None]
+        return [(variant, small) for small in runnable_cases[:AWKWARD_RUNS]]
 
     def device_losses(self, device: "Device", variant: Variant) -> Mapping[str, Any]:
-        """Return measured errors of a device's own functions that `check` allows for, as entries of the reference.
+        """Return measured errors of the device's own functions, by name; `check` finds them in its reference.
 
-        Such as those of native roots, whose accuracy OpenCL leaves to the device. By default there are none.
+        Called once per device and variant. Override if a kernel calls functions whose accuracy is the device's choice, such
+        as the native roots of OpenCL.
         """
         return {}
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the lab's own `skip_reason` name the project's command: plans say what pip would be told."""
+        """Pass the reasons of a lab's `skip_reason` through `by_make`."""
         super().__init_subclass__(**options)
         if "skip_reason" in vars(cls):
-            own = vars(cls)["skip_reason"]
-            setattr(cls, "skip_reason", wraps(own)(lambda self, *where: by_make(own(self, *where))))  # noqa: B010
+            skip_reason = vars(cls)["skip_reason"]
+            setattr(cls, "skip_reason", wraps(skip_reason)(lambda self, *args: by_make(skip_reason(self, *args))))  # noqa: B010
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
+        """Return why a variant cannot run a case, such as a side that is no power of two; None if it can.
+
+        Called before anything is planned or compiled. Override if some variants cannot run all cases.
+        """
         return None
 
     def case_class(self, case: Case) -> str:
-        """`prediction.SMALL` or `LARGE` of a case that predictions speak of so; '' of others."""
+        """Return `prediction.SMALL` or `prediction.LARGE` for a case that predictions mean by these words, otherwise ''.
+
+        Override if predictions of the ladder say `small` or `large`.
+        """
         return ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        """In what a variant's result or time is unlike that of a plain step, in words such as `rounds operands to fp16`.
+        """Return how a variant's result or time differs from a plain step's, in words such as `rounds operands to fp16`.
 
-        A comparison of two variants is like for like where these are equal.
+        Two variants with equal conditions are compared like for like; otherwise the page names the differences. Override if
+        some variants round operands, or leave conversions and reorderings untimed. Use the constants of this module.
         """
         return ()
 
     def exact_as(self, variant: Variant) -> str:
-        """The type whose plain steps are as exact: the variant's own, but float32 where others of the lab round operands to
-        that type and this one, which splits them, loses nothing."""
+        """Return the type whose plain steps are as exact as a variant.
 
-        def rounds(each: Variant) -> bool:
-            return any(said.startswith(ROUNDS_OPERANDS) for said in self.conditions(each))
+        This is the variant's `dtype`. It is float32 if other variants of the lab round their operands to that type and this
+        one, which splits operands, does not.
+        """
 
-        lossy = any(rounds(each) for each in self.all_variants() if each.dtype == variant.dtype)
+        def rounds(candidate: Variant) -> bool:
+            return any(condition.startswith(ROUNDS_OPERANDS) for condition in self.conditions(candidate))
+
+        lossy = any(rounds(v) for v in self.all_variants() if v.dtype == variant.dtype)
         return "float32" if lossy and not rounds(variant) else variant.dtype
 
     def rate(self, case: Case) -> tuple[float, str]:
-        """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
+        """Return (amount of one unit, name of the rate), such as millions of cells and `MLUPS`. A rate is amount / seconds.
+
+        Override if the field has a rate of its own.
+        """
         return self.work(case).flops / 1e9, "GFLOP/s"
 
     def all_variants(self) -> tuple[Variant, ...]:
-        swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
-        return self.ladder + self.peers + swept
+        """Return the ladder, the peers and all points of sweeps."""
+        points = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
+        return self.ladder + self.peers + points
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The variants that are measured at a scale, unless others are asked for."""
-        swept = tuple(variant for sweep in self.sweeps for variant in sweep.at_scale(scale))
-        return self.ladder + self.peers + swept
+        """Return the variants that are measured at a scale by default."""
+        points = tuple(variant for sweep in self.sweeps for variant in sweep.at_scale(scale))
+        return self.ladder + self.peers + points
 
-    def swept(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """Of the cases that are measured, those on which the sweeps are: all at the sizes of the literature, else the first."""
+    def sweep_cases(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Return the cases on which sweeps run: all of them at published and large scale, otherwise only the first."""
         return [case for case in cases if case is cases[0] or case.scale not in ("quick", "test")]
 
     def variant(self, name: str) -> Variant:
-        """The variant of that name, sweep points and peers included."""
+        """Return the variant of a name, peers and points of sweeps included. Raise UsageError if there is none."""
         for candidate in self.all_variants():
             if candidate.name == name:
                 return candidate
-        swept = [f"{each.variants[0].name.partition('=')[0]}={_points(each)}" for each in self.sweeps]
+        points = [f"{sweep.variants[0].name.partition('=')[0]}={_points(sweep)}" for sweep in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
-        raise one_of("variant", name, valid + swept, near=[variant.name for variant in self.all_variants()])
+        raise one_of("variant", name, valid + points, near=[variant.name for variant in self.all_variants()])
 
     def case(self, name: str, scale: str | None = None) -> Case:
-        """The case of that name, at `scale` or at the first scale that has it, or of any size that the lab takes."""
+        """Return the case of a name at `scale`, by default at the first scale that lists it, or of a size that `sized` accepts.
+
+        Raise UsageError if there is none.
+        """
         scales = (scale,) if scale else SCALES
-        found = [case for each in scales for case in self.cases(each)]
-        for case in found:
+        listed = [case for listing_scale in scales for case in self.cases(listing_scale)]
+        for case in listed:
             if case.name == name:
                 return case
-        return self.other_case(name, scales[0], found)
+        return self.other_case(name, scales[0], listed)
 
-    def other_case(self, name: str, scale: str, listed: Sequence[Case], what: str = "case") -> Case:
-        """A case that is not among `listed`, by its size. UsageError with what would be right."""
+    def other_case(self, name: str, scale: str, listed: Sequence[Case], noun: str = "case") -> Case:
+        """Return the case that `sized` makes of a name. Raise UsageError, with the names of `listed`, if it makes none.
+
+        noun: names the value in the message.
+        """
         if case := self.sized(name, scale):
             return case
-        raise one_of(what, name, [case.name for case in listed] + [self.other_sizes] * bool(self.other_sizes))
+        raise one_of(noun, name, [case.name for case in listed] + [self.other_sizes] * bool(self.other_sizes))
 
 
 def _points(sweep: Sweep) -> str:
-    """The points of a sweep for a message: all of them, or a few and how many there are."""
+    """Return the points of a sweep for a message: all of them, or the first three and their number."""
     points = [str(variant.point) for variant in sweep.variants]
     return "|".join(points) if len(points) <= 12 else f"{'|'.join(points[:3])}|... ({len(points)} points)"

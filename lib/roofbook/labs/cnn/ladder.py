@@ -52,13 +52,13 @@ LADDER = (
         "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item computes the whole layer, one stage after another.",
         "The baseline: one core, one multiply-add at a time.",
-        frozenset({"cpu"}), options={"device": "host"}, published="sequential", said=ONE_WORK_ITEM,
+        frozenset({"cpu"}), options={"device": "host"}, published="sequential", description=ONE_WORK_ITEM,
     ),
     Variant(
         "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
         "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
         "The compiler unrolls the taps and turns the loop over columns into vectors: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
         predicts=SEVERAL,
     ),
     Variant(

@@ -36,14 +36,14 @@ LADDER = (
         "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item computes the whole layer, zeros included.",
         "The baseline: one core, and eight of nine products are by zero.",
-        frozenset({"cpu"}), options={"device": "host"}, dtype="int32", said=ONE_WORK_ITEM,
+        frozenset({"cpu"}), options={"device": "host"}, dtype="int32", description=ONE_WORK_ITEM,
     ),
     Variant(
         "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
         "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
         "Sums of integers may be taken in any order, so the compiler adds up vectors: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS, dtype="int32",
-        predicts=SEVERAL,
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
+        dtype="int32", predicts=SEVERAL,
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,

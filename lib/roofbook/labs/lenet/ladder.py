@@ -44,7 +44,7 @@ LADDER = (
         "sequential-c", None, SEQUENTIAL, sequential.SequentialC,
         "Loops over images, filters and pixels in C, by the host's compiler with -O3, one thread.",
         "The obvious program: a sum may not be re-ordered, so the compiler forms vectors across pixels, or none.",
-        frozenset({"host"}), options={"device": "host"}, role="base", said=one_thread.WORDS,
+        frozenset({"host"}), options={"device": "host"}, role="base", description=one_thread.WORDS,
     ),
     Variant(
         "linear", None, LINEAR, reported.Linear,

@@ -36,13 +36,13 @@ LADDER = (
         "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item walks all passes, rows and columns.",
         "The baseline: one core, one element at a time.",
-        frozenset({"cpu"}), options={"device": "host"}, said=ONE_WORK_ITEM,
+        frozenset({"cpu"}), options={"device": "host"}, description=ONE_WORK_ITEM,
     ),
     Variant(
         "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
         "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
         "Roots and divisions take most of the time, and vectors do many at once: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
         predicts=SEVERAL,
     ),
     Variant(
