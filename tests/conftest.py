@@ -42,7 +42,7 @@ from roofbook import cli
 from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 from roofbook.measure import schedule
-from roofbook.measure.case_run import measure_and_keep
+from roofbook.measure.case_run import measure_and_store
 from roofbook.store import row_cache
 
 ROOT = Path(__file__).parents[1]
@@ -135,7 +135,7 @@ def in_this_process() -> Iterator[None]:
     tests/measure/test_case_process.py tries processes of their own.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "measure_isolated", lambda *at, workers, **how: measure_and_keep(*at, **how))
+        patch.setattr(schedule, "measure_isolated", lambda *at, workers, **how: measure_and_store(*at, **how))
         yield
 
 

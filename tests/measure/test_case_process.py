@@ -344,7 +344,7 @@ def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
 
 def test_rows_that_are_kept_once_are_all_kept(measure: Measure) -> None:
     """As on a cluster: those of a process, and of each variant that was tried alone, have names of their own."""
-    rows = measure("one", "ends-later", "two", "exit-0 in run", once="case-1", go_on=False)
+    rows = measure("one", "ends-later", "two", "exit-0 in run", once="case-1", resume=False)
     assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok", "exit-0 in run": "failed"}
 
 
@@ -437,7 +437,7 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
 
     order = {
         "case": "small", "scale": "test", "run": "20260101T000000Z-abcdef",
-        "policy": asdict(POLICY), "variants": [name], "root": str(tmp_path), "where": "local", "go_on": True,
+        "policy": asdict(POLICY), "variants": [name], "root": str(tmp_path), "where": "local", "resume": True,
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, "faulty", host_cpu().spec, "1" if name == "hang" else "120"],

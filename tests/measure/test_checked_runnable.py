@@ -23,7 +23,7 @@ from roofbook.measure.checked_runnable import (
     seconds_of,
 )
 from roofbook.measure.measurement import Measurement
-from roofbook.measure.row import why_no_times
+from roofbook.measure.row import reason_without_times
 
 from .made_up import Bench, Made, made
 
@@ -227,5 +227,7 @@ def test_a_row_has_no_times_that_are_none(bench: Bench) -> None:
         ([1.0, 1.0], [1.0], "1 and 2 numbers"),
     ):  # fmt: skip
         it = Measurement(made("a"), "step", bench.device, "opencl", samples=samples, walls=walls)
-        assert why in str(why_no_times(it))
-    assert why_no_times(Measurement(made("a"), "step", bench.device, "opencl", samples=[1.0], walls=[1.0])) is None
+        assert why in str(reason_without_times(it))
+    assert (
+        reason_without_times(Measurement(made("a"), "step", bench.device, "opencl", samples=[1.0], walls=[1.0])) is None
+    )

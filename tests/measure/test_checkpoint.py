@@ -23,8 +23,8 @@ from .made_up import QUIET, Bench, made
 FIRST, SECOND = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
 
 
-def of(folder: Path, *, go_on: bool = True) -> Checkpoint:
-    return Checkpoint.of_case(folder, "toy", "small", go_on=go_on)
+def of(folder: Path, *, resume: bool = True) -> Checkpoint:
+    return Checkpoint.of_case(folder, "toy", "small", resume=resume)
 
 
 def interrupted(bench: Bench, folder: Path, fails: str, **more: Any) -> None:
@@ -35,9 +35,9 @@ def interrupted(bench: Bench, folder: Path, fails: str, **more: Any) -> None:
         )  # fmt: skip
 
 
-def again(bench: Bench, folder: Path, *, go_on: bool = True, **more: Any) -> Checkpoint:
+def again(bench: Bench, folder: Path, *, resume: bool = True, **more: Any) -> Checkpoint:
     """The same cells without what interrupts them."""
-    checkpoint = of(folder, go_on=go_on)
+    checkpoint = of(folder, resume=resume)
     bench(made("a"), made("b", "a"), **{"run": SECOND, "checkpoint": checkpoint, **more})
     return checkpoint
 
@@ -105,15 +105,15 @@ def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, m
     assert all(len(each["samples"]) == len(each["walls"]) == len(each["rounds"]) for each in kept)
 
 
-def test_samples_are_put_aside_now_and_then_for_a_process_that_is_killed(
+def test_samples_are_put_aside_save_if_due_for_a_process_that_is_killed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Checkpoint, "EVERY_S", 0.25)  # runs take 0.1 s
     seen: list[int] = []
 
     class Watched(Checkpoint):
-        def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
-            super().keep(begun, done)
+        def write(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
+            super().write(begun, done)
             seen.append(sum(len(taken["samples"]) for taken in of(tmp_path).samples.values()))
 
     bench(made("a"), made("b", "a"), run=FIRST, checkpoint=Watched.of_case(tmp_path, "toy", "small"))
@@ -135,7 +135,7 @@ def test_a_cell_that_is_whole_is_kept_aside_until_it_is_a_row(bench: Bench, tmp_
 
 def test_without_going_on_samples_are_taken_anew(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
-    again(bench, tmp_path, go_on=False)
+    again(bench, tmp_path, resume=False)
     assert {row["run"] for row in bench.rows} == {SECOND} and list(tmp_path.iterdir()) == []
     assert len(bench.log.of("timed run")) == 3 + 3 * 12
 
@@ -156,7 +156,7 @@ def test_a_case_is_in_one_run_only(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
     checkpoint = of(tmp_path)
     first = min(checkpoint.samples)
-    checkpoint.keep({first: {**checkpoint.samples[first], "run": "20251231T000000Z-cccccc"}}, ())
+    checkpoint.write({first: {**checkpoint.samples[first], "run": "20251231T000000Z-cccccc"}}, ())
     again(bench, tmp_path)
     assert {row["run"] for row in bench.rows} == {FIRST}
     assert len({row["rounds"][0] for row in bench.rows}) == 2, "it began in a later round than the others"
@@ -165,7 +165,7 @@ def test_a_case_is_in_one_run_only(bench: Bench, tmp_path: Path) -> None:
 def test_samples_as_an_older_version_kept_them_do_not_count(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
     checkpoint = of(tmp_path)
-    checkpoint.keep({key: {"run": FIRST, "samples": [1.0]} for key in checkpoint.samples}, ())
+    checkpoint.write({key: {"run": FIRST, "samples": [1.0]} for key in checkpoint.samples}, ())
     again(bench, tmp_path)
     assert {row["run"] for row in bench.rows} == {SECOND} and list(tmp_path.iterdir()) == []
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_not_whole_is_no_loss(tmp_path_factory: pytest.TempPathFa
     (folder / "toy.small.json").write_text(text, encoding="utf-8", errors="replace")
     checkpoint = of(folder)
     assert checkpoint.samples == {} or isinstance(json.loads(text), dict)
-    checkpoint.keep({"k": {"run": FIRST}}, ())
+    checkpoint.write({"k": {"run": FIRST}}, ())
     assert of(folder).samples["k"] == {"run": FIRST}
-    checkpoint.keep({}, list(checkpoint.samples))
+    checkpoint.write({}, list(checkpoint.samples))
     assert os.listdir(folder) == []

@@ -223,5 +223,5 @@ def test_a_compiler_in_the_first_run_does_not_count_as_its_time(bench: Bench) ->
 
 
 def test_a_library_that_cannot_be_mapped_is_said_with_what_would_be_right() -> None:
-    said = verify.told(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
-    assert "noexec" in said and "TMPDIR" in said and "noexec" not in verify.told(OSError("no such file"))
+    said = verify.describe_error(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
+    assert "noexec" in said and "TMPDIR" in said and "noexec" not in verify.describe_error(OSError("no such file"))

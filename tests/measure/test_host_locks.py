@@ -117,7 +117,7 @@ def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, mo
 
     monkeypatch.setenv(host_locks.VARIABLE, str(tmp_path))
 
-    def prepare(at: Any, it: Any, *_: Any, beside: bool) -> None:
+    def prepare(at: Any, it: Any, *_: Any, others_hold_memory: bool) -> None:
         it.runnable = SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(case_run, "sample", sample)

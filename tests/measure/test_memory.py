@@ -16,7 +16,7 @@ import pytest
 from roofbook.devices.contract import OutOfMemory
 from roofbook.measure import verify
 from roofbook.measure.case_run import measure_case
-from roofbook.measure.checkpoint import Checkpoint, key_of
+from roofbook.measure.checkpoint import Checkpoint, checkpoint_key
 from roofbook.measure.placement import Setting
 from roofbook.measure.verify import DeviceLost
 from roofbook.spec.lab import Case, Variant
@@ -36,7 +36,9 @@ def kept(folder: Path, rows: Sequence[Mapping[str, Any]] = ()) -> Checkpoint:
     """The checkpoint of a folder whose store has these rows of the first run."""
     found = Checkpoint.of_case(folder, "toy", "small")
     found.finished = {
-        FIRST: {key_of(row["cell_key"], row["env_key"], row["role"]): max(row["rounds"], default=-1) for row in rows}
+        FIRST: {
+            checkpoint_key(row["cell_key"], row["env_key"], row["role"]): max(row["rounds"], default=-1) for row in rows
+        }
     }
     return found
 

@@ -15,7 +15,7 @@ from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.labs.lbm.lattice import Lattice
 from roofbook.measure import sampling, schedule
-from roofbook.measure.case_run import Kept
+from roofbook.measure.case_run import StoredRow
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
@@ -293,14 +293,14 @@ def test_a_case_is_measured_apart_where_that_is_asked_for(
 ) -> None:
     asked: list[str] = []
 
-    def stand_in(name: str) -> Callable[..., list[Kept]]:
-        def measure(at: Setting, variants: list[Variant], **more: object) -> list[Kept]:
+    def stand_in(name: str) -> Callable[..., list[StoredRow]]:
+        def measure(at: Setting, variants: list[Variant], **more: object) -> list[StoredRow]:
             asked.append(name)
             return []
 
         return measure
 
-    for name in ("measure_isolated", "measure_and_keep"):
+    for name in ("measure_isolated", "measure_and_store"):
         monkeypatch.setattr(schedule, name, stand_in(name))
-    schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, apart=apart)
-    assert set(asked) == {"measure_isolated" if apart else "measure_and_keep"}
+    schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, isolated=apart)
+    assert set(asked) == {"measure_isolated" if apart else "measure_and_store"}

@@ -14,7 +14,7 @@ from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
 from roofbook.measure import placement
-from roofbook.measure.case_run import measure_and_keep
+from roofbook.measure.case_run import measure_and_store
 from roofbook.measure.placement import Setting, target_of
 from roofbook.measure.policy import Policy
 from roofbook.measure.schedule import plan
@@ -91,7 +91,7 @@ def test_rows_that_do_not_name_their_compiler_stay_fresh_until_one_names_another
 
     def measure(run: str) -> None:
         at = Setting(STENCIL, CASE, cpu, FAST)  # type: ignore[arg-type]
-        measure_and_keep(at, [variant], run=run, store=store, where="local")
+        measure_and_store(at, [variant], run=run, store=store, where="local")
 
     with monkeypatch.context() as patch:
         patch.setattr(compilers, "described", lambda what, command: {})

@@ -18,7 +18,7 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
 from roofbook.measure import case_process, sampling
-from roofbook.measure.case_run import measure_and_keep
+from roofbook.measure.case_run import measure_and_store
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
 from roofbook.peers import threads
@@ -148,7 +148,7 @@ def test_the_thread_that_starts_the_others_is_bound_while_a_sample_is_taken(
     monkeypatch.setattr(sampling, "_take", noted)
     monkeypatch.setattr(sampling, "SUSPECT", math.inf)  # no pairs of runs, which are timed too, after a slow sample
     at = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy())
-    measure_and_keep(at, [replace(PEER, plan=Noting)], run=RUN, store=Store(tmp_path), where="local")
+    measure_and_store(at, [replace(PEER, plan=Noting)], run=RUN, store=Store(tmp_path), where="local")
     assert timed and all(place == {min(free)} for place in timed)
     assert len(others) >= 2 and all(place == free for place in others), "not while it is verified, before and after"
     assert os.sched_getaffinity(0) == free

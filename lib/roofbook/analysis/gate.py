@@ -250,7 +250,7 @@ def against_rows(ref: str, selection: Selection, rule: Rule, progress: Progress 
                 now = plan(lab, _cases(lab, selection), _selected(lab, selection), device, scratch, policy)
                 names = {p.name for p in due}
                 to_measure = [p for p in now if p.name in names]
-                bring_up_to_date(to_measure, device, scratch, policy, runs=rule.runs, progress=progress, apart=True)
+                bring_up_to_date(to_measure, device, scratch, policy, runs=rule.runs, progress=progress, isolated=True)
                 findings.outcomes += [_of_rows(p, stored, scratch, rule) for p in due]
         if not findings.compared:
             findings.lack = _lack(stored, labs, selection)

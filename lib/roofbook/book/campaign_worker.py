@@ -109,7 +109,7 @@ def measure(order: Mapping[str, Any]) -> Answer:
         there = _kept(store, order)
         left = [at.lab.variant(name) for name in order["variants"] if name not in {each[1] for each in there}]
         kept = [] if not left else case_process.measure_isolated(
-            at, left, run=order["run"], store=store, where=order["where"], go_on=False, once=order["once"], workers=workers,
+            at, left, run=order["run"], store=store, where=order["where"], resume=False, once=order["once"], workers=workers,
             progress=lambda variant, what: say(variant=f"{order['case']} {variant}", what=what),
         )  # fmt: skip
     return {"kept": [*there, *kept]}

@@ -246,9 +246,9 @@ class Experiment(Page):
                         policy,
                         runs=self.parameters["runs"],
                         remeasure=remeasure,
-                        go_on=not remeasure,
+                        resume=not remeasure,
                         progress=show,
-                        apart=True,
+                        isolated=True,
                     )
         finally:
             show.end()

@@ -198,7 +198,7 @@ def _here(
     ]
     summary = schedule.bring_up_to_date(
         cells, device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
-        progress=CasePrinter(), apart=True,
+        progress=CasePrinter(), isolated=True,
     )  # fmt: skip
     for table in experiment.tables():
         print(table.text, end="\n\n")

@@ -228,9 +228,9 @@ def rerun(
                     experiment.store,
                     experiment.policy,
                     remeasure=True,
-                    go_on=False,
+                    resume=False,
                     progress=progress,
-                    apart=True,
+                    isolated=True,
                     workers=workers,
                 )
         finally:

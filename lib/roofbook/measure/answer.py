@@ -29,7 +29,7 @@ from .policy import Policy
 from .progress import silent
 from .sampling import sample
 from .sandbox import Sandbox
-from .verify import KernelRefused, References, check_of_timed, check_sample, once, verify_again, wrong
+from .verify import KernelRefused, References, check_of_timed, check_sample, reason_if_wrong, run_once, verify_again
 
 LIMIT_S = 120.0
 """Seconds that a request to the kernel's process may take: seconds are what most need."""
@@ -229,7 +229,7 @@ def compared(
             return f"{name} has the shape {array.shape}, right is {reference.shape}", ""
     try:
         with np.errstate(all="ignore"):
-            reason = wrong(*lab.check(case, step, outputs, right))
+            reason = reason_if_wrong(*lab.check(case, step, outputs, right))
     except (KeyError, ValueError, IndexError, TypeError) as error:
         return f"its outputs do not have the form of the right ones ({type(error).__name__})", ""
     return (reason, furthest(outputs, right)) if reason else ("", "")
@@ -282,10 +282,10 @@ def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
         try:
             it.runnable = runnable = RemoteRunnable(process, whole, secret.draw, timed=True)
             it.ledger = RemoteLedger(process, runnable)
-            it.run_s = once(runnable, it.ledger)
+            it.run_s = run_once(runnable, it.ledger)
             runnable.form = form = form or form_of(runnable.outputs())
             it.checks.append(check_of_timed(at, it, secret, silent, "first check"))
-            it.reason = wrong(*it.checks[-1])
+            it.reason = reason_if_wrong(*it.checks[-1])
         except KernelRefused as error:
             it.reason = str(error)
     own, answer = pair

@@ -25,7 +25,7 @@ from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
 from . import background_group, messages
-from .case_run import WAITS, Kept
+from .case_run import WAITING, StoredRow
 from .case_worker import GRACE_S, POISONED
 from .checked_runnable import plain_text
 from .measurement import Measurement
@@ -143,29 +143,29 @@ def measure_isolated(
     run: str,
     store: Store,
     where: Where,
-    go_on: bool = True,
+    resume: bool = True,
     once: str = "",
     progress: Progress = silent,
     workers: Workers | None = None,
-) -> list[Kept]:
-    """As `case_run.measure_and_keep`, in a process of its own, one of `workers`.
+) -> list[StoredRow]:
+    """As `case_run.measure_and_store`, in a process of its own, one of `workers`.
 
     A variant that ends it is tried once more alone, since what crashes late may have been started by another one; where that
-    fails, and where it hangs, it becomes a failed row with the reason. The others go on in another process, with `go_on` with
+    fails, and where it hangs, it becomes a failed row with the reason. The others go on in another process, with `resume` with
     the samples that they had. Errors: Failed for a process that died before it was at any variant; UsageError as the process
     itself had it.
     """
     workers = workers or Workers(at.lab.name, at.device.spec, 1)
-    kept, groups = list[Kept](), [list(variants)]
+    kept, groups = list[StoredRow](), [list(variants)]
     while groups:
         left = groups.pop(0)
         is_alone = len(left) == 1 < len(variants)
         name = f"{once}.{left[0].name}" if once and is_alone else once  # rows of each name are kept once
         try:
-            with contextlib.closing(_said(workers, at, left, run, store, where, go_on, name)) as conversation:
+            with contextlib.closing(_said(workers, at, left, run, store, where, resume, name)) as conversation:
                 for said in conversation:
                     if "kept" in said:
-                        kept += [Kept(*kept_row) for kept_row in said["kept"]]
+                        kept += [StoredRow(*kept_row) for kept_row in said["kept"]]
                     else:
                         progress(said["variant"], said["what"])
         except Ended as end:
@@ -179,7 +179,7 @@ def measure_isolated(
                 if guilty:
                     measurement = failed(at, guilty, f"{end.why}; it was at: {end.what}")
                     store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
-                    kept.append(Kept(at.case.name, guilty.name, measurement.role, "failed", run))
+                    kept.append(StoredRow(at.case.name, guilty.name, measurement.role, "failed", run))
                 groups.insert(0, [variant for variant in due if variant is not guilty])
             elif guilty:
                 groups.insert(0, [variant for variant in due if variant is not guilty])
@@ -206,7 +206,7 @@ def _said(
     run: str,
     store: Store,
     where: Where,
-    go_on: bool,
+    resume: bool,
     once: str,
 ) -> Generator[dict[str, Any]]:
     """Yield the messages of the process, up to its closing record.
@@ -222,7 +222,7 @@ def _said(
         worker.tell({
             "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
             "variants": names, "root": store.address, "where": where,
-            "go_on": go_on, "once": once,
+            "resume": resume, "once": once,
         })  # fmt: skip
         lines, kept, count = Lines(process.stdout), 0, 0
         while line := lines.next(seconds_allowed(at.policy, what)):
@@ -280,7 +280,7 @@ def most_messages(policy: Policy, variants: int) -> int:
 
 def seconds_allowed(policy: Policy, what: str) -> float | None:
     """Seconds after which a process that was last at `what` hangs. None where it waits for others."""
-    if what == WAITS:
+    if what == WAITING:
         return None
     if what.startswith(("plan", "first run", "warm up", "sample", "last run")):
         return 2 * policy.limit_s + COMPILING_S

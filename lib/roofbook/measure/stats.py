@@ -1,7 +1,7 @@
-"""What a table may claim from raw samples: medians, ratios and their confidence intervals, and when to stop sampling.
+"""Statistics of raw samples: medians, ratios, their confidence intervals, and the error by which sampling stops.
 
-Serves measure (the stop rule) and report (the columns). Run times are skewed and spiked, so nothing here takes a
-normal distribution of them for granted where there are enough samples not to.
+Used by measure (the stop rule) and report (the columns). Run times are skewed and have spikes, so nothing here assumes a
+normal distribution if there are enough samples to do without.
 """
 
 import math
@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 How = Literal["paired, sign test", "paired, t on log ratios", "over runs", "in both runs", "across runs", "too few"]
 
 LEVEL = 0.95
-"""Of every confidence interval of the book."""
+"""Level of every confidence interval in the book."""
 CONFIDENCE = f"{100 * LEVEL:g} %"
-"""The same, as tables and figures write it."""
+"""Level of the confidence intervals, as tables and figures write it."""
 
-# Paired intervals are drawn a little wider: noise that is correlated from sample to sample lifts the rate of
-# false differences by a third where rounds are mirrored, and 3 to 5 ratios do not show the shape of their noise.
+# Paired intervals are a little wider: noise that is correlated from sample to sample raises the rate of false
+# differences by a third if rounds are mirrored, and 3 to 5 ratios do not show the shape of their noise.
 _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 
 # Student's t at _FEW_LEVEL, two-sided, by the number of samples: numpy has no quantiles, and few samples need few.
@@ -30,21 +30,21 @@ _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
 
 
 ENOUGH_RUNS = 3
-"""From so many processes on, an interval is over runs: what it says holds in the next run too. With fewer, in these runs."""
+"""Number of runs from which on an interval is over runs, so that it holds for the next run too."""
 
 EQUAL = 1.05
-"""Two times whose ratio is known to lie within this factor of 1 count as equal: the equality band of the whole book."""
+"""Equality band of the book: two times count as equal if their ratio is known to lie within this factor of 1."""
 LEAST = 1.01
-"""A difference is claimed beyond this factor alone: where its buffers lie and what runs before it make as much of a kernel's
-time, in one direction for all of a run."""
+"""Smallest factor that is claimed as a difference. Addresses of buffers and earlier launches change a kernel's time by as
+much, in one direction for a whole run."""
 Relation = Literal["faster", "slower", "same", "undecided"]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A median with its confidence interval, in the unit of the samples.
+    """Median with its confidence interval, in the unit of the samples.
 
-    `exact` is False where so few samples (under 6 at 95 %) cannot reach the level: low and high are then the extremes.
+    `exact` is False if there are too few samples to reach the level (under 6 at 95 %): low and high are then the extremes.
     """
 
     estimate: float
@@ -56,9 +56,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class RatioEstimate:
-    """a / b with its confidence interval of at least 95 %; n is the number of pairs, or the smaller sample count.
+    """Ratio a / b with its confidence interval of at least 95 %; n is the number of pairs, or the smaller sample count.
 
-    `same` says that the interval includes 1; `relation` says what may be claimed. With too few samples it is 0 to infinity.
+    `same`: the interval includes 1. The function `relation` returns the claim. With too few samples the interval is 0 to
+    infinity.
     """
 
     estimate: float
@@ -70,15 +71,15 @@ class RatioEstimate:
 
 
 def within_equal(low: float, high: float) -> bool:
-    """Whether all of an interval of a ratio lies in the equality band."""
+    """Return whether the whole interval of a ratio lies in the equality band."""
     return low >= 1 / EQUAL and high <= EQUAL
 
 
 def relation(low: float, high: float, least: float = LEAST) -> Relation:
-    """Return what the interval [low, high] of reference / own says: the one rule of tables, sentences, predictions and claims.
+    """Return the claim that the interval [low, high] of reference / own allows. All tables, sentences and verdicts use it.
 
-    `faster` or `slower` where all of it lies beyond `least`; of the others `same` where all of it lies in the equality band,
-    else `undecided`.
+    `faster` or `slower` if the whole interval lies beyond `least`; otherwise `same` if it lies in the equality band, else
+    `undecided`.
     """
     if low > least:
         return "faster"
@@ -88,11 +89,11 @@ def relation(low: float, high: float, least: float = LEAST) -> Relation:
 
 
 def median_ci(samples: ArrayLike, level: float = LEVEL) -> Interval:
-    """The median and its distribution-free interval between two order statistics (binomial; ties only widen it).
+    """Return the median and its distribution-free interval between two order statistics (binomial; ties only widen it).
 
-    samples: 1-D, finite, not negative; any unit. Raises ValueError otherwise, or where level is outside (0, 1).
+    samples: 1-D, finite, not negative; any unit. Raises ValueError otherwise, or if level is outside (0, 1).
     """
-    ordered = np.sort(_checked(samples))
+    ordered = np.sort(_valid_samples(samples))
     n = len(ordered)
     k = _rank(n, level)
     low, high = (ordered[k - 1], ordered[n - k]) if k else (ordered[0], ordered[-1])
@@ -100,15 +101,15 @@ def median_ci(samples: ArrayLike, level: float = LEVEL) -> Interval:
 
 
 def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
-    """a / b of samples taken side by side: a[i] and b[i] belong to the same round.
+    """Return a / b of paired samples: a[i] and b[i] belong to the same round.
 
-    From 6 rounds on, the sign test on the ratio of each round, which asks nothing of the noise's shape. For 3 to 5
-    rounds, where no sign test reaches 95 %, Student's t on the logarithms. Load and slow drift hit both sides of a
-    round alike and cancel, as long as neither side always comes first: with a fixed order, drift itself looks like a
-    difference. The order that holds the level here is drawn at random for one round and mirrored in the next.
+    From 6 rounds on, the interval is that of a sign test on the ratios of rounds, which assumes no shape of the noise. For 3
+    to 5 rounds, where no sign test reaches 95 %, it is Student's t on the logarithms. Load and slow drift affect both sides
+    of a round alike and cancel, as long as neither side always comes first. So the order must be drawn at random for one
+    round and mirrored in the next.
     Raises ValueError for lengths that differ and for samples that are not finite and positive.
     """
-    top, bottom = _checked(a, positive=True), _checked(b, positive=True)
+    top, bottom = _valid_samples(a, positive=True), _valid_samples(b, positive=True)
     if len(top) != len(bottom):
         raise ValueError(f"paired samples have equal lengths, not {len(top)} and {len(bottom)}")
     ratios = np.sort(top / bottom)
@@ -125,45 +126,45 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
 
 
 def over_runs(runs: Sequence[RatioEstimate]) -> RatioEstimate:
-    """a / b over runs, each a process of its own with its own ratio: one run is one sample, however many rounds it has.
+    """Return a / b over runs, given the ratio of each run: one run is one sample, however many rounds it has.
 
-    From ENOUGH_RUNS on, the middle of the runs' ratios with the interval that `paired_ratio` gives for as many rounds. Two
-    runs show no spread: their interval covers both. One is as it is. n is the number of runs, of one that of its rounds.
-    Raises ValueError for none.
+    From ENOUGH_RUNS on, the estimate is the median of the runs' ratios, with the interval of `paired_ratio` for as many
+    rounds. For two runs the interval covers both; one run's ratio is returned as it is. n is the number of runs, or of a
+    single run's rounds. Raises ValueError without any run.
     """
     if not runs:
         raise ValueError("a ratio over runs needs at least one run")
     if len(runs) == 1:
         return runs[0]
-    found = paired_ratio([each.estimate for each in runs], np.ones(len(runs)))
+    ratio = paired_ratio([run.estimate for run in runs], np.ones(len(runs)))
     if len(runs) >= ENOUGH_RUNS:
-        return replace(found, how="over runs")
-    how: How = "too few" if any(each.how == "too few" for each in runs) else "in both runs"
-    return _ratio(found.estimate, *_cover(runs), len(runs), how)
+        return replace(ratio, how="over runs")
+    how: How = "too few" if any(run.how == "too few" for run in runs) else "in both runs"
+    return _ratio(ratio.estimate, *_hull(runs), len(runs), how)
 
 
 def median_over_runs(runs: Sequence[Interval]) -> Interval:
-    """The middle of the medians of runs with its interval, as `over_runs` has it. n is the number of samples of all runs."""
+    """Return the median of the runs' medians, with its interval as in `over_runs`. n is the number of samples of all runs."""
     if not runs:
         raise ValueError("a median over runs needs at least one run")
     if len(runs) == 1:
         return runs[0]
-    n, medians = sum(each.n for each in runs), [each.estimate for each in runs]
+    n, medians = sum(run.n for run in runs), [run.estimate for run in runs]
     middle = median_ci(medians)
     if len(runs) < ENOUGH_RUNS or not all(medians):
-        return Interval(middle.estimate, *_cover(runs), n, all(each.exact for each in runs))
+        return Interval(middle.estimate, *_hull(runs), n, all(run.exact for run in runs))
     low, high = (middle.low, middle.high) if middle.exact else _t_interval(medians)
     return Interval(middle.estimate, min(low, middle.estimate), max(high, middle.estimate), n)
 
 
 def unpaired_ratio(a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> RatioEstimate:
-    """a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
+    """Return a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
 
-    Each side is the samples of one run or more; the interval of a side is over its runs from ENOUGH_RUNS on. With fewer it
-    covers that of each of them: what differs between runs as a whole (clocks, placement, neighbours) it cannot know, which
-    is why the result says 'across runs'. n: the fewest samples of a run. Raises ValueError as paired_ratio.
+    Each side is the samples of one run or more. From ENOUGH_RUNS on, the interval of a side is over its runs; with fewer it
+    covers the interval of each run. It cannot include differences between whole runs (clocks, placement, neighbours), so
+    `how` is 'across runs'. n: the fewest samples of a run. Raises ValueError as paired_ratio.
     """
-    sides = [[_checked(run, positive=True) for run in side] for side in (a, b)]
+    sides = [[_valid_samples(run, positive=True) for run in side] for side in (a, b)]
     n = min(len(run) for side in sides for run in side)
     middles = [[math.exp(_middle(np.sort(np.log(run)))) for run in side] for side in sides]
     middle_a, middle_b = (_middle(np.sort(np.log(side))) for side in middles)
@@ -172,18 +173,18 @@ def unpaired_ratio(a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> RatioEstim
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
     ends = []
     for side, medians in zip(sides, middles, strict=True):
-        inner = [_wide_interval(each) for each in ([medians] if len(side) >= ENOUGH_RUNS else side)]
+        inner = [_wide_interval(m) for m in ([medians] if len(side) >= ENOUGH_RUNS else side)]
         ends.append((min(low for low, _ in inner), max(high for _, high in inner)))
     (low_a, high_a), (low_b, high_b) = ends
     return _ratio(estimate, low_a / high_b, high_a / low_b, n, "across runs")
 
 
 def relative_standard_error(samples: ArrayLike) -> float:
-    """The standard error of the median over the median: what the stop rule compares with its limit. Infinite under 2.
+    """Return the standard error of the median, relative to the median, for the stop rule. Infinity for under 2 samples.
 
-    Half the order-statistic interval over the normal quantile of the coverage it really has. The sample deviation
-    would let one spike keep a cell running for ever; the median absolute deviation would call a cell quiet that flips
-    between two clock states. This is also the very interval that the table shows. Raises ValueError as median_ci.
+    It is half the order-statistic interval over the normal quantile of its actual coverage. With the sample deviation, one
+    spike would keep a measurement running for ever; the median absolute deviation would miss samples that alternate between
+    two clock states. Tables show the same interval. Raises ValueError as median_ci.
     """
     interval = median_ci(samples)
     if interval.n < 2 or interval.estimate == 0:
@@ -195,9 +196,9 @@ def relative_standard_error(samples: ArrayLike) -> float:
 def by_round(
     a: ArrayLike, a_rounds: Sequence[int], b: ArrayLike, b_rounds: Sequence[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The samples of two rows of one run, matched by round for paired_ratio: the median of each round that both have.
+    """Return the samples of two rows of one run, matched by round: the median of each round that both rows have.
 
-    Raises ValueError where samples and rounds differ in length; empty arrays where the rows share no round.
+    The arrays are empty if the rows share no round. Raises ValueError if samples and rounds differ in length.
     """
     rows = []
     for samples, rounds in ((a, a_rounds), (b, b_rounds)):
@@ -207,7 +208,7 @@ def by_round(
         groups: dict[int, list[float]] = {}
         for number, sample in zip(numbers.tolist(), values.tolist(), strict=True):
             groups.setdefault(int(number), []).append(sample)
-        rows.append({number: median(those) for number, those in groups.items()})
+        rows.append({number: median(group) for number, group in groups.items()})
     shared = sorted(rows[0].keys() & rows[1].keys())
     return np.array([rows[0][r] for r in shared], float), np.array([rows[1][r] for r in shared], float)
 
@@ -217,7 +218,7 @@ def _ratio(estimate: float, low: float, high: float, n: int, how: How) -> RatioE
     return RatioEstimate(estimate, low, high, n, low <= 1 <= high, how)
 
 
-def _checked(samples: ArrayLike, *, positive: bool = False) -> NDArray[np.float64]:
+def _valid_samples(samples: ArrayLike, *, positive: bool = False) -> NDArray[np.float64]:
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"samples are a non-empty list of numbers, not of shape {values.shape}")
@@ -232,28 +233,28 @@ def _middle(ordered: NDArray[np.float64]) -> float:
 
 
 def _t_interval(values: ArrayLike) -> tuple[float, float]:
-    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always."""
+    """Return the interval of Student's t on the logarithms of 3 to 6 positive values; it always holds their median."""
     logs = np.log(values)
     half = _T[len(logs)] * logs.std(ddof=1) / math.sqrt(len(logs))
     return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
 
 
 def _wide_interval(values: ArrayLike) -> tuple[float, float]:
-    """The 97.5 % interval of the middle of 3 values or more: by order statistics where 7 or more allow it."""
+    """Return the 97.5 % interval of the median of 3 values or more: by order statistics from 7 values on."""
     if np.size(values) in _T:
         return _t_interval(values)
     interval = median_ci(values, _FEW_LEVEL)
     return interval.low, interval.high
 
 
-def _cover(runs: Sequence[Interval | RatioEstimate]) -> tuple[float, float]:
-    """The interval that holds those of all runs."""
-    return min(each.low for each in runs), max(each.high for each in runs)
+def _hull(runs: Sequence[Interval | RatioEstimate]) -> tuple[float, float]:
+    """Return the smallest interval that holds those of all runs."""
+    return min(run.low for run in runs), max(run.high for run in runs)
 
 
 @lru_cache(maxsize=4096)
 def _rank(n: int, level: float) -> int:
-    """The largest k for which the k-th smallest and k-th largest of n hold the median at the level; 0 for none."""
+    """Return the largest k for which the k-th smallest and k-th largest of n hold the median at the level; 0 for none."""
     if not 0 < level < 1:
         raise ValueError(f"a level is between 0 and 1, not {level}")
     # Twice the sum of the binomial terms must stay within 1 - level; whole numbers, since 2**n leaves the floats.
@@ -267,5 +268,5 @@ def _rank(n: int, level: float) -> int:
 
 @lru_cache(maxsize=4096)
 def _tail(n: int, k: int) -> float:
-    """The chance that the median lies below the k-th smallest of n."""
+    """Return the probability that the median lies below the k-th smallest of n."""
     return float(sum(math.comb(n, i) for i in range(k)) / 2**n)

@@ -1,6 +1,6 @@
-"""Correct before fast: outputs are poisoned, computed and compared with a reference, before the samples and after them.
+"""Verification of measurements: outputs are poisoned, computed and compared with a reference, before and after the samples.
 
-What is wrong or too slow is not timed; what turns out wrong after its last sample has no time.
+A variant that is wrong or too slow is not timed. One that turns out wrong after its last sample becomes a failed row.
 """
 
 import math
@@ -27,46 +27,49 @@ from .progress import Progress, silent
 
 
 class DeviceLost(Exception):
-    """A device that answers no more: what a kernel did to its context, no other can undo."""
+    """The device no longer works: a kernel broke its context, and no other kernel can repair it."""
 
 
 class KernelRefused(Exception):
-    """A failure in the process of a kernel. The message is its whole reason."""
+    """A kernel failed in a process of its own. The message is the whole reason of its row."""
 
 
 class OutOfTime(Exception):
-    """A run that would outlast its limit."""
+    """A run would take longer than its limit."""
 
 
-class NoRoom(Exception):
-    """Of the memory, others hold what a measurement needs: it can be made ready once they are done."""
+class TooLittleMemory(Exception):
+    """Not enough free memory now; retry when the other variants have been released."""
 
 
-COMPILING_S = 10
-"""A first run that outlasts its limit by more than this did so by itself, not by what its driver compiled."""
+COMPILE_ALLOWANCE_S = 10
+"""Seconds that a driver may compile in a first run. A run that exceeds its limit by more is too slow by itself."""
 
 
-def too_long(at: Setting, it: Measurement, progress: Progress = silent) -> str | None:
-    """Why a plain loop nest on one core is not begun here: by its time on the lab's first quick case it outlasts the limit.
+def too_long(setting: Setting, measurement: Measurement, progress: Progress = silent) -> str | None:
+    """Return the reason why a loop nest on one core is not begun; None if it may run or is another kind of variant.
 
-    Others use a small case too badly to be judged by it; they run once and are judged by that.
+    Its time on the lab's first quick case is scaled to this case and compared with the limit. Other variants use the device
+    too badly on a small case; `prepare` judges them by a run of their own.
     """
-    if it.variant.options.get("device") != "host":
+    if measurement.variant.options.get("device") != "host":
         return None
-    lab, policy = at.lab, at.policy
-    small = lab.verification_case(lab.cases("quick")[0], it.variant)
-    done = lab.work(small).flops * small.units
-    more = lab.work(at.case).flops * lab.units(at.case, it.variant, it.device) / done
-    if more <= 1:
+    lab, policy = setting.lab, setting.policy
+    small = lab.verification_case(lab.cases("quick")[0], measurement.variant)
+    small_work = lab.work(small).flops * small.units
+    work_ratio = (
+        lab.work(setting.case).flops * lab.units(setting.case, measurement.variant, measurement.device) / small_work
+    )
+    if work_ratio <= 1:
         return None
     trial = None
     try:
-        progress(it.variant.name, "plan of a small case")
-        trial = _planned(it, it.variant, small, lab.inputs(small, policy.seed), progress)
-        progress(it.variant.name, "first run of a small case")
-        seconds = more * once(trial)
+        progress(measurement.variant.name, "plan of a small case")
+        trial = _planned(measurement, measurement.variant, small, lab.inputs(small, policy.seed), progress)
+        progress(measurement.variant.name, "first run of a small case")
+        seconds = work_ratio * run_once(trial)
         if seconds > policy.limit_s:  # a driver may have compiled in the first run
-            seconds = more * once(trial)
+            seconds = work_ratio * run_once(trial)
         trial.close()
         trial = None
     except Exception as error:
@@ -81,15 +84,15 @@ def too_long(at: Setting, it: Measurement, progress: Progress = silent) -> str |
 
 
 class References:
-    """What the variants of a case are verified on, and the right outputs: each made once, for all of them.
+    """Inputs on which the variants of a case are verified, and the right outputs. Each is computed once, for all variants.
 
-    A check before timing has inputs of a seed that is drawn for this run, one after it the very inputs that are timed.
+    Checks before timing use inputs of a seed that is drawn for this run. Checks after timing use the timed inputs.
     """
 
-    def __init__(self, at: Setting, seed: int | None = None) -> None:
-        """seed: that of the first check, in place of one that is drawn."""
-        self.lab, self.case = at.lab, at.case
-        self.timed = at.lab.inputs(at.case, at.policy.seed)
+    def __init__(self, setting: Setting, seed: int | None = None) -> None:
+        """seed: of the inputs before timing; drawn if None."""
+        self.lab, self.case = setting.lab, setting.case
+        self.timed = setting.lab.inputs(setting.case, setting.policy.seed)
         self.seed = secrets.randbelow(1 << 31) if seed is None else seed
         self._drawn: Mapping[str, Any] | None = None
         self._before: dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
@@ -98,13 +101,13 @@ class References:
         self._losses: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def before(self, case: Case, variant: Variant) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Inputs that a variant is verified on before it is timed, and the right outputs on a case with its units."""
+        """Return the inputs on which a variant is verified before it is timed, and their right outputs."""
         name = self.lab.verified_on(variant)
         if self._drawn is None:
             self._drawn = self.lab.inputs(self.case, self.seed)
         if (case.units, name) not in self._before:
-            given = self.lab.verification_inputs(case, name, self._drawn)
-            self._before[case.units, name] = given, self.lab.reference(case, given)
+            inputs = self.lab.verification_inputs(case, name, self._drawn)
+            self._before[case.units, name] = inputs, self.lab.reference(case, inputs)
         return self._before[case.units, name]
 
     def awkward(self, case: Case, variant: Variant) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -112,132 +115,142 @@ class References:
         name = self.lab.verified_on(variant)
         key = case.name, case.units, name
         if key not in self._awkward:
-            given = self.lab.verification_inputs(case, name, self.lab.inputs(case, self.seed))
-            self._awkward[key] = given, self.lab.reference(case, given)
+            inputs = self.lab.verification_inputs(case, name, self.lab.inputs(case, self.seed))
+            self._awkward[key] = inputs, self.lab.reference(case, inputs)
         return self._awkward[key]
 
     def losses(self, device: Device, variant: Variant) -> Mapping[str, Any]:
-        """Return what `Lab.device_losses` has of a device and a variant."""
+        """Return `Lab.device_losses` of a device and a variant, computed once."""
         key = f"{device.backend} {device.spec}", variant.name
         if key not in self._losses:
             self._losses[key] = self.lab.device_losses(device, variant)
         return self._losses[key]
 
     def timing(self) -> None:
-        """Let go of what only the checks before timing need: it can be as large as what is timed."""
+        """Free the inputs and outputs that only checks before timing need: they can be as large as the timed ones."""
         self._drawn = None
         self._before.clear()
 
     def after(self, case: Case) -> Mapping[str, Any]:
-        """The right outputs of the timed inputs on a case with its units."""
+        """Return the right outputs of the timed inputs on a case."""
         if case.units not in self._after:
             self._after[case.units] = self.lab.reference(case, self.timed)
         return self._after[case.units]
 
 
 VERIFIED_ON_AWKWARD_SIZES = ("step", "base")
-"""Roles of variants that are verified on `Lab.awkward_runs` too. A point of a sweep is a step with one thing set otherwise."""
-WARM_S = 2.0
-"""A variant whose run takes so long needs none to warm it up, unless what a first run does beside it is what takes long."""
-EXCHANGED_S = 10.0
-"""A variant whose run takes longer is not run on other operands."""
+"""Roles of variants that are verified on `Lab.awkward_runs` too. A point of a sweep is a step with one other setting."""
+LONGEST_WARMED_S = 2.0
+"""Seconds from which on a run needs no warm-up, unless compilation or the like made the first run long."""
+LONGEST_EXCHANGED_S = 10.0
+"""Seconds of a run above which a variant is not run on other operands."""
 
 
 def prepare(
-    at: Setting, it: Measurement, references: References, progress: Progress = silent, *, beside: bool = False
+    setting: Setting,
+    measurement: Measurement,
+    references: References,
+    progress: Progress = silent,
+    *,
+    others_hold_memory: bool = False,
 ) -> None:
-    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
+    """Verify a measurement on poisoned outputs and plan the timed run; a failure becomes its reason.
 
     Outputs hold finite garbage here, and NaN in later checks: a kernel that computes only where it finds a NaN is wrong.
 
-    beside: others that are ready hold memory. Raises NoRoom, as if nothing had been tried, where too little is left.
+    others_hold_memory: whether other measurements are ready. If so, raises TooLittleMemory where memory is short, and leaves
+    the measurement as it was.
     """
-    lab, variant = at.lab, it.variant
+    lab, variant = setting.lab, measurement.variant
     trial, ledger = None, BufferLedger(guarded=True)
     try:
         progress(variant.name, "check, with its reference")
-        small = lab.verification_case(at.case, variant)
-        given, right = references.before(small, variant)
+        small = lab.verification_case(setting.case, variant)
+        inputs, right = references.before(small, variant)
         progress(variant.name, "plan")
-        trial = ledger.plan(lambda: _planned(it, variant, small, given, progress))
+        trial = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))
         progress(variant.name, "first run")
-        seconds = once(trial, ledger, change=Garbage())
+        seconds = run_once(trial, ledger, change=Garbage())
         outputs = trial.outputs()
         progress(variant.name, "check of its outputs")
-        losses = references.losses(it.device, variant)
+        losses = references.losses(measurement.device, variant)
         same_shapes(outputs, right)
-        it.checks.append(check_of(lab.check(small, variant, outputs, {**right, **losses})))
-        it.reason = wrong(*it.checks[-1])
-        if it.reason:
+        measurement.checks.append(check_of(lab.check(small, variant, outputs, {**right, **losses})))
+        measurement.reason = reason_if_wrong(*measurement.checks[-1])
+        if measurement.reason:
             return
         check_declared(variant, ledger.builds, host_flags(variant, trial))
         ledger.check_guards()
         ledger.check_launches()
         ledger.check_operands()
-        units = lab.units(at.case, variant, it.device)
+        units = lab.units(setting.case, variant, measurement.device)
         progress(variant.name, "first run, again")
-        it.run_s = _timed_run(at, it, trial, ledger, seconds, (small.units, units))
+        measurement.run_s = _timed_run(setting, measurement, trial, ledger, seconds, (small.units, units))
         closing, trial = trial, None
         closing.close()
-        it.reason = verify_awkward_runs(at, it, references, progress)
-        if it.reason:
+        measurement.reason = verify_awkward_runs(setting, measurement, references, progress)
+        if measurement.reason:
             return
-        whole = replace(at.case, units=units)
-        progress(variant.name, "plan of what is timed")
-        it.runnable = it.ledger.plan(lambda: _planned(it, variant, whole, references.timed, progress))
-        it.ledger.reset(it.runnable)
-        it.ledger.remember_operands()
-        it.seed = references.seed
+        timed_case = replace(setting.case, units=units)
+        progress(variant.name, "plan of the timed run")
+        measurement.runnable = measurement.ledger.plan(
+            lambda: _planned(measurement, variant, timed_case, references.timed, progress)
+        )
+        measurement.ledger.reset(measurement.runnable)
+        measurement.ledger.remember_operands()
+        measurement.seed = references.seed
     except Exception as error:
-        it.release()
-        it.reason = reason_of(error)
-        check_alive(error, it.device)
-        forget(error)
-        if beside and lacks_memory(error):
-            it.reason = None
-            it.checks.clear()
-            raise NoRoom from error
+        measurement.release()
+        measurement.reason = reason_of(error)
+        check_alive(error, measurement.device)
+        clear_error_frames(error)
+        if others_hold_memory and lacks_memory(error):
+            measurement.reason = None
+            measurement.checks.clear()
+            raise TooLittleMemory from error
     finally:
         close_silently(trial)
 
 
-def _planned(it: Measurement, variant: Variant, case: Case, inputs: Mapping[str, Any], progress: Progress) -> Runnable:
-    """Return what a plan makes for a case: it announces what it is at, and what it returns is checked.
+def _planned(
+    measurement: Measurement, variant: Variant, case: Case, inputs: Mapping[str, Any], progress: Progress
+) -> Runnable:
+    """Return the runnable that a variant plans for a case; it reports its stages and its return values are checked.
 
-    variant: that of the measurement, or the same one of another size.
+    variant: that of the measurement, or the same variant for another size.
     """
-    made = variant.plan(it.device, variant, case, inputs)
-    return checked_runnable(made, lambda stage: progress(it.variant.name, stage))
+    runnable = variant.plan(measurement.device, variant, case, inputs)
+    return checked_runnable(runnable, lambda stage: progress(measurement.variant.name, stage))
 
 
 def verify_awkward_runs(
-    at: Setting, it: Measurement, references: References, progress: Progress = silent
+    setting: Setting, measurement: Measurement, references: References, progress: Progress = silent
 ) -> str | None:
-    """Return why a step is refused on a small case of an awkward size; None where it is right on all of them.
+    """Return why a step is wrong on a small case of an awkward size; None if it is right on all of them.
 
-    Errors: those of the plan, but for Unsupported: the device is too small for such a case.
+    Errors: those of the plan, except Unsupported: then the device is too small for such a case, which is skipped.
     """
-    if it.role not in VERIFIED_ON_AWKWARD_SIZES:
+    if measurement.role not in VERIFIED_ON_AWKWARD_SIZES:
         return None
-    lab = at.lab
-    for variant, case in lab.awkward_runs(at.case, it.variant):
-        progress(it.variant.name, "check, small runs of awkward sizes")
+    lab = setting.lab
+    for variant, case in lab.awkward_runs(setting.case, measurement.variant):
+        progress(measurement.variant.name, "check, small runs of awkward sizes")
         small, ledger, trial = lab.verification_case(case, variant), BufferLedger(guarded=True), None
-        given, right = references.awkward(small, variant)
+        inputs, right = references.awkward(small, variant)
         try:
-            progress(it.variant.name, "plan of an awkward size")
-            trial = ledger.plan(lambda: _planned(it, variant, small, given, progress))  # noqa: B023 called at once
-            progress(it.variant.name, "first run of an awkward size")
-            once(trial, ledger, change=Garbage())
-            known = {**right, **references.losses(it.device, variant)}
+            progress(measurement.variant.name, "plan of an awkward size")
+            trial = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))  # noqa: B023 called at once
+            progress(measurement.variant.name, "first run of an awkward size")
+            run_once(trial, ledger, change=Garbage())
+            references_and_losses = {**right, **references.losses(measurement.device, variant)}
             outputs = trial.outputs()
-            progress(it.variant.name, "check, small runs of awkward sizes")
+            progress(measurement.variant.name, "check, small runs of awkward sizes")
             same_shapes(outputs, right)
-            error, tolerance, compared = check_of(lab.check(small, variant, outputs, known))
+            error, tolerance, compared = check_of(lab.check(small, variant, outputs, references_and_losses))
             check = Check(error, tolerance, f"{compared}, on {case.name}")
-            if why := wrong(*check):
-                it.checks.append(check)
-                return why
+            if reason := reason_if_wrong(*check):
+                measurement.checks.append(check)
+                return reason
             ledger.check_guards()
             ledger.check_launches()
             ledger.check_operands()
@@ -251,111 +264,131 @@ def verify_awkward_runs(
 
 
 def verify_again(
-    at: Setting, it: Measurement, references: References, progress: Progress = silent, *, beside: bool = False
+    setting: Setting,
+    measurement: Measurement,
+    references: References,
+    progress: Progress = silent,
+    *,
+    others_hold_memory: bool = False,
 ) -> None:
-    """Verify the very object that was timed, after its last sample, by one more run on poisoned outputs.
+    """Verify the timed runnable after its last sample, by one more run on poisoned outputs.
 
-    A run on other operands comes before that one, and its operands must be what they were before its first run. It is whole
-    then; a result that is not accepted becomes its reason. beside: others hold memory. Raises NoRoom where too little is left
-    for this run.
+    A run on other operands comes before it. Afterwards operands must be as they were before the first run. The measurement
+    is complete then; a result that is not accepted becomes its reason.
+    others_hold_memory: whether others are still to be verified. If so, raises TooLittleMemory where memory is short.
     """
     try:
-        assert it.runnable is not None
-        progress(it.variant.name, "last run")
-        run_on_others(it)
-        once(it.runnable, it.ledger)
-        it.checks.append(check_of_timed(at, it, references, progress, "last check"))
-        if why := wrong(*it.checks[-1]):
-            it.reason = f"after its last sample: {why}"
+        assert measurement.runnable is not None
+        progress(measurement.variant.name, "last run")
+        run_on_other_operands(measurement)
+        run_once(measurement.runnable, measurement.ledger)
+        measurement.checks.append(check_of_timed(setting, measurement, references, progress, "last check"))
+        if reason := reason_if_wrong(*measurement.checks[-1]):
+            measurement.reason = f"after its last sample: {reason}"
             return
-        it.ledger.check_launches()
-        it.ledger.check_operands()
-        it.whole = True
+        measurement.ledger.check_launches()
+        measurement.ledger.check_operands()
+        measurement.is_complete = True
     except Exception as error:
-        it.reason = reason_of(error)
-        check_alive(error, it.device)
-        forget(error)
-        if beside and lacks_memory(error):
-            it.reason = None
-            raise NoRoom from error
+        measurement.reason = reason_of(error)
+        check_alive(error, measurement.device)
+        clear_error_frames(error)
+        if others_hold_memory and lacks_memory(error):
+            measurement.reason = None
+            raise TooLittleMemory from error
 
 
-def run_on_others(it: Measurement) -> None:
-    """Run a measurement on other operands, and restore them: results that it keeps instead of computing them are wrong then.
+def run_on_other_operands(measurement: Measurement) -> None:
+    """Run a measurement on other operands, then restore them: results that it cached from earlier runs are wrong then.
 
-    Not where a run takes longer than EXCHANGED_S.
+    Skipped if a run takes longer than LONGEST_EXCHANGED_S.
     """
-    assert it.runnable is not None
-    if it.run_s <= EXCHANGED_S:
-        with it.ledger.exchanged(it.runnable):
-            it.runnable.run()
+    assert measurement.runnable is not None
+    if measurement.run_s <= LONGEST_EXCHANGED_S:
+        with measurement.ledger.exchanged(measurement.runnable):
+            measurement.runnable.run()
 
 
-def check_of_timed(at: Setting, it: Measurement, references: References, progress: Progress, stage: str) -> Check:
-    """Compare the outputs of the last run of what is timed with the right ones. Errors: those of the plan and of the lab.
+def check_of_timed(
+    setting: Setting, measurement: Measurement, references: References, progress: Progress, stage: str
+) -> Check:
+    """Compare the outputs of the last timed run with the right ones. Errors: those of the plan and of the lab.
 
-    stage: what `progress` is told once the outputs are here.
+    stage: reported to `progress` once the outputs are read.
     """
-    assert it.runnable is not None
-    whole = replace(at.case, units=it.runnable.units)
-    losses = references.losses(it.device, it.variant)
+    assert measurement.runnable is not None
+    timed_case = replace(setting.case, units=measurement.runnable.units)
+    losses = references.losses(measurement.device, measurement.variant)
 
     def right(case: Case) -> Mapping[str, Any]:
         return {**references.after(case), **losses}
 
-    outputs = it.runnable.outputs()
-    progress(it.variant.name, stage)
-    return check_of(at.lab.check_timed(whole, it.variant, outputs, right))
+    outputs = measurement.runnable.outputs()
+    progress(measurement.variant.name, stage)
+    return check_of(setting.lab.check_timed(timed_case, measurement.variant, outputs, right))
 
 
-def check_sample(at: Setting, references: References, progress: Progress, it: Measurement, number: int) -> None:
-    """Check the outputs of sample `number`, which was taken on poisoned outputs; a wrong result becomes the reason."""
-    it.sample_checks.append(check_of_timed(at, it, references, progress, f"check of sample {number + 1}"))
-    if why := wrong(*it.sample_checks[-1]):
-        it.reason = f"sample {number + 1}: {why}"
+def check_sample(
+    setting: Setting, references: References, progress: Progress, measurement: Measurement, number: int
+) -> None:
+    """Check the outputs of sample `number`, taken on poisoned outputs; a wrong result becomes the measurement's reason."""
+    measurement.sample_checks.append(
+        check_of_timed(setting, measurement, references, progress, f"check of sample {number + 1}")
+    )
+    if reason := reason_if_wrong(*measurement.sample_checks[-1]):
+        measurement.reason = f"sample {number + 1}: {reason}"
     else:
-        it.ledger.check_launches()
+        measurement.ledger.check_launches()
 
 
 def _timed_run(
-    at: Setting, it: Measurement, trial: Runnable, ledger: BufferLedger, seconds: float, units: tuple[int, int]
+    setting: Setting,
+    measurement: Measurement,
+    trial: Runnable,
+    ledger: BufferLedger,
+    seconds: float,
+    units: tuple[int, int],
 ) -> float:
-    """Seconds of a timed run, by the `seconds` of the trial's first run, or by one more where that may have been long for
-    something else: what a driver compiled in it, or a library tried out, as it does in the first run of each object.
+    """Return the expected seconds of a timed run, from the `seconds` of the trial's first run.
 
-    units: of the trial, and of a timed run. Raises OutOfTime where a timed run would outlast the limit.
+    The trial runs once more if its first run may have been long for another reason: the driver compiled, or a library tuned
+    itself. units: of the trial, and of a timed run. Raises OutOfTime if a timed run would exceed the limit.
     """
     small, timed = units
-    limit = math.inf if it.samples else at.policy.limit_s  # with samples it was let in before it was interrupted
-    whole = seconds / small * timed
-    if whole > limit:
-        again = timed > small or whole < limit + COMPILING_S
+    was_accepted = bool(measurement.samples)  # before an interrupt
+    limit = math.inf if was_accepted else setting.policy.limit_s
+    expected_s = seconds / small * timed
+    if expected_s > limit:
+        needs_second_run = timed > small or expected_s < limit + COMPILE_ALLOWANCE_S
     else:
-        again = whole > WARM_S and (it.variant.role == "peer" or seconds < WARM_S + COMPILING_S)
-    if again:
-        whole = once(trial, ledger) / small * timed
-    if whole > limit:
-        of = f" of {timed} x {at.lab.unit}" if timed > 1 else ""
-        raise OutOfTime(f"a run{of} would take {whole:.0f} s, the limit is {limit:g} s")
-    return whole
+        needs_second_run = expected_s > LONGEST_WARMED_S and (
+            measurement.variant.role == "peer" or seconds < LONGEST_WARMED_S + COMPILE_ALLOWANCE_S
+        )
+    if needs_second_run:
+        expected_s = run_once(trial, ledger) / small * timed
+    if expected_s > limit:
+        amount = f" of {timed} x {setting.lab.unit}" if timed > 1 else ""
+        raise OutOfTime(f"a run{amount} would take {expected_s:.0f} s, the limit is {limit:g} s")
+    return expected_s
 
 
 def host_flags(variant: Variant, trial: Runnable) -> str:
-    """Return the flags of a plan's C program, as its facts tell them; '' where it has none."""
+    """Return the compiler flags of a plan's C program, from its facts; '' if it has none."""
     return str(trial.facts().get("flags", "")) if getattr(variant.plan, "sources", ()) else ""
 
 
-def wrong(error: float, tolerance: float, compared: str) -> str | None:
-    """The reason of a result that is not accepted; None for one that is. A NaN on either side is not accepted."""
+def reason_if_wrong(error: float, tolerance: float, compared: str) -> str | None:
+    """Return the reason why a result is not accepted; None if it is. A NaN as error or tolerance is not accepted."""
     return None if error <= tolerance else f"wrong result: error {error:.3g}, allowed {tolerance:.3g} ({compared})"
 
 
-def once(
+def run_once(
     trial: Runnable, ledger: BufferLedger | None = None, *, change: Callable[[np.ndarray], np.ndarray] | None = None
 ) -> float:
-    """Return the seconds of one run on poisoned outputs.
+    """Run once on poisoned outputs, and return the seconds.
 
-    ledger: of its buffers; without it only what `reset` fills is poisoned. change: what `reset` writes in place of its arrays.
+    ledger: of the trial's buffers; without it only arrays that `reset` fills are poisoned. change: maps each array that `reset`
+    writes to the one written in its place.
     """
     ledger = ledger or BufferLedger()
     ledger.reset(trial, change=change)
@@ -367,8 +400,11 @@ def once(
 
 
 def reason_of(error: Exception) -> str:
-    """One line for a failed row: what is known to go wrong by its kind, all else by its name and place."""
-    known: dict[type[Exception], str] = {
+    """Return the reason of a failed row in one line: known kinds of errors in words, others by their type and place.
+
+    Raises the error itself if it is one that the user has to see.
+    """
+    words_by_kind: dict[type[Exception], str] = {
         BuildFailed: "does not build",
         OutOfMemory: "out of memory",
         MemoryError: "out of memory",
@@ -381,22 +417,24 @@ def reason_of(error: Exception) -> str:
         LeftBuffer: "not accepted",
         DriverFailed: "the driver refused",
     }
-    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, KernelRefused):
-        return said
-    for kind, words in known.items():
+        return message
+    for kind, words in words_by_kind.items():
         if isinstance(error, kind):
-            return f"{words}: {said}"
+            return f"{words}: {message}"
     if isinstance(error, UserFacingError):
         raise error
     if _of_a_driver(error):
-        return f"{type(error).__name__}: {said}"
-    return told(error)
+        return f"{type(error).__name__}: {message}"
+    return describe_error(error)
 
 
-def forget(error: BaseException | None) -> None:
-    """Let go of what the frames of an error hold, such as the tensors of a call: an error that a frame of its own names is
-    a circle, which Python would look for much later."""
+def clear_error_frames(error: BaseException | None) -> None:
+    """Clear the frames of an error and of its causes, so that their locals, such as tensors, are freed at once.
+
+    A frame that names its own error is a reference cycle, which Python would collect much later.
+    """
     seen = set[int]()
     while error and id(error) not in seen:
         seen.add(id(error))
@@ -405,7 +443,7 @@ def forget(error: BaseException | None) -> None:
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether there was too little of it, the device's or the host's. A driver may find that out when a kernel is launched."""
+    """Return whether the device or the host ran out of memory. A driver may report that only at a launch."""
     return isinstance(error, OutOfMemory | MemoryError) or (
         _of_a_driver(error) and type(error).__name__ in ("MemoryError", "OutOfMemoryError")
     )
@@ -416,24 +454,24 @@ def _of_a_driver(error: Exception) -> bool:
 
 
 MAPPING_FAILED = "failed to map segment from shared object"
-"""What the loader says of a library on a file system that is mounted noexec."""
+"""Message of the loader for a library on a file system that is mounted noexec."""
 
 
-def told(error: Exception) -> str:
-    """What an error of no known kind is, and where in the project it arose."""
-    said = " ".join(str(error).split())
-    places = [each for each in traceback.extract_tb(error.__traceback__) if LIBRARY in Path(each.filename).parents]
-    where = f" ({places[-1].filename.rpartition('/')[2]}, line {places[-1].lineno})" if places else ""
-    if MAPPING_FAILED in said:
-        where += "; its file system may be mounted noexec: TMPDIR and XDG_CACHE_HOME name other folders"
-    return f"{type(error).__name__}: {said}"[:300] + where
+def describe_error(error: Exception) -> str:
+    """Return an error's type, message and the line of the project where it arose."""
+    message = " ".join(str(error).split())
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if LIBRARY in Path(f.filename).parents]
+    place = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})" if frames else ""
+    if MAPPING_FAILED in message:
+        place += "; its file system may be mounted noexec: TMPDIR and XDG_CACHE_HOME name other folders"
+    return f"{type(error).__name__}: {message}"[:300] + place
 
 
 def check_alive(error: Exception, device: Device) -> None:
-    """Raises DeviceLost where the device takes no more work after this error."""
+    """Raise DeviceLost if the device takes no more work after this error of its driver."""
     if not _of_a_driver(error):
         return
     try:
         device.upload(np.arange(2, dtype=np.uint8)).release()
     except Exception as lost:
-        raise DeviceLost(told(lost)) from error
+        raise DeviceLost(describe_error(lost)) from error
