@@ -64,7 +64,7 @@ def with_places(folder: Path, stem: str, device: str, names: tuple[str, str]) ->
     whole = {**cells(*names), "rooflines": more + "<p>And once more:</p>" + more}
     shown, of_case = others_apart(whole, lambda case: f"{stem}.{case}.js")
     for case, places in of_case.items():
-        told = f'roofbookShowCase("candidate_folders", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(places)});'
+        told = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(places)});'
         (folder / f"{stem}.{case}.js").write_text(told)
     return shown
 
@@ -80,9 +80,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for device, stem, names in (("gpu", "gpu", (SMALL, LARGE)), ("gpu/large", "gpu.large", (HUGE, "8192x8192"))):
         places = with_places(folder, stem, device, names)
         if device == "gpu":
-            (folder / "places.html").write_text(page("candidate_folders", "Places", places))
+            (folder / "places.html").write_text(page("places", "Places", places))
         else:
-            (folder / "gpu.large.js").write_text(device_choices.script("candidate_folders", device, places))
+            (folder / "gpu.large.js").write_text(device_choices.script("places", device, places))
     (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
     (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
     with (folder / "gpu.large.js").open("a") as script:

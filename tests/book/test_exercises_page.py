@@ -61,7 +61,7 @@ def test_each_lab_has_three_exercises_of_what_is_recorded(lab: str, parts: dict[
     )
     assert low <= estimate <= high
     found = json.loads(re.findall(r'class="exercise-data">(.*?)</script>', turn)[0])
-    for place in found["candidate_folders"]:
+    for place in found["places"]:
         assert len(place["times"]) == len(place["texts"]) == len(found["points"]) > 2
     assert f"roofbook exercise {lab} " in write and "YOUR CODE HERE" in re.sub("<[^>]+>", "", write)
     assert (ROOT / "book" / "exercises" / f"{lab}.md").is_file()

@@ -136,7 +136,7 @@ def made_up(root: Path) -> RecordedData:
     rows = [
         taken(1, 2e-5, **today | {"cell_key": "old", "source_sha256": "old"}),
         taken(2, 1e-5, **today),
-        taken(3, 1.001e-5, told={"machine": "bbbb"}, **today),
+        taken(3, 1.001e-5, facts={"machine": "bbbb"}, **today),
     ]
     Store(root / "results").append(rows, "recorded")
     (data,) = recorded(registry.get("lbm"), Store(root / "results"))
@@ -199,7 +199,7 @@ def test_a_recorded_device_is_told_by_its_own_rows_and_not_by_its_hosts(tmp_path
         assert source is not None
         told = {"environment": {"device": {"platform": platform}}}
         given = {"variant": variant, "case": "128x128", "scale": "published", "source_sha256": source.sha256}
-        return taken(day, 1e-5, told=told, **given | other)
+        return taken(day, 1e-5, facts=told, **given | other)
 
     host = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
     rows = [of(1, "fused", "NVIDIA CUDA"), of(2, "sequential", "PoCL", **host)]
