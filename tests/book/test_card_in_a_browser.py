@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from roofbook.book import card_links, measurements
-from roofbook.book.device_switch import finished
+from roofbook.book.device_switch import finish_cells
 from roofbook.report import ladder
 from roofbook.store.parquet import Store
 
@@ -41,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, store = made_up(root), Store(root / "results")
     for name in NAMES:
         measurements.draw_recorded(root, data, name, f"The device {name}", store)
-    to, cells = root / "site", finished({"ladder": ladder(data.on()).html})
+    to, cells = root / "site", finish_cells({"ladder": ladder(data.on()).html})
     (to / "_static").mkdir(parents=True)
     (to / "labs").mkdir()
     for name in ("card.js", "card.css", "roofbook.css"):
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (to / "labs" / f"{theme}.html").write_text(page, encoding="utf-8")
     (to / "labs" / "lbm.html").write_text("<!DOCTYPE html><title>The lab</title>", encoding="utf-8")
     (to / "table.html").write_text(cells["ladder"], encoding="utf-8")
-    card_links.copy(root, to, "https://example.org/book")
+    card_links.copy_cards(root, to, "https://example.org/book")
     return to
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from roofbook.book import device_choices, device_switch
-from roofbook.book.case_markup import OfCase, OfMainCase, marked, of_each_case, others_apart, without_others
+from roofbook.book.case_markup import OfCase, OfMainCase, embed_cases, mark_case, split_cases, without_others
 from roofbook.report.html import Cell, Row, Table
 
 from ..served import served
@@ -62,7 +62,7 @@ def with_places(folder: Path, stem: str, device: str, names: tuple[str, str]) ->
     other, main = names
     more = OfMainCase(roofline(main), main, {other: lambda: roofline(other)}).html
     whole = {**cells(*names), "rooflines": more + "<p>And once more:</p>" + more}
-    shown, of_case = others_apart(whole, lambda case: f"{stem}.{case}.js")
+    shown, of_case = split_cases(whole, lambda case: f"{stem}.{case}.js")
     for case, places in of_case.items():
         told = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(places)});'
         (folder / f"{stem}.{case}.js").write_text(told)
@@ -82,11 +82,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if device == "gpu":
             (folder / "places.html").write_text(page("places", "Places", places))
         else:
-            (folder / "gpu.large.js").write_text(device_choices.script("places", device, places))
+            (folder / "gpu.large.js").write_text(device_choices.show_script("places", device, places))
     (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
     (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
     with (folder / "gpu.large.js").open("a") as script:
-        script.write(device_choices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
+        script.write(device_choices.show_script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
     prose = (
         "<p>A warp of some</p><p>group. Work-group after Work\ngroup, sub-warp, a <code>warp</code> and bandwidths.</p>"
     )
@@ -102,7 +102,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = page("terms", "Terms", {"prose": "", "folded": ""}).replace("</h1>", f"</h1>{linked}")
     (folder / "terms.html").write_text(text)
     with (folder / "gpu.large.js").open("a") as script:
-        script.write(device_choices.script("terms", "gpu/large", told))
+        script.write(device_choices.show_script("terms", "gpu/large", told))
     return folder
 
 
@@ -201,8 +201,10 @@ def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
 def test_the_chosen_device_stands_out_of_the_tables_of_other_pages(opened: Open) -> None:
     assert not opened("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
     opened().select_option(DEVICE, "gpu/large")
-    marked = opened("devices.html").eval_on_selector_all("[aria-current]", "all => all.map(each => each.innerText)")
-    assert marked == ["A GPU"], "at whichever sizes"
+    highlighted = opened("devices.html").eval_on_selector_all(
+        "[aria-current]", "all => all.map(each => each.innerText)"
+    )
+    assert highlighted == ["A GPU"], "at whichever sizes"
 
 
 def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:
@@ -217,7 +219,7 @@ def test_what_is_drawn_of_a_case_that_is_named_is_marked_and_stays_what_it_was()
     class Shown:
         data = type("Data", (), {"case": lambda self: type("Case", (), {"name": LARGE})()})()
 
-        @marked
+        @mark_case
         def ladder(self, case: str | None = None) -> Table:
             return table(case or LARGE)
 
@@ -230,7 +232,7 @@ def test_what_is_drawn_of_a_case_that_is_named_is_marked_and_stays_what_it_was()
 
 def test_the_sentences_of_a_summary_are_of_their_case_and_others_of_none() -> None:
     told = f"<p><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>"
-    made = device_switch.finished({"chart": OfCase(table(LARGE), LARGE, True).html, "words": told})
+    made = device_switch.finish_cells({"chart": OfCase(table(LARGE), LARGE, True).html, "words": told})
     assert (
         made["words"] == f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
     )
@@ -283,7 +285,7 @@ def test_a_case_whose_script_is_gone_is_said(opened: Open, site: Path) -> None:
 
 def test_other_cases_are_taken_out_of_cells_and_of_pages() -> None:
     shown = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
-    cells, of_case = others_apart({"one": f"<p>a</p>{shown.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format)
+    cells, of_case = split_cases({"one": f"<p>a</p>{shown.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format)
     assert cells["two"] == "<p>c</p>" and "<template" not in cells["one"] and cells["one"].endswith("<p>b</p>")
     assert list(of_case) == [SMALL, "a<b"] and [list(each) for each in of_case.values()] == [list(of_case[SMALL])] * 2
     assert f"The ladder on {SMALL}" in next(iter(of_case[SMALL].values()))
@@ -294,13 +296,13 @@ def test_other_cases_are_taken_out_of_cells_and_of_pages() -> None:
 
 def test_of_a_page_that_one_looks_up_the_main_case_stays() -> None:
     shown = "".join(OfCase(table(case), case, case == LARGE).html for case in (SMALL, LARGE, HUGE))
-    cells, of_case = others_apart({"one": f"{shown}{table('any').html}"}, "{}.js".format, whole=True)
+    cells, of_case = split_cases({"one": f"{shown}{table('any').html}"}, "{}.js".format, every_case=True)
     assert f"The ladder on {LARGE}" in cells["one"] and "The ladder on any" in cells["one"]
     assert f"<caption>The ladder on {SMALL}" not in cells["one"] and list(of_case) == [SMALL, HUGE]
     assert f"The ladder on {HUGE}" in "".join(of_case[HUGE].values())
     files = re.findall(r"<noscript>.*?</noscript>", cells["one"])
     assert [case for case in (SMALL, HUGE) for each in files if f">a table on {case}</a>" in each] == [SMALL, HUGE]
-    assert others_apart({"one": shown}, "{}.js".format) == ({"one": shown}, {}), "a story has all of it"
+    assert split_cases({"one": shown}, "{}.js".format) == ({"one": shown}, {}), "a story has all of it"
 
 
 def test_a_method_of_each_case_has_the_others_at_hand_and_draws_them_for_the_site_alone() -> None:
@@ -312,9 +314,9 @@ def test_a_method_of_each_case_has_the_others_at_hand_and_draws_them_for_the_sit
 
     small, large = SimpleNamespace(name=SMALL), SimpleNamespace(name=LARGE)
     data = SimpleNamespace(case=lambda: large, cases=[small, large])
-    shown = of_each_case(draw)(SimpleNamespace(data=data))
+    shown = embed_cases(draw)(SimpleNamespace(data=data))
     assert repr(shown) == repr(table(LARGE)) and drawn == [None]
     assert f"The ladder on {SMALL}" in shown.html and drawn == [None, SMALL]
-    assert type(of_each_case(draw)(SimpleNamespace(data=data), SMALL)) is OfCase
+    assert type(embed_cases(draw)(SimpleNamespace(data=data), SMALL)) is OfCase
     data.cases = [large]
-    assert isinstance(of_each_case(draw)(SimpleNamespace(data=data)), Table), "of one case nothing is to be chosen"
+    assert isinstance(embed_cases(draw)(SimpleNamespace(data=data)), Table), "of one case nothing is to be chosen"

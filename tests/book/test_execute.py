@@ -87,7 +87,7 @@ def test_a_process_that_dies_is_told_in_a_line(tmp_path: Path, scratch: Path) ->
     page = tmp_path / "book" / "labs" / "demo.ipynb"
     page.parent.mkdir(parents=True)
     page.write_text("earlier")
-    with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: without a word$"):
+    with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: no message$"):
         execute.execute(tmp_path, notebook(tmp_path, "import os\nos.kill(os.getpid(), 9)"))
     words = "import os, sys\nos.write(sys.__stderr__.fileno(), b'terminate called\\n\\n')\nos.kill(os.getpid(), 9)"
     with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: terminate called$"):
@@ -119,7 +119,7 @@ def test_a_kernel_that_is_to_end_is_interrupted_in_a_cell_once_and_killed_at_non
 
         async def end() -> None:
             assert kernel.stdin and kernel.stdout
-            ending = asyncio.ensure_future(execute._see_to_its_end(kernel))
+            ending = asyncio.ensure_future(execute._end_kernel(kernel))
             if is_sent_a_cell:
                 await asyncio.sleep(0.1)
                 kernel.stdin.write("a cell\n")

@@ -29,7 +29,7 @@ def drawn(root: Path, *names: str) -> None:
 
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", HERE.name)
-    recorded, here = ([card_links.told(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
+    recorded, here = ([card_links.read_cards(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
     found = history_page.recorded(recorded) | history_page.here(here)
     said = words(found["changed"])
     for text in (
@@ -51,7 +51,7 @@ def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
 
 def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", "cpu")
-    told = [card_links.told(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
+    told = [card_links.read_cards(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
     assert len(tables.read_cards(told)) == 1 and len(tables.changes(tables.read_cards(told), "x").rows) == 1
 
 

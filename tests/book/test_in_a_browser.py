@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from roofbook import cli
-from roofbook.book.sphinx_ext import in_a_browser
+from roofbook.book.sphinx_ext import browser_links
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
 
@@ -35,7 +35,7 @@ def address() -> str:
 
 @pytest.mark.parametrize("written", [ADDRESS, f"{ADDRESS}.git", f"{ADDRESS}/"])
 def test_the_links_lead_to_notebooks_that_are_there(written: str) -> None:
-    links = in_a_browser(written, "stencil")
+    links = browser_links(written, "stencil")
     assert list(links) == ["Run in Colab", "Open in Binder"]
     colab, binder = links.values()
     start = "https://colab.research.google.com/github/somebody/some.book/blob/main/"
@@ -46,11 +46,11 @@ def test_the_links_lead_to_notebooks_that_are_there(written: str) -> None:
 
 @pytest.mark.parametrize("other", ["", "https://example.org/somebody/some.book", "https://github.com/somebody"])
 def test_without_a_repository_of_github_there_are_no_links(other: str) -> None:
-    assert in_a_browser(other, "stencil") == {}
+    assert browser_links(other, "stencil") == {}
 
 
 def test_what_the_project_says_of_its_address_is_nothing_or_an_address_that_colab_can_open() -> None:
-    assert not address() or in_a_browser(address(), "stencil")
+    assert not address() or browser_links(address(), "stencil")
 
 
 @pytest.mark.parametrize("written", ["", ADDRESS])

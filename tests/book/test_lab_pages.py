@@ -91,7 +91,7 @@ def test_a_tag_of_no_page_is_refused_with_its_cell(tag: str) -> None:
 
 
 def test_each_page_has_its_cells_a_title_and_links_that_hold_where_it_lies() -> None:
-    made = {name: json.loads(text) for name, text in lab_pages.beside(notebook(), "a").items()}
+    made = {name: json.loads(text) for name, text in lab_pages.side_pages(notebook(), "a").items()}
     assert set(made) == {"results", "sweeps"}, "a lab without published figures has no page of them"
     for each in made.values():
         nbformat.validate(nbformat.from_dict(each))
@@ -105,7 +105,7 @@ def test_each_page_has_its_cells_a_title_and_links_that_hold_where_it_lies() -> 
 
 def test_the_story_keeps_its_cells_and_links_to_what_is_gone() -> None:
     left = notebook()
-    lab_pages.story_of(left, "a")
+    lab_pages.keep_story(left, "a")
     first, opened, pointer, limits, shown = sources(left["cells"])
     assert "(../exercises/a.md), [times](a/results.ipynb#the-times-all-of-them)" in first
     assert (opened, limits, shown) == ("open", "## Limits", "limits")
@@ -116,15 +116,15 @@ def test_the_story_keeps_its_cells_and_links_to_what_is_gone() -> None:
     assert "Sweeps: [Shapes](a/sweeps.ipynb#shapes)" in pointer
     plain = {"cells": [markdown("# A"), code("b")], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     kept = json.loads(json.dumps(plain))
-    lab_pages.story_of(plain, "a")
-    assert plain == kept and not lab_pages.beside(plain, "a"), "a notebook without marks is one page"
+    lab_pages.keep_story(plain, "a")
+    assert plain == kept and not lab_pages.side_pages(plain, "a"), "a notebook without marks is one page"
 
 
 def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_path: Path) -> None:
     story, folder = tmp_path / "labs" / "a.ipynb", tmp_path / "labs" / "a"
     story.parent.mkdir()
     story.write_text(json.dumps(notebook()))
-    lab_pages.write(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "sweeps.ipynb"}
     other = folder / "kernels.md"
     other.write_text("# Kernels")
@@ -133,19 +133,19 @@ def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_pat
     again["cells"][1]["outputs"], again["cells"][3]["execution_count"] = [], 8
     again["cells"][3]["metadata"]["papermill"]["start_time"] = "2026-01-02"
     story.write_text(json.dumps(again))
-    lab_pages.write(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, "another run that shows the same"
     again["cells"][5]["outputs"] = []
     story.write_text(json.dumps(again))
-    lab_pages.write(tmp_path)
+    lab_pages.write_pages(tmp_path)
     changed = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path]}
     assert changed == {"sweeps.ipynb"}
     again["cells"] = again["cells"][:4]
     story.write_text(json.dumps(again))
-    lab_pages.write(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "kernels.md"}
     story.write_text("{")
-    lab_pages.write(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert (folder / "results.ipynb").exists(), "whoever reads the story says what is wrong with it"
 
 

@@ -18,7 +18,7 @@ from roofbook.analysis.readings import read_runs
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.analysis.store_devices import card_of
 from roofbook.book import card_links, device_choices, measurements, render_recorded
-from roofbook.book.device_switch import finished
+from roofbook.book.device_switch import finish_cells
 from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
@@ -48,7 +48,7 @@ def drawn(
     found = recorded(registry.get(request.param), store(), best.scale)
     data = next(each for each in found if each.store_device.id == best.place)
     measurements.draw_recorded(root, data, "device", "Device", store())
-    return data, card_links.told(root, request.param, "device"), root
+    return data, card_links.read_cards(root, request.param, "device"), root
 
 
 def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
@@ -84,7 +84,7 @@ def test_each_number_of_a_page_has_a_card(drawn: tuple[RecordedData, dict[str, A
     for table in [each.html for each in tables or [peaks(data.rows, "Device", {})]]:
         named = {unescape(each) for each in re.findall(r'data-of="([^"]*)"', table)}
         assert named <= ids and named
-        assert card_links.known({"cell": table}, ids) == {"cell": table}
+        assert card_links.unlink_missing_cards({"cell": table}, ids) == {"cell": table}
 
 
 def test_each_command_is_one_of_the_command_line(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
@@ -117,7 +117,7 @@ def test_each_card_is_on_the_page_that_needs_no_script(drawn: tuple[RecordedData
 def test_an_older_version_stays_in_the_card_and_says_what_changed(tmp_path: Path) -> None:
     data = made_up(tmp_path)
     measurements.draw_recorded(tmp_path, data, "device", "Device", Store(tmp_path / "results"))
-    (card,) = card_links.told(tmp_path, "lbm", "device")["cards"]
+    (card,) = card_links.read_cards(tmp_path, "lbm", "device")["cards"]
     new = card["versions"][1]
     assert new["changes"] == [["code", "the kernel's source changed"]] and new["word"] == "faster"
     assert [len(each["runs"]) for each in card["versions"]] == [1, 2] and "changed once" in card["answer"]
@@ -219,28 +219,28 @@ def test_names_of_cards_are_those_of_their_files() -> None:
 
 
 def test_a_number_without_a_card_names_no_measurement() -> None:
-    cells = finished({"x": '<table><tr><td data-of="a~1">1</td><td data-of="b~1">2</td></tr></table>'})
-    assert card_links.known(cells, ["a~1"])["x"] == cells["x"].replace(' data-of="b~1"', "")
+    cells = finish_cells({"x": '<table><tr><td data-of="a~1">1</td><td data-of="b~1">2</td></tr></table>'})
+    assert card_links.unlink_missing_cards(cells, ["a~1"])["x"] == cells["x"].replace(' data-of="b~1"', "")
 
 
 def test_cards_join_the_site_with_its_repository_and_go_when_they_are_gone(tmp_path: Path) -> None:
     measurements.draw_recorded(tmp_path, made_up(tmp_path), "device", "Device", Store(tmp_path / "results"))
     site = tmp_path / "site"
     page, script = (site / "labs" / "lbm" / "measurements" / f"device.{kind}" for kind in ("html", "js"))
-    card_links.copy(tmp_path, site, "https://github.com/a/b")
+    card_links.copy_cards(tmp_path, site, "https://github.com/a/b")
     assert f'<a href="https://github.com/a/b/commit/{"c" * 40}">' in page.read_text()
     assert script.read_text().startswith('roofbookCards({"repository":"https://github.com/a/b",')
-    card_links.copy(tmp_path, site, "")
+    card_links.copy_cards(tmp_path, site, "")
     assert (
         "COMMIT" not in page.read_text()
         and "<code>cccccccccc</code>" in page.read_text()
         and "/commit/" not in page.read_text()
     )
     stamp = page.stat().st_mtime_ns
-    card_links.copy(tmp_path, site, "")
+    card_links.copy_cards(tmp_path, site, "")
     assert page.stat().st_mtime_ns == stamp, "what did not change is not written"
     card_links.keep_only(tmp_path, "lbm", [])
-    card_links.copy(tmp_path, site, "")
+    card_links.copy_cards(tmp_path, site, "")
     assert not page.exists() and not script.exists() and not card_links.ids(tmp_path, "lbm", "device")
 
 
@@ -272,7 +272,7 @@ def test_a_failed_measurement_has_a_card_without_a_drawing(tmp_path: Path) -> No
     )
     (data,) = recorded(registry.get("lbm"), Store(tmp_path / "results"))
     assert measurements.draw_recorded(tmp_path, data, "d", "D", Store(tmp_path / "results")) == {"fused~128x128"}
-    (card,) = card_links.told(tmp_path, "lbm", "d")["cards"]
+    (card,) = card_links.read_cards(tmp_path, "lbm", "d")["cards"]
     assert card["why"] == "out of memory" and "axis" not in card and not card["time"]
     assert "<svg" not in (tmp_path / card_links.FOLDER / "lbm" / "d.html").read_text()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roofbook.book import pdf
-from roofbook.book.device_choices import FOLDER, DeviceChoice, script
+from roofbook.book.device_choices import FOLDER, DeviceChoice, show_script
 from roofbook.errors import Failed, UsageError
 
 from ..measure.processes import state, until
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
         folder.mkdir(parents=True)
         for choice in (FIRST, NEXT):
             table = f"<table><tr><td>{page} of {choice.label} </script></td></tr></table>"
-            (folder / choice.script).write_text(script("lbm", choice.name, {page: f"<details>{table}</details>"}))
+            (folder / choice.script).write_text(show_script("lbm", choice.name, {page: f"<details>{table}</details>"}))
     (tmp_path / FOLDER / "lbm" / "index.json").write_text(json.dumps([FIRST, NEXT]))
     labs = tmp_path / "_build" / "html" / "labs"
     (labs / "lbm").mkdir(parents=True)

@@ -38,7 +38,7 @@ def tables(seconds: float) -> str:
 @pytest.fixture
 def tab(browser: Any, tmp_path: Path) -> Any:
     """The page of a lab on two devices, in the dark, with the second chosen."""
-    (tmp_path / "next.cuda.js").write_text(device_choices.script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
+    (tmp_path / "next.cuda.js").write_text(device_choices.show_script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
     bar = device_switch._bar("lbm", "", CHOICES)
     scripts = "".join(
         f'<script src="{(ASSETS / name).as_uri()}" defer></script>' for name in ("devices-of-page.js", "print.js")

@@ -262,7 +262,7 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
         assert len(medians) == 3
         assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(statistics.median(medians))
     notebook = json.loads((ROOT / "experiments" / "stencil.ipynb").read_text())
-    html = "".join(replay_notebook.told(notebook, shown.data, Store(out)).values())
+    html = "".join(replay_notebook.replay(notebook, shown.data, Store(out)).values())
     assert html.count("<details") == html.count("</details>")
     assert str(shown.data.store_device) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
@@ -337,7 +337,7 @@ def test_what_the_book_keeps_can_be_drawn(turn: int, name: str) -> None:
     kept = records(lab, store, "published")
     one = kept[turn % len(kept)]
     notebook = json.loads((ROOT / "experiments" / f"{name}.ipynb").read_text())
-    drawn = "".join(replay_notebook.told(notebook, one, store).values())
+    drawn = "".join(replay_notebook.replay(notebook, one, store).values())
     assert f"<strong>{one.store_device}</strong>" in drawn
     if name != registry.PEAKS:
         assert all(f"The ladder on {case.name}" in drawn for case in one.cases)

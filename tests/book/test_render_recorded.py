@@ -95,8 +95,8 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
     before = drawn(root)
     assert set(before) == {first.script, large.script}
-    assert "128x128" in "".join(device_choices.shown(root, LAB, first).values())
-    assert "4096x4096" in "".join(device_choices.shown(root, LAB, large).values())
+    assert "128x128" in "".join(device_choices.page_cells(root, LAB, first).values())
+    assert "4096x4096" in "".join(device_choices.page_cells(root, LAB, large).values())
 
     add(root, "20260101T000000Z-000002", where="local")
     assert render_recorded.stale(root) == []
@@ -109,7 +109,7 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     write(root, *CELLS, "lab.failed()")
     assert render_recorded.stale(root) == [LAB]
     render_recorded.draw(root)
-    assert len(device_choices.shown(root, LAB, first)) == 3 and render_recorded.stale(root) == []
+    assert len(device_choices.page_cells(root, LAB, first)) == 3 and render_recorded.stale(root) == []
 
 
 def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) 
     (root / device_choices.FOLDER / LAB / STORY / only.script).unlink()
     assert render_recorded.stale(root) == [LAB]
     render_recorded.draw(root)
-    assert device_choices.shown(root, LAB, only)
+    assert device_choices.page_cells(root, LAB, only)
     (root / device_choices.FOLDER / LAB / "index.json").write_text('[["nvidia')
     assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == [LAB]
 
@@ -173,7 +173,7 @@ def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Pat
     first, large = device_choices.choices(root, LAB)
     for name, page, shown in ((f"labs/{LAB}", STORY, [first, large]), (f"labs/{LAB}/results", "results", [first])):
         env = SimpleNamespace(dependencies=defaultdict(set), metadata=defaultdict(dict))
-        device_switch.put(
+        device_switch.add_device_bar(
             cast(Any, SimpleNamespace(srcdir=root / "book", env=env)), name, json.loads(json.dumps(notebook))
         )
         scripts = {path for path in env.dependencies[name] if path.endswith(".js")}
@@ -185,7 +185,7 @@ def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> 
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
-    story, results = (device_choices.shown(root, LAB, only, page) for page in (STORY, "results"))
+    story, results = (device_choices.page_cells(root, LAB, only, page) for page in (STORY, "results"))
     assert len(story) == 1 and len(results) == 2 and "The ladder on" in "".join(results.values())
     (root / device_choices.FOLDER / LAB / "results" / only.script).unlink()
     assert render_recorded.stale(root) == [LAB]
@@ -244,7 +244,7 @@ def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) ->
 
 def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
     svg = '<svg><defs><path id="a"/></defs><use href="#a"/></svg>'
-    made = device_switch.finished({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
+    made = device_switch.finish_cells({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
     assert 'id="d1-1"' in made["one"] and 'href="#d2-1"' in made["two"] and made["none"] == ""
     assert 'class="table-scroll"' in made["two"]
 

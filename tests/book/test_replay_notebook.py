@@ -39,7 +39,7 @@ def recorded(tmp_path: Path) -> tuple[RecordedData, Store]:
 def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
     """What the cells show, after the one that opens the lab."""
     given = notebook(*sources, lab=recorded[0].lab.name)
-    found = replay_notebook.told(given, *recorded)
+    found = replay_notebook.replay(given, *recorded)
     return [found[key_of(cell)] for cell in cells_of(given)]
 
 
@@ -155,7 +155,7 @@ def test_what_failed_on_a_recorded_device_is_told_of_that_device(tmp_path: Path)
 
 def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
     given = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
-    assert replay_notebook.executed(given) == {}, "no cell has run"
+    assert replay_notebook.executed_outputs(given) == {}, "no cell has run"
     outputs: list[dict[str, Any]] = [
         {"data": {"text/html": ["<p>a</p>", "<p>b</p>"], "text/plain": "ab"}},
         {"text": ["1 < 2\n"]},
@@ -164,7 +164,7 @@ def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
     ]
     for cell, output in zip(cells_of(given)[1:], outputs, strict=True):
         cell["outputs"] = [output]
-    found = list(replay_notebook.executed(given).values())
+    found = list(replay_notebook.executed_outputs(given).values())
     assert found == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
 
 
@@ -174,7 +174,7 @@ def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_paramet
     made = replay_notebook.unmeasured(given)
     nbformat.validate(nbformat.from_dict(made))
     assert not any("parameters" in cell["metadata"].get("tags", []) for cell in made["cells"])
-    assert replay_notebook.executed(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
+    assert replay_notebook.executed_outputs(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
 
 
 @pytest.mark.parametrize("name", ["cnn", "peaks"])
@@ -182,7 +182,7 @@ def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: 
     root = project_root()
     kept = Store(root / "results")
     given = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
-    found = replay_notebook.told(given, records(registry.get(name), kept)[0], kept)
+    found = replay_notebook.replay(given, records(registry.get(name), kept)[0], kept)
     assert len(found) == len(cells_of(given))
     silent = [cell["source"] for cell in cells_of(given) if not found[key_of(cell)]]
     assert silent in ([], [["lab.measure()"]])

@@ -12,7 +12,7 @@ import pytest
 from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
-from roofbook.book.device_switch import finished
+from roofbook.book.device_switch import finish_cells
 from roofbook.report import answer
 from roofbook.report.steps import step
 from roofbook.spec import registry
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         step(LAB.variant(name), rows, dict.fromkeys(CASES, ""), diff, "lbm", predictions=predictions)
         for name in ("fused", "soa")
     ]
-    shown = finished({"answer": "".join(answer(data, answered(LAB, data)) for data in on), "steps": "".join(steps)})
+    shown = finish_cells({"answer": "".join(answer(data, answered(LAB, data)) for data in on), "steps": "".join(steps)})
     shutil.copy(ASSETS / "roofbook.css", to)
     for theme in ("light", "dark"):
         (to / f"{theme}.html").write_text(PAGE.format(theme=theme, **shown), encoding="utf-8")

@@ -1,5 +1,4 @@
-"""What is done for a book while its labs are measured: the kernels of those that wait are compiled, the recorded devices that
-are not drawn yet are drawn, and the site is renewed.
+"""Work in the background while labs are measured: compile the next labs' kernels, draw recorded devices, rebuild the site.
 
 The processes are paused while samples are taken (`measure.background_group`). This one leads them; it compiles, lab by lab, and
 then draws: `python -m roofbook.book.background_jobs ROOT LABS DRAW FOLDER`.
@@ -21,28 +20,34 @@ from ..measure.background_group import POLL_S, BackgroundGroup, run_in_backgroun
 
 
 class BackgroundJobs(BackgroundGroup):
-    """Kernels are compiled ahead, and the site is renewed, while the block measures labs with these parameters, in order."""
+    """Context that measures labs with these parameters, in order; in the background, kernels are compiled and the site is
+    rebuilt.
+    """
 
     def __init__(
         self, root: Path, labs: Mapping[str, Mapping[str, Any]], done: Sequence[str] = (), *, draw: bool = False
     ) -> None:
-        """done: labs that are measured first, and not waited for. draw: recorded devices, when all is compiled."""
+        """done: labs that are measured first, without waiting for their kernels. draw: also draw recorded devices, after
+        compiling.
+        """
         self._root = root
         self._renewing: subprocess.Popen[bytes] | None = None
         super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs), "draw" * draw], done)
 
     def renew_site(self) -> None:
-        """Begin to build the site with the pages as they are. What goes wrong does so again at the end, and is told then."""
+        """Begin to build the site from the current pages. An error is ignored here: the final build raises it again."""
         self.wait()
         self._renewing = self.run([sys.executable, "-m", "roofbook.book.rebuild_site_worker", str(self._root)])
 
     def wait(self) -> None:
-        """Wait for the site that is being renewed, if one is."""
+        """Wait for the site's build, if one runs."""
         if self._renewing:
             self._renewing.wait()
 
     def wait_for_drawing(self, tell: Callable[[str], object]) -> None:
-        """Wait for what is half drawn, rather than to draw it anew; `tell` where there is something to wait for."""
+        """Wait until recorded devices are drawn, rather than draw them again. tell: called with a message if there is a
+        wait.
+        """
         if self.is_leader_alive():
             tell("Drawing the labs on the other recorded devices")
         while self.is_leader_alive():
@@ -50,30 +55,30 @@ class BackgroundJobs(BackgroundGroup):
 
 
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
-    """Compile what measuring these labs would compile; of each that is done there is a file of its name in `folder`."""
+    """Compile all kernels that measuring these labs needs; a file named after each finished lab appears in `folder`."""
     from ..measure.policy import UNTIMED
     from ..measure.precompile import Compilers, prebuild
     from .experiment import Experiment
 
     with Compilers() as compilers:
         for lab, parameters in labs.items():
-            with contextlib.suppress(Exception):  # the notebook will tell
+            with contextlib.suppress(Exception):  # the notebook raises the error again
                 experiment = Experiment(lab, parameters, root)
                 device, seed = experiment.device, experiment.policy.seed
                 due = [cell for cell in experiment.plan() if cell.device is device and cell.state != "fresh"]
-                here = [(cell.case, cell.variant) for cell in due]
-                meet = experiment.scale == UNTIMED
-                prebuild(experiment.lab, here, device, seed, lambda _: None, meet=meet, compilers=compilers)
+                kernels = [(cell.case, cell.variant) for cell in due]
+                is_untimed = experiment.scale == UNTIMED
+                prebuild(experiment.lab, kernels, device, seed, lambda _: None, meet=is_untimed, compilers=compilers)
                 (folder / lab).touch()
 
 
-def _end_with_the_other() -> None:
+def _exit_with_parent() -> None:
     sys.stdin.read()
     os._exit(0)
 
 
 def draw_devices(root: Path) -> None:
-    """Draw the recorded devices that are not drawn yet; what goes wrong does so again at the end, and is told then."""
+    """Draw stale recorded devices. An error is ignored here: the final build raises it again."""
     from . import render_recorded
 
     with contextlib.suppress(Exception):
@@ -83,7 +88,7 @@ def draw_devices(root: Path) -> None:
 if __name__ == "__main__":
     run_in_background()
     memory.collect_seldom()
-    threading.Thread(target=_end_with_the_other, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     checkout = Path(sys.argv[1])
     compile_ahead(checkout, json.loads(sys.argv[2]), Path(sys.argv[4]))
     if sys.argv[3]:

@@ -1,4 +1,4 @@
-"""Makes the book: the pages that are not up to date, lab by lab, and the site. What `roofbook build` stands on."""
+"""Build of the whole book: outdated pages, lab by lab, then the site. Serves `roofbook build`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,44 +13,41 @@ from .noop_check import FileTimes
 
 
 class Due(NamedTuple):
-    """A page that is to be made: with which parameters, and why."""
+    """A page to be made, with its parameters and the reason."""
 
     parameters: Mapping[str, Any]
-    why: str
+    reason: str
 
 
-def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None:
-    """Make what is not up to date of the book of the checkout `root`, and say what and why.
+def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False) -> None:
+    """Make every outdated part of the book of the checkout `root`, and report each with the reason.
 
-    wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
+    parameters: those of all notebooks; if empty, each page keeps those of its last execution. fresh: make every page.
     """
-    if not fresh and FileTimes(root, wanted).is_known():
+    if not fresh and FileTimes(root, parameters).is_known():
         say(f"The site is up to date: {root / site.INDEX}")
         return
     for notebook in execute.notebooks(root):
         execute.check_notebook(notebook)
     with making(root, say):
-        _make(root, wanted, fresh)
+        _make(root, parameters, fresh)
 
 
-def _make(root: Path, wanted: Mapping[str, Any], fresh: bool) -> None:
+def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
     # These bring pandas and Sphinx: half of the time of a build with nothing to do.
-    from . import (
-        fragments,
-        render_recorded,
-    )  # which bring pandas and Sphinx: half of the time of a build with nothing to do
+    from . import fragments, render_recorded
 
-    before, now = FileTimes(root, wanted), InputHashes(root)
-    due = _due(root, wanted, fresh, now)
-    if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
-        say(taken)
+    old_times, now = FileTimes(root, parameters), InputHashes(root)
+    due = _due(root, parameters, fresh, now)
+    if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (fallback := why_auto()):
+        say(fallback)
     missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
-    if render_recorded.stale(root, now):  # with pages that are missing a site is wanted soon
+    if render_recorded.stale(root, now):  # if pages are missing, readers want a first site soon
         say(f"Drawing the labs on {'the best recorded device' if missing else 'recorded devices'}")
         render_recorded.draw(root, best_only=bool(missing))
     if due:
         _execute(root, due, missing)
-    builder = site.start(root) if due else None  # it gets ready meanwhile
+    builder = site.start(root) if due else None  # it gets ready while fragments are drawn
     try:
         if missing:  # most are drawn by now
             render_recorded.draw(root)
@@ -60,48 +57,48 @@ def _make(root: Path, wanted: Mapping[str, Any], fresh: bool) -> None:
         if builder:
             builder.kill()
             builder.wait()
-    if due:  # rows came meanwhile: whether they leave something to do
-        before, now = FileTimes(root, wanted), InputHashes(root)
-        if _due(root, wanted, False, now) or render_recorded.stale(root, now):
+    if due:  # new rows may have made something stale
+        old_times, now = FileTimes(root, parameters), InputHashes(root)
+        if _due(root, parameters, False, now) or render_recorded.stale(root, now):
             return
         fragments.renew(root)
         site.build(root)
-    FileTimes(root, wanted).remember(before)
+    FileTimes(root, parameters).remember(old_times)
 
 
-def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
-    """By their notebooks, the pages that are to be made."""
+def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
+    """Return the pages to be made, by their notebooks."""
     due = {}
     for notebook in execute.notebooks(root):
-        parameters = {"scale": "quick", "device": "auto", **wanted}
-        if not wanted:
-            parameters = execute.parameters_of(root, notebook) or parameters
-        changed = execute.stale(root, notebook, parameters, now)
+        page_parameters = {"scale": "quick", "device": "auto", **parameters_given}
+        if not parameters_given:
+            page_parameters = execute.parameters_of(root, notebook) or page_parameters
+        changed = execute.stale(root, notebook, page_parameters, now)
         if fresh or changed:
-            due[notebook] = Due(parameters, because(changed) or "as asked")
+            due[notebook] = Due(page_parameters, because(changed) or "as asked")
     return due
 
 
 def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
-    """Execute notebooks. Where pages are `missing`, a site of recorded devices alone comes first, and each page joins it."""
+    """Execute notebooks. If pages are `missing`, build a site of recorded devices first; each executed page then joins it."""
     from . import fragments, render_recorded
     from .background_jobs import BackgroundJobs
 
     if missing:
         render_recorded.unexecuted(root, missing)
     labs = {notebook.stem: page.parameters for notebook, page in due.items()}
-    with BackgroundJobs(root, labs, draw=bool(missing)) as meanwhile:
+    with BackgroundJobs(root, labs, draw=bool(missing)) as jobs:
         if missing:
             fragments.renew(root)
             index = site.build(root, progress=say)
             say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
         for done, (notebook, page) in enumerate(due.items(), 1):
-            left = f"; then {', '.join(each.stem for each in list(due)[done:])}" if done < len(due) else ""
-            given = execute.said(page.parameters)
-            say(f"{done} of {len(due)}: executing {notebook.name} with {given}: {page.why}{left}")
-            execute.execute(root, notebook, page.parameters, here=True)
-            if missing and left:
-                meanwhile.renew_site()
-        meanwhile.wait()
+            remaining = f"; then {', '.join(path.stem for path in list(due)[done:])}" if done < len(due) else ""
+            parameters = execute.parameters_text(page.parameters)
+            say(f"{done} of {len(due)}: executing {notebook.name} with {parameters}: {page.reason}{remaining}")
+            execute.execute(root, notebook, page.parameters, in_process=True)
+            if missing and remaining:
+                jobs.renew_site()
+        jobs.wait()
         if missing:
-            meanwhile.wait_for_drawing(say)
+            jobs.wait_for_drawing(say)

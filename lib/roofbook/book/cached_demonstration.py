@@ -1,4 +1,4 @@
-"""What a lab shows beyond times, computed on a device once and kept for as long as the code and the device are the same."""
+"""Cache of a lab's demonstration on a device. It is computed again when the code or the device changes."""
 
 import json
 from io import StringIO
@@ -12,20 +12,25 @@ from .input_hashes import InputHashes
 
 
 def cached_demonstration(lab: Lab, device: Device, root: Path) -> Demonstration | None:
-    """The demonstration of a lab on a device; None where it has none."""
+    """Return the demonstration of a lab on a device; None for a lab without one."""
     import pandas as pd
 
     made_from = InputHashes(root).demonstration(lab.name, device)
-    kept = json.loads(cached_text("demonstrated", cache_key(json.dumps(made_from)), lambda: _as_text(lab, device)))
-    if kept is None:
+    fields = json.loads(cached_text("demonstrated", cache_key(json.dumps(made_from)), lambda: _as_text(lab, device)))
+    if fields is None:
         return None
-    frame = pd.read_json(StringIO(kept.pop("frame")), orient="split")
-    return Demonstration(**kept | {"numbers": frozenset(kept["numbers"]), "frame": frame})
+    frame = pd.read_json(StringIO(fields.pop("frame")), orient="split")
+    return Demonstration(**fields | {"numbers": frozenset(fields["numbers"]), "frame": frame})
 
 
 def _as_text(lab: Lab, device: Device) -> str:
-    made = publication(lab).demonstration(device)
-    if made is None:
+    demo = publication(lab).demonstration(device)
+    if demo is None:
         return json.dumps(None)
-    kept = {"caption": made.caption, "heads": made.heads, "rows": made.rows, "notes": made.notes}
-    return json.dumps(kept | {"numbers": sorted(made.numbers), "frame": made.frame.to_json(orient="split")})
+    fields = {
+        "caption": demo.caption,
+        "heads": demo.heads,
+        "rows": demo.rows,
+        "notes": demo.notes,
+    }
+    return json.dumps(fields | {"numbers": sorted(demo.numbers), "frame": demo.frame.to_json(orient="split")})

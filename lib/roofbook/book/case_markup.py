@@ -1,4 +1,4 @@
-"""Marks what is shown of one case, so that the site can show of a page the case that its reader has chosen."""
+"""Markup of output that belongs to one case, so that the site can show the case that a reader has chosen."""
 
 import json
 import re
@@ -18,42 +18,43 @@ _END = "<!-- of a case -->"
 
 
 class OfCase:
-    """A table, figure or note of one case: as it is, but that its HTML says of which case.
+    """A table, figure or note of one case. It behaves like the original; its HTML also names the case.
 
     main: whether the page shows this case until its reader chooses another.
     """
 
-    def __init__(self, shown: Any, case: str, main: bool) -> None:
-        self.shown, self.case, self.main = shown, case, main
+    def __init__(self, output: Any, case: str, main: bool) -> None:
+        self.output, self.case, self.main = output, case, main
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["shown"], name)
+        return getattr(self.__dict__["output"], name)
 
     @property
     def html(self) -> str:
         main = " data-main" * self.main
-        return f'<div data-case="{escape(self.case)}"{main}>\n{self.shown.html}\n</div>{_END}\n'
+        return f'<div data-case="{escape(self.case)}"{main}>\n{self.output.html}\n</div>{_END}\n'
 
     def _repr_html_(self) -> str:
         return self.html
 
     def __repr__(self) -> str:
-        return repr(self.shown)
+        return repr(self.output)
 
 
 class OfMainCase(OfCase):
-    """Of the main case, with the same of the others at hand: in a notebook nobody sees them, the site shows the one chosen."""
+    """Output for the main case; the other cases are embedded in <template>s that the site shows on demand."""
 
-    def __init__(self, shown: Any, case: str, others: Mapping[str, Callable[[], Any]]) -> None:
-        super().__init__(shown, case, main=True)
-        self.others = others
+    def __init__(self, output: Any, case: str, draw_by_case: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__(output, case, main=True)
+        self.draw_by_case = draw_by_case
 
     @property
     def html(self) -> str:
-        others = (
-            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n' for case, draw in self.others.items()
+        templates = (
+            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n'
+            for case, draw in self.draw_by_case.items()
         )
-        return super().html + "".join(others)
+        return super().html + "".join(templates)
 
 
 _OTHERS = re.compile(r'(?:<template data-of-case="[^"]*">.*?</template>\n?)+', re.S)
@@ -63,66 +64,71 @@ _FILE = re.compile(r"<a\b[^>]*\bdownload\b[^>]*>")
 
 
 def without_others(html: str) -> str:
-    """HTML of main cases alone."""
+    """Return HTML without the templates of other cases."""
     return _OTHERS.sub("", html)
 
 
-def others_apart(
-    cells: Mapping[str, str], script: Callable[[str], str], *, whole: bool = False
+def split_cases(
+    cells: Mapping[str, str], script: Callable[[str], str], *, every_case: bool = False
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """The cells of a page with places for what is of other cases than the main one; and by case what belongs in each place.
+    """Move the output of other cases out of a page's cells: return the cells with placeholders, and case -> placeholder ->
+    HTML.
 
-    script: the address of what brings a case there, by its name. whole: what the page shows of each case beside the others
-    goes too. In its place stand, for a browser without JavaScript, the links to the files of its tables.
+    script: returns the address of the script that brings a case. every_case: also move the output of cases shown side by side.
+    For browsers without JavaScript, a placeholder links to the files of its tables.
     """
-    of_case: dict[str, dict[str, str]] = {}
+    html_by_case: dict[str, dict[str, str]] = {}
 
-    def place(key: str, found: re.Match[str]) -> str:
-        name = f"{key}-{len(places)}"
-        places.append(name)
-        parts = {unescape(case): html for case, html in _OTHER.findall(found[0])}
-        for case, html in parts.items():
-            of_case.setdefault(case, {})[name] = html
-        scripts = escape(json.dumps({case: script(case) for case in parts}))
-        files = [(case, link) for case, html in parts.items() for link in _FILE.findall(html)]
-        said = ", ".join(f"{link}a table on {escape(case)}</a>" for case, link in files)
-        without = f"<noscript><p>As files: {said}.</p></noscript>" * bool(files)
-        return f'<div data-place="{name}" data-scripts="{scripts}">{without}</div>\n'
+    def placeholder(key: str, match: re.Match[str]) -> str:
+        name = f"{key}-{len(placeholders)}"
+        placeholders.append(name)
+        templates = {unescape(case): html for case, html in _OTHER.findall(match[0])}
+        for case, html in templates.items():
+            html_by_case.setdefault(case, {})[name] = html
+        scripts = escape(json.dumps({case: script(case) for case in templates}))
+        files = [(case, link) for case, html in templates.items() for link in _FILE.findall(html)]
+        links_text = ", ".join(f"{link}a table on {escape(case)}</a>" for case, link in files)
+        noscript = f"<noscript><p>As files: {links_text}.</p></noscript>" * bool(files)
+        return f'<div data-place="{name}" data-scripts="{scripts}">{noscript}</div>\n'
 
-    shown = {}
+    cells_without = {}
     for key, html in cells.items():
-        places: list[str] = []
-        if whole:
+        placeholders: list[str] = []
+        if every_case:
             html = _MARKED.sub(r'<template data-of-case="\1">\2</template>', html)
-        shown[key] = _OTHERS.sub(partial(place, key), html)
-    return shown, of_case
+        cells_without[key] = _OTHERS.sub(partial(placeholder, key), html)
+    return cells_without, html_by_case
 
 
-def of_each_case(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a page with the one parameter `case`: without a case it shows the main one, and has the others at hand."""
+def embed_cases(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a page method whose one parameter is `case`: without a case it draws the main one and embeds the others."""
 
     @wraps(draw)
-    def shown(page: "Page", case: str | None = None) -> Any:
+    def draw_cases(page: "Page", case: str | None = None) -> Any:
         main = page.data.case().name
         if case:
             return OfCase(draw(page, case), case, case == main)
-        others = {each.name: partial(draw, page, each.name) for each in page.data.cases if each.name != main}
-        return OfMainCase(draw(page), main, others) if others else draw(page)
+        draw_by_case = {
+            other_case.name: partial(draw, page, other_case.name)
+            for other_case in page.data.cases
+            if other_case.name != main
+        }
+        return OfMainCase(draw(page), main, draw_by_case) if draw_by_case else draw(page)
 
-    return shown
+    return draw_cases
 
 
-def marked(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a page with a parameter `case`: where a case is given, what it shows is marked as of that case.
+def mark_case(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a page method with a parameter `case`: output for a given case is mark_case with that case.
 
-    Without one it shows the page's main case alone, whichever a reader chooses.
+    Without a case, the output is of the page's main case, whatever a reader chooses.
     """
 
     @wraps(draw)
-    def shown(page: "Page", *given: Any, **named: Any) -> Any:
-        made = draw(page, *given, **named)
-        case = bound.bind(page, *given, **named).arguments.get("case")
-        return OfCase(made, case, case == page.data.case().name) if case else made
+    def draw_mark_case(page: "Page", *args: Any, **kwargs: Any) -> Any:
+        output = draw(page, *args, **kwargs)
+        case = parameters.bind(page, *args, **kwargs).arguments.get("case")
+        return OfCase(output, case, case == page.data.case().name) if case else output
 
-    bound = signature(draw)
-    return shown
+    parameters = signature(draw)
+    return draw_mark_case

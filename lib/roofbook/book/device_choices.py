@@ -1,8 +1,8 @@
-"""The devices that a reader of a lab's pages may choose, and what each page shows on each: files in _build/recorded.
+"""Devices that readers of a lab's pages can choose, with the output of each page on each device: files in _build/recorded.
 
-Of a lab that is a folder with `index.json`, which lists the recorded devices, and a folder for each of its pages. In that is a
-script for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook. What
-is of one case each and comes with no page has a script for each device and case.
+Each lab has a folder with `index.json`, the list of recorded devices, and a folder for each of its pages. That holds one script
+for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook. Output of
+other cases than the main one has a script for each device and case.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..escaping import script_json
 from ..paths import write_whole
-from .case_markup import others_apart
+from .case_markup import split_cases
 from .lab_pages import STORY, pages_of
 from .notebook_cells import key_of
 
@@ -22,92 +22,98 @@ FOLDER = Path("_build", "recorded")
 
 
 LARGE = "/large"
-"""How the name ends of a device at the large sizes."""
+"""End of the name of a device at the large sizes."""
 
 
 class DeviceChoice(NamedTuple):
-    """A device by a backend at a scale, as the reader of a lab's page may choose it."""
+    """A device by a backend at a scale, as an option for readers of a lab's page."""
 
     name: str
-    """In addresses, such as `nvidia-h200/cuda`, with `/large` where the sizes are the large ones."""
+    """Name in addresses, such as `nvidia-h200/cuda`, with `/large` for the large sizes."""
     label: str
 
     @property
     def script(self) -> str:
-        """Its file."""
+        """Name of the device's script."""
         return f"{self.stem}.js"
 
     def script_of(self, case: str) -> str:
-        """The file of what a page shows of another case than the main one, where that is too much to come with the rest."""
+        """Return the name of the script for one case: cases other than the main one may be too large for the device's
+        script.
+        """
         return f"{self.stem}.{re.sub(r'[^a-zA-Z0-9-]+', '_', case)}.js"
 
     @property
     def stem(self) -> str:
-        """The name of its files."""
+        """Name of its files, without an ending."""
         return self.name.replace("/", ".")
 
 
 HERE = DeviceChoice("here", "This machine")
-"""The machine that executed the notebook."""
+"""Choice of the machine that executed the notebook."""
 
 
 def choices(root: Path, lab: str) -> list[DeviceChoice]:
-    """Those of a lab, the best first; none where nothing is recorded, or nothing is drawn yet."""
+    """Return the recorded devices of a lab, the best first; empty if nothing is recorded or drawn yet."""
     try:
-        listed = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
+        rows = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [DeviceChoice(*each) for each in listed]
+    return [DeviceChoice(*row) for row in rows]
 
 
-def shown(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict[str, str]:
-    """By the key of a cell of a lab's page, what it shows there."""
+def page_cells(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict[str, str]:
+    """Return the HTML of each cell of a lab's page on a device, by the cell's key."""
     text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(f"[{text[text.index('(') + 1 : text.rindex(')')]}]")[2]
-    return found
+    cells: dict[str, str] = json.loads(f"[{text[text.index('(') + 1 : text.rindex(')')]}]")[2]
+    return cells
 
 
-def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
-    """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
+def show_script(lab: str, name: str, cells: Mapping[str, str]) -> str:
+    """Return the script that puts a device's output into the cells of a page.
+
+    A page opened as a file can load scripts, but no data.
+    """
     return f"roofbookShow({script_json(lab, name, dict(cells))});\n"
 
 
 def write_scripts(
-    root: Path, lab: str, choice: DeviceChoice, notebook: Mapping[str, Any], shown: Mapping[str, str]
+    root: Path, lab: str, choice: DeviceChoice, notebook: Mapping[str, Any], html_by_key: Mapping[str, str]
 ) -> list[Path]:
-    """Write what each page of a lab's notebook shows on a device, by the keys of its cells: a script a page, and one for each
-    case that is not the main one. Returns where.
+    """Write the output of each page of a lab's notebook on a device; return the paths.
+
+    Each page has a script, and one more for each case that is not the main one. html_by_key: HTML of the cells.
     """
     by_page: dict[str, dict[str, str]] = {STORY: {}}
     for page, cell in pages_of(notebook["cells"]):
-        if (key := key_of(cell)) in shown:
-            by_page.setdefault(page, {})[key] = shown[key]
+        if (key := key_of(cell)) in html_by_key:
+            by_page.setdefault(page, {})[key] = html_by_key[key]
     written = {}
-    for page, whole in by_page.items():
+    for page, html_of_page in by_page.items():
         folder = root / FOLDER / lab / page
-        main = any(" data-main" in html for html in whole.values())  # which stays, so that there is something to see
-        cells, of_case = others_apart(whole, choice.script_of, whole=main)
-        written[folder / choice.script] = script(lab, choice.name, cells)
-        for case, places in of_case.items():
-            told = script_json(lab, choice.name, case, places)
-            written[folder / choice.script_of(case)] = f"roofbookShowCase({told});\n"
+        has_main = any(" data-main" in html for html in html_of_page.values())  # the main case stays in the page
+        cells, html_by_case = split_cases(html_of_page, choice.script_of, every_case=has_main)
+        written[folder / choice.script] = show_script(lab, choice.name, cells)
+        for case, placeholders in html_by_case.items():
+            arguments = script_json(lab, choice.name, case, placeholders)
+            written[folder / choice.script_of(case)] = f"roofbookShowCase({arguments});\n"
     for path, text in written.items():
         write_whole(path, text)
     return list(written)
 
 
-def on_this_machine(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:
-    """The choice of the machine that executed the notebook; None where none has, or no device is recorded beside it."""
+def local_choice(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:
+    """Return the choice of the machine that executed the notebook; None if none has, or if no device is recorded."""
     return HERE if (root / FOLDER / lab / page / HERE.script).exists() and choices(root, lab) else None
 
 
 def copy_scripts(root: Path, target: Path) -> None:
-    """Copy the devices' scripts into the site, where they changed."""
+    """Copy changed scripts of devices into the site."""
     for path in (root / FOLDER).glob("*/*/*.js"):
-        to = target / path.relative_to(root / FOLDER)
-        if not to.exists() or (to.stat().st_mtime_ns, to.stat().st_size) != (
+        copy = target / path.relative_to(root / FOLDER)
+        if not copy.exists() or (copy.stat().st_mtime_ns, copy.stat().st_size) != (
             path.stat().st_mtime_ns,
             path.stat().st_size,
         ):
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)

@@ -1,8 +1,9 @@
-"""Lets the reader of a lab's page choose the device and the case that it is about. Part of the site's Sphinx extension.
+"""Choice of device and case on a lab's page. Part of the site's Sphinx extension.
 
-The page is written for the best recorded device; what it shows on the others lies in scripts that a browser loads when one is
-chosen (book/_assets/devices-of-page.js). What is of one case says so (case_markup.py), and that script hides the other cases.
-Without JavaScript the page says which device it is of, shows all cases, and below each step what it brought on the others.
+The page is written for the best recorded device. The outputs of other devices are in scripts that a browser loads when one is
+chosen (book/_assets/devices-of-page.js). That script also hides the output of other cases, which names its case
+(case_markup.py). Without JavaScript the page names its device, shows all cases, and lists the other devices' results below each
+step.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..escaping import escape, raw_html
 from . import lab_pages, table_files
-from .device_choices import FOLDER, LARGE, choices, copy_scripts, on_this_machine, shown
+from .device_choices import FOLDER, LARGE, choices, copy_scripts, local_choice, page_cells
 from .noscript import with_other_devices
 from .notebook_cells import cells_of, key_of
 from .page_html import on_site, scroll_tables, unique_svg_ids
@@ -28,63 +29,76 @@ if TYPE_CHECKING:
 
 SCRIPTS = "_static/on-devices"
 RAN_HERE = "ran-here"
-"""Of a page's metadata: whether the machine that executed its notebook can be chosen."""
+"""Key in a page's metadata: whether readers can choose the machine that executed its notebook."""
 WIDTH = 88
-"""Letters of a line of code that need no scrolling on a page."""
+"""Characters in a line of code that need no scrolling on a page."""
 _SENTENCES = re.compile(r"<p><strong>([^<]+)\.</strong>")
-"""A paragraph of a lab's summary that is of one case."""
+"""Paragraph of a lab's summary about one case."""
 
 
-def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
-    """Let the cells of a lab's page show the best recorded device, and have the others at hand; nothing of a page of no lab.
+def add_device_bar(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
+    """Fill the cells of a lab's page with the best recorded device's output, and add the bar that offers the others.
 
-    The bar stands below the title, so that it stays in sight on all of the page.
+    Other pages stay as they are. The bar stands below the title, so that it stays in sight on the whole page.
     """
-    root, (lab, page) = Path(app.srcdir).parent, lab_pages.place(docname)
-    listed = choices(root, lab)
-    if not listed or not cells_of(notebook):
+    root, (lab, page) = Path(app.srcdir).parent, lab_pages.lab_and_page(docname)
+    devices = choices(root, lab)
+    if not devices or not cells_of(notebook):
         return
-    told = listed if page == lab_pages.STORY else listed[:1]
-    made_of = [root / FOLDER / lab / "index.json", *(root / FOLDER / lab / page / each.script for each in told)]
-    app.env.dependencies[docname].update(map(str, made_of))
+    devices_of_page = devices if page == lab_pages.STORY else devices[:1]
+    sources = [
+        root / FOLDER / lab / "index.json",
+        *(root / FOLDER / lab / page / device.script for device in devices_of_page),
+    ]
+    app.env.dependencies[docname].update(map(str, sources))
     to_root = "../" * docname.count("/")
-    first, here = shown(root, lab, listed[0], page), on_this_machine(root, lab, page)
+    cell_html, local = page_cells(root, lab, devices[0], page), local_choice(root, lab, page)
     if page == lab_pages.STORY:
-        names = {each.name for each in listed}
-        others = [each for each in listed[1:] if each.name.removesuffix(LARGE) not in names - {each.name}]
-        first = with_other_devices(first, {each.label: shown(root, lab, each) for each in others})
-    app.env.metadata[docname][RAN_HERE] = bool(here)
+        names = {device.name for device in devices}
+        other_devices = [
+            device for device in devices[1:] if device.name.removesuffix(LARGE) not in names - {device.name}
+        ]
+        cell_html = with_other_devices(
+            cell_html, {device.label: page_cells(root, lab, device) for device in other_devices}
+        )
+    app.env.metadata[docname][RAN_HERE] = bool(local)
     for cell in cells_of(notebook):
         key = key_of(cell)
-        html = f'<div class="on-device" data-cell="{key}">{table_files.at(first.get(key, ""), to_root)}</div>'
+        html = f'<div class="on-device" data-cell="{key}">{table_files.at(cell_html.get(key, ""), to_root)}</div>'
         data = {"text/html": html, "text/plain": ""}
         cell["source"] = compact("".join(cell["source"]))
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
-    bar = raw_html(_bar(lab, scripts, [*listed, *([here] if here else [])]))
+    bar = raw_html(_bar(lab, scripts, [*devices, *([local] if local else [])]))
     first_cell = notebook["cells"][0]
     notebook["cells"][0] = first_cell | {"source": lab_pages.below_title("".join(first_cell["source"]), bar)}
 
 
-def reread_where_a_lab_has_run(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
-    """Pages whose bar lacks the machine that executed the notebook, or has it for one that nobody has executed."""
+def pages_with_changed_choice(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
+    """Return pages whose bar must gain or lose the machine that executed the notebook."""
     root = Path(app.srcdir).parent
-    ran = {name: env.metadata[name][RAN_HERE] for name in env.found_docs if RAN_HERE in env.metadata.get(name, ())}
-    return [name for name, before in ran.items() if bool(on_this_machine(root, *lab_pages.place(name))) != before]
+    could_choose = {
+        name: env.metadata[name][RAN_HERE] for name in env.found_docs if RAN_HERE in env.metadata.get(name, ())
+    }
+    return [
+        name
+        for name, before in could_choose.items()
+        if bool(local_choice(root, *lab_pages.lab_and_page(name))) != before
+    ]
 
 
-def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
-    without = (
-        f"All of this page is of {escape(listed[0].label)}. With JavaScript you can choose another device and a case."
+def _bar(lab: str, scripts: str, devices: list[DeviceChoice]) -> str:
+    noscript = (
+        f"All of this page is of {escape(devices[0].label)}. With JavaScript you can choose another device and a case."
     )
     options = "".join(
-        f'<option value="{escape(each.name)}" data-script="{escape(each.script)}">{escape(each.label)}</option>'
-        for each in listed
+        f'<option value="{escape(device.name)}" data-script="{escape(device.script)}">{escape(device.label)}</option>'
+        for device in devices
     )
     return (
         f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" '
-        f'data-device="{escape(listed[0].label)}" role="region" aria-label="Device and case of this page">'
-        f"<noscript>{without}</noscript>"
+        f'data-device="{escape(devices[0].label)}" role="region" aria-label="Device and case of this page">'
+        f"<noscript>{noscript}</noscript>"
         f'<label hidden>Device <select name="device">{options}</select></label>'
         '<label hidden>Case <select name="case"></select></label>'
         '<span class="device-said" role="status"></span></div>'
@@ -92,7 +106,7 @@ def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
 
 
 def compact(code: str) -> str:
-    """A cell that is one call with a list of names, on few lines: a notebook has a name a line.
+    r"""Return the code of a cell that is one call with a list of names, on few lines: notebooks have one name per line.
 
     >>> print(compact('lab.steps(\\n    "fused",\\n    "soa",\\n)'))
     lab.steps("fused", "soa")
@@ -102,33 +116,38 @@ def compact(code: str) -> str:
     except (SyntaxError, ValueError):
         return code
     call = line.value if isinstance(line, ast.Expr) else None
-    if not (isinstance(call, ast.Call) and call.args and all(isinstance(each, ast.Constant) for each in call.args)):
+    if not (
+        isinstance(call, ast.Call) and call.args and all(isinstance(argument, ast.Constant) for argument in call.args)
+    ):
         return code
-    called = f"{ast.unparse(call.func)}("
-    names = ", ".join(json.dumps(each.value) for each in call.args if isinstance(each, ast.Constant))
-    if call.keywords or len(called) + len(names) < WIDTH:
-        return code if call.keywords else f"{called}{names})"
+    call_start = f"{ast.unparse(call.func)}("
+    names = ", ".join(json.dumps(argument.value) for argument in call.args if isinstance(argument, ast.Constant))
+    if call.keywords or len(call_start) + len(names) < WIDTH:
+        return code if call.keywords else f"{call_start}{names})"
     wrapped = textwrap.fill(names, WIDTH - 4, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
-    return f"{called}\n{wrapped}\n)"
+    return f"{call_start}\n{wrapped}\n)"
 
 
-def finished(cells: dict[str, str]) -> dict[str, str]:
-    """Cells' HTML as the extension leaves that of a page: links of the site, tables that scroll, ids of figures that no other
-    cell has, and the summary's sentences with the case that they are of."""
-    between = "<!-- a cell -->"
-    whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values())), "d"))
-    cases = set(re.findall(r'data-case="([^"]+)"', whole))
-    of_case = '<p data-case="{0}"><strong>{0}.</strong>'.format
-    whole = _SENTENCES.sub(lambda said: of_case(said[1]) if said[1] in cases else said[0], whole)
-    return dict(zip(cells, whole.split(between), strict=True))
+def finish_cells(cells: dict[str, str]) -> dict[str, str]:
+    """Return cells' HTML as the extension would leave it on a page.
+
+    Links are those of the site, tables scroll, ids of figures are unique over all cells, and sentences of the summary name
+    their case.
+    """
+    separator = "<!-- a cell -->"
+    html = scroll_tables(unique_svg_ids(on_site(separator.join(cells.values())), "d"))
+    cases = set(re.findall(r'data-case="([^"]+)"', html))
+    paragraph = '<p data-case="{0}"><strong>{0}.</strong>'.format
+    html = _SENTENCES.sub(lambda match: paragraph(match[1]) if match[1] in cases else match[0], html)
+    return dict(zip(cells, html.split(separator), strict=True))
 
 
-def copy(app: Sphinx, error: Exception | None) -> None:
-    """The recorded devices' scripts and tables join the site."""
+def copy_device_files(app: Sphinx, error: Exception | None) -> None:
+    """Copy the recorded devices' scripts, tables and cards into the site."""
     from . import card_links
 
     if error is None and app.builder.format == "html":
         root = Path(app.srcdir).parent
         copy_scripts(root, Path(app.outdir, SCRIPTS))
         table_files.copy(root, Path(app.outdir))
-        card_links.copy(root, Path(app.outdir), str(app.config.repository_url or ""))
+        card_links.copy_cards(root, Path(app.outdir), str(app.config.repository_url or ""))

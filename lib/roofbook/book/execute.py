@@ -1,7 +1,7 @@
-"""Executes a notebook by papermill into a page of the book: one process each, over IPC, by this very interpreter.
+"""Execution of notebooks by papermill into pages of the book: one kernel process each, over IPC, with this interpreter.
 
-The page is replaced at the end and at once: a crash leaves the earlier one. What it was made from is in the manifest, so that
-a page of which nothing has changed is not made again.
+A page is replaced at the end, atomically: a crash leaves the earlier one. The manifest records all inputs of a page, so that an
+unchanged page is not made again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from .input_hashes import InputHashes, lasting
 from .lab_pages import pages_of
 from .manifest import Manifest
 
-logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
+logging.getLogger("papermill").addHandler(logging.NullHandler())  # its messages arrive as exceptions
 
 IDLE_S = 1.0
-"""Seconds for which a kernel that is to end may be at no cell."""
+"""Seconds for which an ending kernel may run no cell before it is killed."""
 
 
 class NotebookFailed(Failed):
-    """A cell raised what no reader could have caused: one line, and where the partly executed notebook lies."""
+    """A cell raised an error that no reader could have caused.
+
+    The message is one line, with the path of the partly executed notebook.
+    """
 
 
 def execute(
@@ -46,17 +49,17 @@ def execute(
     parameters: Mapping[str, Any] | None = None,
     *,
     page: Path | None = None,
-    here: bool = False,
+    in_process: bool = False,
 ) -> Path:
     """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
 
-    The copy lands at `page`, else as the book's page (`page_of`), which the manifest then knows. A terminal shows meanwhile
-    what is being measured. here: in this process, which saves the start of a kernel. Raises UsageError where a cell did (bad
-    parameters), NotebookFailed for any other exception in one.
+    The copy is written to `page`, by default to the book's page (`page_of`), which the manifest then records. A terminal shows
+    the current measurement. in_process: run the cells in this process, which saves the start of a kernel.
+    Raise UsageError if a cell raised it (bad parameters), NotebookFailed for any other exception in a cell.
     """
     import papermill
 
-    if here:
+    if in_process:
         from . import inprocess_engine
     from jupyter_core.utils import ensure_event_loop
     from nbclient.exceptions import DeadKernelError
@@ -68,29 +71,29 @@ def execute(
     parameters = dict(parameters or {})
     stopped_at = root / "_build" / "partial" / notebook.name
     stopped_at.parent.mkdir(parents=True, exist_ok=True)
-    # What the page depends on, read before: an edit made meanwhile leaves the page stale.
+    # Inputs are hashed before the execution: an edit during it leaves the page stale.
     now = InputHashes(root)
     made_from = now.page(notebook, parameters)
     # Short: the path of a socket has at most 107 characters.
     short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
     with (
         scratch_folder(short) as scratch,
-        scratch_folder(stopped_at.parent) as own,  # another process may execute the notebook too
+        scratch_folder(stopped_at.parent) as own_scratch,  # another process may execute the notebook too
     ):
-        told, log, partial = scratch / "progress", scratch / "log", own / notebook.name
+        progress_file, log, partial = scratch / "progress", scratch / "log", own_scratch / notebook.name
         try:
             environment = {
                 **own_python.environment(),
                 **registry.environment(),
-                progress.VARIABLE: str(told),
+                progress.VARIABLE: str(progress_file),
                 "IPYTHONDIR": str(scratch / "ipython"),  # the reader's profile takes no part
             }
-            if short is None:  # so that what a kernel leaves that does not end by itself goes too
+            if short is None:  # files that a killed kernel leaves are removed with it
                 environment["TMPDIR"] = str(scratch)
             with (
-                log.open("wb") as complaints,
-                progress.follow(told, progress.ProgressLine(notebook.stem)),
-                _kernels(scratch, stderr=complaints, env=environment) as kernel,
+                log.open("wb") as stderr_file,
+                progress.follow(progress_file, progress.ProgressLine(notebook.stem)),
+                _kernels(scratch, stderr=stderr_file, env=environment) as kernel,
             ):
                 papermill.execute_notebook(
                     notebook,
@@ -100,16 +103,18 @@ def execute(
                     language="python",
                     cwd=root,
                     progress_bar=False,
-                    request_save_on_cell_execute=False,  # it would write all of it before and after each cell
-                    **{"engine_name": inprocess_engine.NAME} if here else {"kernel_manager_class": kernel},
+                    request_save_on_cell_execute=False,  # saving would write the whole notebook before and after each cell
+                    **{"engine_name": inprocess_engine.NAME} if in_process else {"kernel_manager_class": kernel},
                 )
         except KeyboardInterrupt:
             # The request that was interrupted ends in an error that nobody awaits any more: asyncio is not to print it.
             ensure_event_loop().set_exception_handler(lambda *_: None)
             raise
         except DeadKernelError:
-            said = [text for text in log.read_text(errors="replace").splitlines() if text.strip()] or ["without a word"]
-            raise NotebookFailed(f"{notebook.name}: its process died: {said[-1]}") from None
+            last_words = [text for text in log.read_text(errors="replace").splitlines() if text.strip()] or [
+                "no message"
+            ]
+            raise NotebookFailed(f"{notebook.name}: its process died: {last_words[-1]}") from None
         except PapermillExecutionError as error:
             if error.ename == UsageError.__name__:
                 raise UsageError(error.evalue) from None
@@ -123,14 +128,14 @@ def execute(
             page.parent.mkdir(parents=True, exist_ok=True)
             os.replace(partial, page)
             return page
-        made_from["store"] = now.runs_of_page(notebook.stem, parameters)  # with what was just measured
+        made_from["store"] = now.runs_of_page(notebook.stem, parameters)  # includes the new measurements
         page, text = page_of(root, notebook), partial.read_text(encoding="utf-8")
         Manifest(root).write(page, text, made_from, lasting(parameters))
         return page
 
 
 def _place(error: Any, executed: Path) -> str:
-    """Return the cell of papermill's error, and its line if that is known, as the notebook that was executed counts them."""
+    """Return the cell of papermill's error, and its line if known, as numbered in the executed notebook."""
     cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
     added = sum("injected-parameters" in cell["metadata"].get("tags", []) for cell in cells)
     lines = re.findall(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback)))
@@ -139,7 +144,7 @@ def _place(error: Any, executed: Path) -> str:
 
 
 def check_notebook(path: Path) -> None:
-    """Refuse a file that is no notebook, and a lab's notebook with a tag of no page, by a UsageError."""
+    """Raise UsageError for a file that is no notebook, and for a lab's notebook with the tag of an unknown page."""
     import nbformat
 
     try:
@@ -150,18 +155,18 @@ def check_notebook(path: Path) -> None:
         raise UsageError(f"{path}, {error}") from None
     except OSError:
         raise
-    except Exception as error:  # of other text, nbformat and its validator raise half a dozen kinds
+    except Exception as error:  # nbformat and its validator raise half a dozen kinds
         raise UsageError(f"{path} is no notebook: {' '.join(str(error).split())[:200]}") from None
 
 
 def notebooks(root: Path) -> list[Path]:
-    """All notebooks, that of the peaks first: what it measures the others show."""
-    found = (root / "experiments").glob("*.ipynb")
-    return sorted(found, key=lambda path: (path.stem != registry.PEAKS, path.name))
+    """Return all notebooks, the peaks first: the others show their measurements."""
+    paths = (root / "experiments").glob("*.ipynb")
+    return sorted(paths, key=lambda path: (path.stem != registry.PEAKS, path.name))
 
 
 def page_of(root: Path, notebook: Path) -> Path:
-    """Where the executed copy of `notebook` lives in the book: a lab's in labs/, any other beside the written pages."""
+    """Return the path of the executed copy of `notebook`: in book/labs for a lab, otherwise in book/."""
     folder = root / "book"
     return (folder / "labs" if notebook.stem in registry.names() else folder) / notebook.name
 
@@ -169,41 +174,45 @@ def page_of(root: Path, notebook: Path) -> Path:
 def stale(
     root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, now: InputHashes | None = None
 ) -> list[str]:
-    """Why the page differs from what executing `notebook` with `parameters` would give now, on this machine, as
-    `Manifest.stale` has it; empty where it does not. `now`: to ask of several pages."""
+    """Return reasons why executing `notebook` with `parameters` on this machine would give another page; empty if it would
+    not.
+
+    The reasons are those of `Manifest.stale`. now: hashes to share among several pages.
+    """
     made_from = (now or InputHashes(root)).page(notebook, parameters or {})
     return Manifest(root).stale(page_of(root, notebook), made_from)
 
 
 def parameters_of(root: Path, notebook: Path) -> dict[str, Any]:
-    """The parameters that the page of `notebook` was executed with, to make it again; none where nothing tells of them.
+    """Return the parameters that the page of `notebook` was executed with, to make it again; empty if they are unknown.
 
-    Of a page that the manifest does not know, or not as it is, they are those that papermill has left in it.
+    If the manifest does not record the page as it is, they are read from papermill's metadata in it.
     """
     page = page_of(root, notebook)
-    known = Manifest(root).parameters(page)
-    return lasting(_left_by_papermill(page)) if known is None else known
+    recorded = Manifest(root).parameters(page)
+    return lasting(_left_by_papermill(page)) if recorded is None else recorded
 
 
-def said(parameters: Mapping[str, Any]) -> str:
-    """Parameters in a message, such as `scale quick, device auto`."""
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Return parameters as text for a message, such as `scale quick, device auto`."""
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 def _left_by_papermill(page: Path) -> dict[str, Any]:
     try:
-        left = json.loads(page.read_text(encoding="utf-8"))["metadata"]["papermill"]
-        return {} if left.get("exception") else dict(left["parameters"])
+        metadata = json.loads(page.read_text(encoding="utf-8"))["metadata"]["papermill"]
+        return {} if metadata.get("exception") else dict(metadata["parameters"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
 @contextlib.contextmanager
 def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
-    """A kernel manager that talks over Unix sockets in `scratch` and starts this interpreter, with options for Popen.
+    """Yield a kernel manager class that talks over Unix sockets in `scratch` and starts this interpreter. start: Popen
+    options.
 
-    Whatever kernel of the name `python3` the user has installed elsewhere, the notebook runs in the book's environment.
-    No kernel outlives the block: nbclient forgets one that Ctrl-C meets before it has answered for the first time.
+    The notebook runs in the book's environment, whatever kernel named `python3` the user has installed. No kernel outlives the
+    block: nbclient forgets one that Ctrl-C interrupts before its first answer.
     """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -223,7 +232,7 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
                 await super().start_kernel(**options, **start)
 
         async def shutdown_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            ending = asyncio.ensure_future(_see_to_its_end(self.provisioner.process))  # type: ignore[union-attr]
+            ending = asyncio.ensure_future(_end_kernel(self.provisioner.process))  # type: ignore[union-attr]
             try:
                 await super().shutdown_kernel(**options)
             finally:
@@ -231,7 +240,7 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
                 await asyncio.wait([ending])
 
         async def _async_interrupt_kernel(self) -> None:
-            """Nothing, where `shutdown_kernel` would interrupt it: `_see_to_its_end` does."""
+            """Do nothing where `shutdown_kernel` would interrupt the kernel: `_end_kernel` does."""
 
         @property
         def kernel_spec(self) -> KernelSpec:
@@ -259,11 +268,11 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
                 process.wait()
 
 
-async def _see_to_its_end(kernel: subprocess.Popen[Any]) -> None:
-    """Interrupt the cell at which a kernel is that was asked to end, and kill it where it is at none and does not end.
+async def _end_kernel(kernel: subprocess.Popen[Any]) -> None:
+    """End a kernel: interrupt its cell, and kill it if it runs no cell and does not end.
 
-    ipykernel ignores Ctrl-C between two cells, and may have been sent the next one, which can take long. And of some twenty
-    kernels that end, a thread of one waits for a thread that has ended (ipykernel 7.4).
+    ipykernel ignores Ctrl-C between two cells, and the next one may have been sent and take long. In about one of twenty
+    kernels, a thread waits at the end for a thread that has ended (ipykernel 7.4).
     """
     is_interrupted, at_cell = False, time.monotonic()
     while kernel.poll() is None:

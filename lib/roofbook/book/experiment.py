@@ -1,4 +1,4 @@
-"""What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in page.py."""
+"""Entry point of a notebook: a lab on a device at a scale. It measures missing and outdated cells; page.py draws results."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -68,14 +68,16 @@ def _names_of_the_profile(names: Mapping[str, Any]) -> set[str]:
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters, defaults filled in. UsageError with one line for an unknown name or a value of the wrong kind."""
+    """Return all parameters, defaults filled in. Raise UsageError with one line for an unknown name or a value of the wrong
+    kind.
+    """
     for name in parameters:
         if name not in PARAMETERS:
             raise one_of("parameter", name, list(PARAMETERS))
     full = {**PARAMETERS, **parameters}
     if full["scale"] not in SCALES:
         raise one_of("scale", full["scale"], SCALES)
-    for name, kinds, right in (
+    for name, kinds, expected in (
         ("device", (str,), "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
         ("results", (str, Path), "the name of a folder, or a URL such as s3://BUCKET/NAME"),
         ("budget_s", (int, float), "seconds, a number above 0"),
@@ -84,24 +86,24 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         ("remeasure", (bool,), "True or False"),
     ):
         value = full[name]
-        wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
-        wrong = wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
-        wrong = wrong or (name == "runs" and not 1 <= value <= 100)
-        if wrong or (name == "results" and not str(value)):
-            raise UsageError(f"parameter {name} must be {right}, not {value!r}")
+        is_wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
+        is_wrong = is_wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
+        is_wrong = is_wrong or (name == "runs" and not 1 <= value <= 100)
+        if is_wrong or (name == "results" and not str(value)):
+            raise UsageError(f"parameter {name} must be {expected}, not {value!r}")
     for name in ("variants", "cases"):
         value = full[name] = listed(full[name])
         if value is not None and not (
-            isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
+            isinstance(value, list | tuple) and value and all(isinstance(text, str) for text in value)
         ):
             raise UsageError(f"parameter {name} must be a list such as ['name'], or None for all, not {value!r}")
     return full
 
 
 def listed(value: Any) -> Any:
-    """Return a list of texts that came as text, as `papermill -p variants '["fused"]'` hands it over; else the value itself.
+    """Return the list that a text such as papermill's `-p variants '["fused"]'` holds; any other value unchanged.
 
-    What looks like a number is a name here: a case may be called 1e3 or 010.
+    Numbers stay names: a case may be called 1e3 or 010.
     """
     if not (isinstance(value, str) and value.strip().startswith("[")):
         return value
@@ -114,7 +116,7 @@ def listed(value: Any) -> Any:
 
 
 class MeasuredData(LabData):
-    """The rows that today's code would give on this machine, at this scale."""
+    """Rows that match today's code on this machine, at this scale."""
 
     def __init__(self, experiment: "Experiment") -> None:
         self._experiment = experiment
@@ -128,16 +130,16 @@ class MeasuredData(LabData):
     @cached_property
     def peer_rows(self) -> "pd.DataFrame":
         rows = self._experiment.store.rows(self.lab.name, device=self.device.slug, scale=self.scale)
-        there = peers_by_other_backends(self.lab, rows, self.rows, self.device.slug)
-        return with_current_traffic(self.lab, there)
+        other_backends = peers_by_other_backends(self.lab, rows, self.rows, self.device.slug)
+        return with_current_traffic(self.lab, other_backends)
 
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         cells = self._experiment.plan_of_peaks()
         rows = newest_measurements(self.rows_of(cells))
-        order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
-        places = [order[row.case, row.variant] for row in rows.itertuples()]
-        return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
+        order = {(cell.case.name, cell.variant.name): position for position, cell in enumerate(cells)}
+        positions = [order[row.case, row.variant] for row in rows.itertuples()]
+        return rows.iloc[sorted(range(len(rows)), key=positions.__getitem__)]
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
@@ -145,13 +147,15 @@ class MeasuredData(LabData):
         return matching_source(self.lab, rows)
 
     def rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
-        """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
+        """Return all rows of these measurements, oldest first. A key holds everything that matters: a row may be from another
+        scale.
+        """
         rows = self._experiment.store.rows(cells[0].lab.name if cells else self.lab.name)
         return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
 
 
 class Experiment(Page):
-    """A lab, a device and a scale. Shown by itself it is the run card."""
+    """A lab, a device and a scale. A notebook displays it as the run card."""
 
     def __init__(
         self,
@@ -160,7 +164,7 @@ class Experiment(Page):
         root: Path | None = None,
         parts: Sequence[Where] = EVERYWHERE,
     ) -> None:
-        """parts: of the store, those whose rows count."""
+        """parts: the parts of the store whose rows count."""
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
@@ -170,8 +174,10 @@ class Experiment(Page):
         if self.scale == UNTIMED:  # whose samples no budget ends
             self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)
         self.lab.prepare()
-        everything = {case.name: case for case in self.lab.cases(self.scale)}
-        self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]
+        case_by_name = {case.name: case for case in self.lab.cases(self.scale)}
+        self.cases = [
+            self._case(case_by_name, name) for name in dict.fromkeys(self.parameters["cases"] or case_by_name)
+        ]
         chosen = dict.fromkeys(self.parameters["variants"] or ())
         self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.at_scale(self.scale))
         if not self.parameters["cases"]:  # those that none of the variants is for have nothing to show
@@ -181,23 +187,26 @@ class Experiment(Page):
 
     @classmethod
     def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":
-        """From a notebook's `globals()`: all data in it is taken for parameters, so that a misspelt one is found.
+        """Create an experiment from a notebook's `globals()`: all plain values count as parameters, so that a misspelt one is
+        found.
 
-        Not where the notebook has been opened before: the reader's own variables may have joined it since.
+        A notebook that was opened before may hold the reader's own variables: there only known parameters count.
         """
-        passed_over = _NOTEBOOK_NAMES | _names_of_the_profile(names)
-        given = {k: v for k, v in names.items() if not k.startswith("_") and k not in passed_over}
-        if any(isinstance(value, cls) for value in given.values()):
-            return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS})
+        ignored = _NOTEBOOK_NAMES | _names_of_the_profile(names)
+        variables = {name: value for name, value in names.items() if not name.startswith("_") and name not in ignored}
+        if any(isinstance(value, cls) for value in variables.values()):
+            return cls(lab, {name: value for name, value in variables.items() if name in PARAMETERS})
         data = (type(None), bool, int, float, str, list, tuple, dict, set, Path)
-        return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS or isinstance(value, data)})
+        return cls(
+            lab, {name: value for name, value in variables.items() if name in PARAMETERS or isinstance(value, data)}
+        )
 
     def _is_for(self, case: Case, variant: Variant) -> bool:
         return self.lab.skip_reason(variant, case) is None
 
-    def _case(self, everything: Mapping[str, Case], name: str) -> Case:
-        listed = list(everything.values())
-        return everything.get(name) or self.lab.other_case(name, self.scale, listed, f"case at scale {self.scale}")
+    def _case(self, case_by_name: Mapping[str, Case], name: str) -> Case:
+        cases = list(case_by_name.values())
+        return case_by_name.get(name) or self.lab.other_case(name, self.scale, cases, f"case at scale {self.scale}")
 
     @property
     def store(self) -> Store:
@@ -208,7 +217,7 @@ class Experiment(Page):
         return MeasuredData(self)
 
     def plan(self, variants: Sequence[Variant] | None = None) -> list[schedule.Planned]:
-        """The cells of this experiment, each once, those of its series after the others, and their state in the store."""
+        """Return the measurements of this experiment with their state in the store, each once, those of its series last."""
         chosen = self.variants if variants is None else variants
         cells = self._plan(self.cases, chosen)
         if variants is None and not self.parameters["variants"]:
@@ -216,21 +225,23 @@ class Experiment(Page):
             cells = [cell for cell in cells if cell.variant.role != "sweep" or cell.case.name in swept]
         for series in () if self.parameters["cases"] else self.lab.series(self.scale):
             cases = [self.lab.case(name, self.scale) for _, name in series.points]
-            cells += self._plan(cases, [each for each in chosen if each.name in series.variants])
+            cells += self._plan(cases, [variant for variant in chosen if variant.name in series.variants])
         return list({(cell.case.name, cell.variant.name): cell for cell in cells}.values())
 
     def _plan(self, cases: Sequence[Case], variants: Sequence[Variant]) -> list[schedule.Planned]:
         return schedule.plan(self.lab, cases, variants, self.device, self.store, self.policy)
 
     def plan_of_peaks(self) -> list[schedule.Planned]:
-        """The peaks that the lab's bounds and rooflines come from; in the notebook of the peaks, all."""
+        """Return the peaks that the lab's bounds and rooflines need; in the notebook of the peaks, all."""
         if self.lab.name == registry.PEAKS:
             return self.plan(self.lab.ladder)
         peaks, needed = registry.get(registry.PEAKS), needed_peaks(self.lab)
         return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
     def measure(self) -> Html:
-        """Measure the device's peaks and the cells that are not fresh, in as many runs as are asked for; says how many."""
+        """Measure the device's peaks and every measurement that is not fresh, in the requested number of runs. Return their
+        number as text.
+        """
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
@@ -256,7 +267,7 @@ class Experiment(Page):
         return Html(f"<p>{escape(done)}.</p>")
 
     def _compiling_ahead(self, plans: Sequence[tuple[Sequence[Planned], Policy]]) -> AbstractContextManager[Any]:
-        """While the peaks are measured, the lab's kernels are compiled; not where somebody does so for all labs already."""
+        """Compile the lab's kernels while the peaks are measured, unless another process does so for all labs already."""
         due = [any(cell.state != "fresh" for cell in plan) for plan, _ in plans]
         if background_group.exists() or len(due) < 2 or not all(due):
             return nullcontext()
@@ -266,60 +277,64 @@ class Experiment(Page):
         return self.card()._repr_html_()
 
     def card(self) -> Table:
-        """What runs where: device, driver and libraries, card with its power limit, machine and its load, commit."""
+        """Return the run card: device, driver, libraries, GPU with its power limit, host and its load, commit."""
         facts = report.card(snapshot(self.device), {"device": f"{self.device.spec}, {self.device.name}"})
-        wanted = (
+        labels = (
             *("device", "platform", "driver", "compiled for", "libraries", "GPU", "power limit", "application clock"),
             *("machine", "cpu", "cpu id", "cores", "cpu quota", "load 1min", "commit", "time"),
         )
-        return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
+        return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in labels])
 
     def tables(self) -> list[Table]:
-        """What a terminal shows of it: the peaks, or the ladder on each case that was measured."""
+        """Return the tables for a terminal: the peaks, or the ladder on each case that was measured."""
         if self.lab.name == registry.PEAKS:
             return [self.peak_table()]
         measured = set(self.data.rows["case"])
         if self.parameters["variants"]:
-            asked = [variant.name for variant in self.variants]
-            shown = [self.data.on(case.name).alone().with_order(asked) for case in self.cases if case.name in measured]
-            return [report.ladder(data) for data in shown]
+            names = [variant.name for variant in self.variants]
+            selections = [
+                self.data.on(case.name).alone().with_order(names) for case in self.cases if case.name in measured
+            ]
+            return [report.ladder(data) for data in selections]
         return [self.ladder(case.name) for case in self.cases if case.name in measured]
 
     def demonstration(self) -> Table:
-        """What the lab shows beyond times, computed on this device by this code: conservation, analytic solutions.
+        """Return the lab's results beyond times, computed on this device by this code: conservation, analytic solutions.
 
-        Errors: UsageError for a lab without one.
+        Raise UsageError for a lab without a demonstration.
         """
         from .cached_demonstration import cached_demonstration
 
-        shown = cached_demonstration(self.lab, self.device, self.root)
-        if shown is None:
+        demonstration = cached_demonstration(self.lab, self.device, self.root)
+        if demonstration is None:
             raise UsageError(
                 f"lab {self.lab.name} has no demonstration; its tables are the ladder, the sweeps and the peaks"
             )
-        return report.demonstration(shown)
+        return report.demonstration(demonstration)
 
     @noted
     def published(self) -> Table | Note:
-        """Every published figure of the lab, and what was measured: here at the published sizes, else on a recorded device."""
+        """Return every published figure of the lab with our measurement: at published sizes on this device, otherwise on a
+        recorded one.
+        """
         if self.scale == "published":
             return super().published()
 
-        def beside_recorded() -> Table | Html:
-            found = recorded(self.lab, self.store)
-            return published_of(found[0], self.store) if found else Html()
+        def with_recorded() -> Table | Html:
+            records = recorded(self.lab, self.store)
+            return published_of(records[0], self.store) if records else Html()
 
         if self.store.storage.is_remote:  # whose files are not all here
-            shown = beside_recorded()
+            table = with_recorded()
         else:
-            shown = self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), beside_recorded)
-        return cast(Table, shown) if shown.html else super().published()
+            table = self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), with_recorded)
+        return cast(Table, table) if table.html else super().published()
 
-    def keep(self, name: str, of: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
-        """What `draw` draws, from _build/shown where it was drawn before of the same."""
-        place = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
+    def keep(self, name: str, subject: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
+        """Return the drawing of `draw`, from _build/shown if it was drawn before from the same data."""
+        folder = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
         key = key_of(self._code, made_from)
-        return cast(Shown, RenderCache(place / f"{file_name(name)} {file_name(of)}.json", key, draw))
+        return cast(Shown, RenderCache(folder / f"{file_name(name)} {file_name(subject)}.json", key, draw))
 
     @cached_property
     def _made_from(self) -> InputHashes:
@@ -327,5 +342,5 @@ class Experiment(Page):
 
     @cached_property
     def _code(self) -> dict[str, str]:
-        """Of all that draws what a page shows."""
+        """Hashes of all code that draws a page."""
         return self._made_from.kernels(self.lab.name) | {name: version(name) for name in ("matplotlib", "pandas")}

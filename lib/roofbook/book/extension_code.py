@@ -1,4 +1,4 @@
-"""What the code of the site's Sphinx extension is, as one hash: where it changes, every page is read again."""
+"""Hash of the code of the site's Sphinx extension: if it changes, every page is read again."""
 
 from pathlib import Path
 
@@ -11,6 +11,6 @@ NAMES = (
 
 
 def version() -> str:
-    """The hash, of what the code does: comments change none."""
+    """Return the hash. Comments do not change it."""
     files = [path for name in NAMES for path in sorted(Path(__file__).parent.glob(name))]
     return hash_of_code([(path.name, path.read_bytes()) for path in files])

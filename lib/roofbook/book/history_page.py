@@ -24,14 +24,14 @@ def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
         made_from = now.cards(chosen)
         paths = {name: root / "book" / "_generated" / f"history-{name}.html" for name in names}
         if any(manifest.stale(path, made_from) for path in paths.values()):
-            told = [card_links.told(root, each.parent.name, each.stem) for each in chosen]
+            told = [card_links.read_cards(root, each.parent.name, each.stem) for each in chosen]
             for name, text in make(told).items():
                 manifest.write(paths[name], text, made_from)
     for lab in registry.names():
         mine = [each for each in scripts if each.parent.name == lab]
         page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(mine)
         if manifest.stale(page, made_from):
-            manifest.write(page, listed([card_links.told(root, lab, each.stem) for each in mine]), made_from)
+            manifest.write(page, listed([card_links.read_cards(root, lab, each.stem) for each in mine]), made_from)
 
 
 def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A papermill engine that runs a notebook's cells in this process: no kernel to start, and what is imported is imported.
+"""Papermill engine that runs a notebook's cells in this process: no kernel starts, and loaded modules stay loaded.
 
 Serves `roofbook rerun`, which has opened the lab already and ends afterwards.
 """
@@ -15,7 +15,7 @@ NAME = "in-process"
 
 
 class InProcess(Engine):  # type: ignore[misc]
-    """Runs the cells one after the other in an IPython shell, up to the first that raises, as papermill has it."""
+    """Runs the cells in order in an IPython shell, up to the first that raises, as papermill does."""
 
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **_: Any) -> None:
@@ -26,23 +26,23 @@ class InProcess(Engine):  # type: ignore[misc]
         shell.showtraceback = failures = _Failures()
         try:
             count = 0
-            for at, cell in enumerate(nb_man.nb.cells):
+            for index, cell in enumerate(nb_man.nb.cells):
                 if cell.cell_type != "code":
                     continue
                 count += 1
-                nb_man.cell_start(cell, at)
+                nb_man.cell_start(cell, index)
                 cell.execution_count = count
                 cell.outputs, error = _run(shell, cell.source, count, failures)
                 if error:
-                    nb_man.cell_exception(cell, at)
+                    nb_man.cell_exception(cell, index)
                     break
-                nb_man.cell_complete(cell, at)
+                nb_man.cell_complete(cell, index)
         finally:
             InteractiveShell.clear_instance()
 
 
 class _Failures:
-    """Keeps what IPython would print: also what raised while a result was drawn, which ends no cell by itself."""
+    """Collects errors that IPython would print, including those raised while a result is displayed, which end no cell."""
 
     def __init__(self) -> None:
         self.errors: list[BaseException] = []
@@ -54,7 +54,7 @@ class _Failures:
 
 
 def _run(shell: Any, source: str, count: int, failures: _Failures) -> tuple[list[Any], bool]:
-    """Return the outputs of a cell, as notebooks keep them, and whether it raised, or what it shows did."""
+    """Return the outputs of a cell in notebook format, and whether the cell or the display of its result raised."""
     failures.errors.clear()
     from IPython.core.displayhook import CapturingDisplayHook
     from IPython.core.displaypub import CapturingDisplayPublisher
@@ -65,10 +65,10 @@ def _run(shell: Any, source: str, count: int, failures: _Failures) -> tuple[list
     with redirect_stdout(io.StringIO()) as printed:
         done = shell.run_cell(source)
     outputs = [new_output("stream", name="stdout", text=printed.getvalue())] if printed.getvalue() else []
-    for each in shell.display_pub.outputs:
-        outputs.append(new_output("display_data", each["data"], metadata=each["metadata"] or {}))
-    for each in result.outputs:
-        outputs.append(new_output("execute_result", each["data"], metadata=each["metadata"], execution_count=count))
+    for output in shell.display_pub.outputs:
+        outputs.append(new_output("display_data", output["data"], metadata=output["metadata"] or {}))
+    for output in result.outputs:
+        outputs.append(new_output("execute_result", output["data"], metadata=output["metadata"], execution_count=count))
     error = done.error_before_exec or done.error_in_exec or next(iter(failures.errors), None)
     if isinstance(error, KeyboardInterrupt):
         raise error

@@ -58,7 +58,7 @@ def pages_of(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str,
     return found
 
 
-def write(book: Path) -> None:
+def write_pages(book: Path) -> None:
     """Write the pages beside the story of each lab that has run, as notebooks, where they would be others than they are.
 
     Where devices are recorded their outputs lie in scripts, those of this machine too: then a page is the same after each run.
@@ -68,7 +68,7 @@ def write(book: Path) -> None:
     for story in sorted((book / "labs").glob("*.ipynb")):
         try:
             outputs = not choices(book.parent, story.stem)
-            made = beside(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
+            made = side_pages(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
         except (ValueError, KeyError, TypeError):
             continue  # whoever reads the story says what is wrong with it
         for name in SPREAD:
@@ -80,7 +80,7 @@ def write(book: Path) -> None:
                 write_whole(path, made[name])
 
 
-def beside(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> dict[str, str]:
+def side_pages(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> dict[str, str]:
     """By its name the text of each page beside the story: a notebook that tells of no run, and changes with what it shows."""
     spread = pages_of(notebook["cells"])
     targets, made = _anchors(spread), {}
@@ -100,7 +100,7 @@ def beside(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> di
     return made
 
 
-def story_of(notebook: dict[str, Any], lab: str) -> None:
+def keep_story(notebook: dict[str, Any], lab: str) -> None:
     """Leave of a lab's notebook its story, with a link in the place of each section that has gone to another page."""
     spread = pages_of(notebook["cells"])
     targets = _anchors(spread)
@@ -121,7 +121,7 @@ def story_of(notebook: dict[str, Any], lab: str) -> None:
     notebook["cells"] = cells
 
 
-def place(docname: str) -> tuple[str, str]:
+def lab_and_page(docname: str) -> tuple[str, str]:
     """The lab and the page of a document: ('lbm', 'results') of labs/lbm/results, ('peaks', 'story') of peaks."""
     parts = docname.split("/")
     return (parts[1], parts[2]) if parts[0] == "labs" and len(parts) == 3 else (parts[-1], STORY)
@@ -132,9 +132,9 @@ def of_lab(docname: str) -> bool:
     return bool(re.fullmatch(r"labs/[^/]+(/[^/]+)?", docname))
 
 
-def head(app: Sphinx, docname: str) -> str:
+def page_list(app: Sphinx, docname: str) -> str:
     """What stands below the title of a lab's page, as Markdown: the list of the lab's pages, and what makes it one of them."""
-    lab, page = place(docname)
+    lab, page = lab_and_page(docname)
     story = f"labs/{lab}"
     others = _in_order(name for name in app.env.found_docs if name.startswith(f"{story}/"))
     listed = [story, *others]
@@ -145,7 +145,7 @@ def head(app: Sphinx, docname: str) -> str:
         return ""
 
     def item(each: str) -> str:
-        name = place(each)[1]
+        name = lab_and_page(each)[1]
         said = escape(PAGES.get(name, name.capitalize()))
         if name == page:
             return f'<li><span aria-current="page">{said}</span></li>'
@@ -170,19 +170,21 @@ def write_before_reading(app: Sphinx) -> None:
 
     if os.environ.get(PREPARED):
         return
-    write(Path(app.srcdir))
+    write_pages(Path(app.srcdir))
     render_local.draw(Path(app.srcdir).parent)
 
 
-def reread_lists(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+def pages_with_changed_list(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     """All pages of a lab of which one has come or gone."""
-    labs = {place(name)[0] for name in added | removed if of_lab(name)}
-    return [name for name in env.found_docs if of_lab(name) and place(name)[0] in labs]
+    labs = {lab_and_page(name)[0] for name in added | removed if of_lab(name)}
+    return [name for name in env.found_docs if of_lab(name) and lab_and_page(name)[0] in labs]
 
 
 def _in_order(docnames: Iterable[str]) -> list[str]:
     known = list(PAGES)
-    return sorted(docnames, key=lambda name: (known.index(p) if (p := place(name)[1]) in known else len(known), name))
+    return sorted(
+        docnames, key=lambda name: (known.index(p) if (p := lab_and_page(name)[1]) in known else len(known), name)
+    )
 
 
 def _heading(cell: Mapping[str, Any] | None) -> str:

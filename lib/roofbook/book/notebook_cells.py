@@ -1,4 +1,4 @@
-"""The cells of a notebook: which of them show something, what tells one from others, and what it has shown."""
+"""Cells of a notebook: which of them hold parameters, their keys, and their outputs."""
 
 import re
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ PARAMETER_TAGS = {"parameters", "injected-parameters"}
 
 
 def has_parameters(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell is one of parameters."""
+    """Return whether a cell holds parameters."""
     return bool(PARAMETER_TAGS & set(cell["metadata"].get("tags", [])))
 
 
 def cells_of(notebook: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cells of code, but those of parameters."""
+    """Return the code cells, without those of parameters."""
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not has_parameters(cell)]
 
 
 def key_of(cell: Mapping[str, Any]) -> str:
-    """What tells a cell from others: its text."""
+    """Return a key of a cell's text."""
     return cache_key("".join(cell["source"]))[:12]
 
 
 def outputs_of(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a cell has shown, less what shows nothing, as a progress bar leaves it that has erased itself."""
-    return [each for each in cell.get("outputs", []) if not _is_blank(each)]
+    """Return a cell's outputs, without blank ones such as that of a progress bar that has erased itself."""
+    return [output for output in cell.get("outputs", []) if not _is_blank(output)]
 
 
 def _is_blank(output: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
-"""What a notebook shows of a lab: each table and figure of `report` as a method, made from the page's rows.
+"""Page of a lab in a notebook: one method for each table and figure of `report`, made from the page's rows.
 
-A figure that cannot be drawn, since part of the ladder was left out or failed, is a note that says why: the rest still shows.
+A figure that cannot be drawn, because part of the ladder was left out or failed, becomes a note with the reason.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
 from ..store.published_results import figures
-from .case_markup import marked, of_each_case
+from .case_markup import embed_cases, mark_case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +38,10 @@ Shown = TypeVar("Shown")
 
 
 class Note:
-    """Why there is no figure or table."""
+    """Reason that stands in place of a figure or table that cannot be drawn."""
 
-    def __init__(self, why: str) -> None:
-        self.text = f"{why[:1].upper()}{why[1:]}."
+    def __init__(self, reason: str) -> None:
+        self.text = f"{reason[:1].upper()}{reason[1:]}."
 
     def _repr_html_(self) -> str:
         return self.html
@@ -55,29 +55,29 @@ class Note:
 
 
 def noted(draw: Callable[More, Shown]) -> Callable[More, Shown | Note]:
-    """What `draw` gives, or a note that says why it cannot. Errors: UsageError for a name that does not exist."""
+    """Wrap `draw` to return a Note with the reason if it raises UsageError. An unknown name still raises."""
 
     @wraps(draw)
-    def shown(*given: More.args, **named: More.kwargs) -> Shown | Note:
+    def draw_or_note(*args: More.args, **kwargs: More.kwargs) -> Shown | Note:
         try:
-            return draw(*given, **named)
-        except UsageError as why:
-            if why.is_unknown_name:
+            return draw(*args, **kwargs)
+        except UsageError as error:
+            if error.is_unknown_name:
                 raise
-            return Note(str(why))
+            return Note(str(error))
 
-    return shown
+    return draw_or_note
 
 
-def of_case(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
-    """A method that draws a case, by default the largest. Errors: UsageError for a case that the page does not have."""
+def case_method(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
+    """Return a page method that draws one case, by default the largest. It raises UsageError for a case that the page lacks."""
 
-    def shown(page: "Page", case: str | None = None) -> Shown | Note:
+    def draw_case(page: "Page", case: str | None = None) -> Shown | Note:
         data = page.data.on(case).alone()
         return page.keep(draw.__name__, data.case, data, partial(noted(draw), data))
 
-    shown.__doc__ = draw.__doc__
-    return of_each_case(shown)
+    draw_case.__doc__ = draw.__doc__
+    return embed_cases(draw_case)
 
 
 class Page(ABC):
@@ -91,76 +91,80 @@ class Page(ABC):
     @abstractmethod
     def store(self) -> Store: ...
 
-    def keep(self, name: str, of: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
-        """What `draw` draws; one page may know it from before, as that by this name of a case, made from the same."""
+    def keep(self, name: str, subject: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
+        """Return the drawing of `draw`. A subclass may cache it by name, subject (a case or an axis) and inputs."""
         return draw()
 
     def answer(self) -> Html:
-        """What the lab comes to on each case: the fastest kernel, what stands beside it, and the steps that mattered most."""
+        """Return the lab's result on each case: the fastest kernel, its comparisons, and the steps that mattered most."""
         data, main = self.data, self.data.case().name
 
-        def told(of: "CaseData", counted: "pd.DataFrame") -> Html:
-            return Html(report.answer(of, answer(data.lab, of), of.case == main, counted))
+        def draw_answer(case_data: "CaseData", profiles: "pd.DataFrame") -> Html:
+            return Html(report.answer(case_data, answer(data.lab, case_data), case_data.case == main, profiles))
 
-        found = []
-        for of in (data.on(case.name).alone() for case in data.cases):
-            counted = data.profiles[data.profiles["case"] == of.case]
-            found.append(self.keep("answer", of.case, (of, main, counted), partial(told, of, counted)))
-        return Html("".join(each.html for each in found))
+        boxes = []
+        for case_data in (data.on(case.name).alone() for case in data.cases):
+            profiles = data.profiles[data.profiles["case"] == case_data.case]
+            boxes.append(
+                self.keep(
+                    "answer", case_data.case, (case_data, main, profiles), partial(draw_answer, case_data, profiles)
+                )
+            )
+        return Html("".join(box.html for box in boxes))
 
-    @marked
+    @mark_case
     def ladder(self, case: str | None = None) -> Table:
-        """The ladder on a case, libraries and controls included."""
+        """Return the ladder on a case, with libraries and controls."""
         data = self.data.on(case).alone()
         return self.keep("ladder", data.case, data, partial(report.ladder, data))
 
-    ladder_chart = of_case(report.ladder_chart)
-    descent = of_case(report.descent)
-    peers = of_case(report.peers)
-    resources = of_case(report.resources)
-    roofline = of_case(report.roofline_chart)
-    bandwidth_chart = of_case(report.bandwidth_chart)
+    ladder_chart = case_method(report.ladder_chart)
+    descent = case_method(report.descent)
+    peers = case_method(report.peers)
+    resources = case_method(report.resources)
+    roofline = case_method(report.roofline_chart)
+    bandwidth_chart = case_method(report.bandwidth_chart)
 
-    @of_each_case
+    @embed_cases
     @noted
     def parts(self, case: str | None = None) -> Table | Note:
-        """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
+        """Return the parts of each variant's run on a case, such as copies, and the lab's other facts about it."""
         lab, data = self.data.lab, self.data.on(case).alone()
-        told = (data, lab.parts, lab.facts_shown)
-        return self.keep("parts", data.case, told, partial(noted(report.parts), *told))
+        inputs = (data, lab.parts, lab.facts_shown)
+        return self.keep("parts", data.case, inputs, partial(noted(report.parts), *inputs))
 
-    @of_each_case
+    @embed_cases
     @noted
     def counters(self, case: str | None = None) -> Table:
-        """What hardware counters counted of each variant on a case, beside the bytes modelled and the measured time."""
+        """Return the hardware counters of each variant on a case, with the modelled bytes and the measured time."""
         data, lab, chosen = self.data, self.data.lab, self.data.case(case)
         counted = set(data.profiles[data.profiles["case"] == chosen.name]["variant"])
         if not counted:
-            wanted = f"{lab.name} all {chosen.name}{'' if data.scale == 'quick' else f' --scale {data.scale}'}"
-            raise UsageError(f"no counters yet: `roofbook profile {wanted}` reads them if ncu is installed")
-        asked = {
-            each.name
-            for each in (*lab.ladder, *lab.peers)
-            if each.role != "probe" and not lab.skip_reason(each, chosen)
-            if any(has(backend, "counters") for backend in each.backends)
+            arguments = f"{lab.name} all {chosen.name}{'' if data.scale == 'quick' else f' --scale {data.scale}'}"
+            raise UsageError(f"no counters yet: `roofbook profile {arguments}` reads them if ncu is installed")
+        countable = {
+            variant.name
+            for variant in (*lab.ladder, *lab.peers)
+            if variant.role != "probe" and not lab.skip_reason(variant, chosen)
+            if any(has(backend, "counters") for backend in variant.backends)
         }
-        order = [each.name for each in lab.all_variants() if each.name in asked | counted]
+        order = [variant.name for variant in lab.all_variants() if variant.name in countable | counted]
         return report.counters(data.on(case).with_order(order), data.profiles)
 
-    @marked
+    @mark_case
     @noted
     def timeline(self, *variants: str, case: str | None = None) -> "Figure":
-        """What the queues of these variants did when, in one run of each on a case."""
+        """Return the timeline of the queues of these variants, in one run of each on a case."""
         return report.timeline(self.data.on(case), [self.data.lab.variant(name).name for name in variants])
 
     @noted
     def pairs(self) -> Table:
-        """What the changes of the lab's story are worth: steps compared with each other, all cases side by side."""
+        """Return the effect of each change in the lab's story: pairs of steps, with all cases in columns."""
         data = self.data
         return report.pairs(data.rows, publication(data.lab).pairs, cases=[case.name for case in data.cases])
 
     def steps(self, *names: str) -> Html:
-        """Each step: what changes, what was expected, what it brought on every case, and its diff to open."""
+        """Return each step: its change, the prediction, the measured effect on every case, and its diff in a fold."""
         return Html("".join(self._step(name) for name in names))
 
     def _step(self, name: str) -> str:
@@ -171,9 +175,9 @@ class Page(ABC):
         parent = lab.variant(variant.parent) if variant.parent else None
         diff, case = "", data.case()
         if parent and parent.source and variant.source and parent.source != variant.source:
-            shown = set(parent.languages) & set(variant.languages)
-            language = next((each for each in (data.device.backend, *BACKENDS) if each in shown), None)
-            before, after = (each.of_size(lab.sizes(case)) for each in (parent.source, variant.source))
+            shared = set(parent.languages) & set(variant.languages)
+            language = next((candidate for candidate in (data.device.backend, *BACKENDS) if candidate in shared), None)
+            before, after = (source.of_size(lab.sizes(case)) for source in (parent.source, variant.source))
             diff = after.diff(before, (parent.name, variant.name), language)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
         size = case.name if lab.sizes(case) else ""
@@ -182,7 +186,7 @@ class Page(ABC):
         )
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
-        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C.
+        """Return a variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, otherwise as C.
 
         Sizes that it has as constants are those of the page's largest case.
         """
@@ -190,36 +194,40 @@ class Page(ABC):
         chosen = data.lab.variant(variant)
         if chosen.source is None:
             raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
-        own = next(each for each in (C.name, data.device.backend, *BACKENDS) if each in chosen.languages)
-        return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or own), "c")
+        default = next(
+            candidate for candidate in (C.name, data.device.backend, *BACKENDS) if candidate in chosen.languages
+        )
+        return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or default), "c")
 
-    @marked
+    @mark_case
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:
-        """Time of each point of a sweep, compared with the variant it starts from and with the best point."""
+        """Return the time at each point of a sweep, compared with the variant it starts from and with the best point."""
         sweep = self._swept_on(axis, self.data.case(case).name)
         table = report.sweep(self.data.on(case), sweep.axis)
         return replace(table, notes=[*table.notes, *self._left_out(sweep)])
 
     @noted
     def line_sweep(self, axis: str) -> "Figure | Note":
-        """Time by the point of a sweep, a line for each case."""
+        """Return a chart of time by the points of a sweep, with one line for each case."""
         data, sweep = self.data, self.data.sweep(axis)
         rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
         if sweep.axis not in set(rows["axis"]):
             self._swept_on(axis, data.lab.sweep_cases(data.cases)[0].name)
-        told = {"title": sweep.question, "notes": self._left_out(sweep)}
+        options = {"title": sweep.question, "notes": self._left_out(sweep)}
         rows = rows[rows["axis"] == sweep.axis]
-        return self.keep("line_sweep", axis, (rows, told), partial(noted(report.line_sweep), rows, sweep.axis, **told))
+        return self.keep(
+            "line_sweep", axis, (rows, options), partial(noted(report.line_sweep), rows, sweep.axis, **options)
+        )
 
-    @marked
+    @mark_case
     @noted
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
-        """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
+        """Return the time by the two numbers of each sweep point, such as the two sides of a work-group."""
         data, chosen = self.data, self.data.case(case)
         sweep = self._swept_on(axis, chosen.name)
-        why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
-        skipped = {point: reason for point, reason in why.items() if reason}
+        reasons_by_point = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
+        skipped = {point: reason for point, reason in reasons_by_point.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
         across, down = sweep.sides
         title = f"{sweep.question} On {chosen.name}"
@@ -227,54 +235,54 @@ class Page(ABC):
         return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title, notes=notes)
 
     def _swept_on(self, axis: str, case: str) -> Sweep:
-        """The sweep over `axis`. Errors: UsageError that says why where no point of it was measured on the case."""
+        """Return the sweep over `axis`. Raise UsageError with the reason if no point of it was measured on the case."""
         data, sweep = self.data, self.data.sweep(axis)
         if case not in set(data.rows[data.rows["axis"] == sweep.axis]["case"]):
-            if case not in {each.name for each in data.lab.sweep_cases(data.cases)}:
+            if case not in {swept.name for swept in data.lab.sweep_cases(data.cases)}:
                 raise UsageError(self._swept_alone()[0].removesuffix("."))
-            why = [data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale)]
-            reasons = "; ".join(dict.fromkeys(why)) if all(why) else "it was not measured"
-            raise UsageError(f"{sweep.question} On {case}: {reasons}")
+            point_reasons = [data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale)]
+            reason = "; ".join(dict.fromkeys(point_reasons)) if all(point_reasons) else "it was not measured"
+            raise UsageError(f"{sweep.question} On {case}: {reason}")
         return sweep
 
     def _left_out(self, sweep: Sweep) -> list[str]:
-        """A note where the scale measures some points of a sweep alone."""
-        scale, few, all_of_it = self.data.scale, len(sweep.at_scale(self.data.scale)), len(sweep.variants)
-        said = f"At the scale {scale} {few} of its {all_of_it} points are measured, unless others are asked for."
-        return [said] * (few < all_of_it) + self._swept_alone()
+        """Return a note if the scale measures only some points of a sweep."""
+        scale, few, total = self.data.scale, len(sweep.at_scale(self.data.scale)), len(sweep.variants)
+        note = f"At the scale {scale} {few} of its {total} points are measured, unless others are asked for."
+        return [note] * (few < total) + self._swept_alone()
 
     def _swept_alone(self) -> list[str]:
-        """A note where the scale has sweeps on one of its cases alone."""
+        """Return a note if the scale runs sweeps on only one of its cases."""
         data, swept = self.data, self.data.lab.sweep_cases(self.data.cases)
-        said = f"At the scale {data.scale} sweeps are measured on {swept[0].name} alone, unless variants are asked for."
-        return [said] * (len(swept) < len(data.cases))
+        note = f"At the scale {data.scale} sweeps are measured on {swept[0].name} alone, unless variants are asked for."
+        return [note] * (len(swept) < len(data.cases))
 
-    @marked
+    @mark_case
     @noted
     def leave_one_out(self, case: str | None = None) -> Table:
-        """What each optimisation is worth in the best step, by leaving it out."""
+        """Return the effect of each optimisation of the best step, measured by leaving it out."""
         sweep = self._swept_on("without", self.data.case(case).name)
         without = {variant.point or "": variant.name for variant in sweep.variants}
         return report.leave_one_out(self.data.on(case), without, self.data.lab.best)
 
     @noted
     def series_chart(self, axis: str) -> "Figure | Note":
-        """Time of some variants over something of the case, such as its sparsity."""
+        """Return a chart of the time of some variants over a property of the case, such as its sparsity."""
         data, series = self.data, self.data.series(axis)
         rows = self._rows_of(series)
-        told = {"skipped": self._skipped(series), "lab_order": data.order}
+        options = {"skipped": self._skipped(series), "lab_order": data.order}
         return self.keep(
-            "series_chart", axis, (rows, series, told), partial(noted(report.series), rows, series, **told)
+            "series_chart", axis, (rows, series, options), partial(noted(report.series), rows, series, **options)
         )
 
     @noted
     def crossings(self, axis: str) -> Table:
-        """From which point of a series on one variant is faster than another."""
+        """Return from which point of a series on one variant is faster than another."""
         series = self.data.series(axis)
         return report.crossings(self._rows_of(series), series, skipped=self._skipped(series))
 
     def _rows_of(self, series: Series) -> "pd.DataFrame":
-        """The rows of a series. Errors: UsageError where the host alone was measured, which says nothing of the device."""
+        """Return the rows of a series. Raise UsageError if only the host was measured: that does not describe the device."""
         data, cases = self.data, {name for _, name in series.points}
         rows = data.rows[data.rows["case"].isin(cases) & data.rows["variant"].isin(series.variants)]
         if len(rows) and not (rows["backend"] == data.device.backend).any():
@@ -283,58 +291,62 @@ class Page(ABC):
 
     @noted
     def scaling(self, axis: str, devices: str) -> Table:
-        """What several devices gain on one along a series, beside a model of it. devices: the sweep over their number."""
+        """Return the gain of several devices over one along a series, with a model of it. devices: the sweep over their
+        number.
+        """
         data, series = self.data, self.data.series(axis)
-        counts = {each.name: int(str(each.point)) for each in data.sweep(devices).variants}
+        counts = {variant.name: int(str(variant.point)) for variant in data.sweep(devices).variants}
         rows = data.rows[data.rows["variant"].isin(counts)]
-        found = {
+        readings = {
             (counts[name], int(x)): reading
             for x, case in series.points
             if (rows["case"] == case).any()
             for name, reading in newest(rows, case).items()
         }
-        if not any(reading.ok for reading in found.values()):
+        if not any(reading.ok for reading in readings.values()):
             raise UsageError(f"no point of the series over {axis} has a verified time")
-        return report.scaling(found, series)
+        return report.scaling(readings, series)
 
     def _skipped(self, series: Series) -> dict[tuple[str, str], str]:
-        """(variant, case) -> why a point of a series cannot be measured here."""
+        """Return (variant, case) -> reason why a point of a series cannot be measured here."""
         data = self.data
         points = [(data.lab.variant(name), case) for name in series.variants for case in data.cases_of(series)]
-        return {(each.name, case.name): why for each, case in points if (why := data.skip_reason(each, case))}
+        return {
+            (variant.name, case.name): reason for variant, case in points if (reason := data.skip_reason(variant, case))
+        }
 
     def peak_table(self, *groups: str) -> Table:
-        """What the device was measured to do, the figures on paper beside it: of some groups of peaks, or of all."""
+        """Return the measured peaks of the device, with the figures of its data sheet: some groups of peaks, or all."""
         ladder = registry.get(registry.PEAKS).ladder
-        known = list(dict.fromkeys(variant.options["group"] for variant in ladder))
+        group_names = list(dict.fromkeys(variant.options["group"] for variant in ladder))
         for group in groups:
-            if group not in known:
-                raise one_of("group of peaks", group, known)
-        mine = {each.name for each in ladder if not groups or each.options["group"] in groups}
+            if group not in group_names:
+                raise one_of("group of peaks", group, group_names)
+        chosen = {variant.name for variant in ladder if not groups or variant.options["group"] in groups}
         rows, changes = self.data.peak_rows, {variant.name: variant.change for variant in ladder}
-        return report.peaks(rows[rows["variant"].isin(mine)], self.data.device.name, changes)
+        return report.peaks(rows[rows["variant"].isin(chosen)], self.data.device.name, changes)
 
     @noted
     def bandwidths(self) -> "Figure":
-        """Bandwidth by working set: each level of the device's memory is a step."""
+        """Return a chart of bandwidth by working set: each level of the device's memory is a step."""
         return report.bandwidths(self.data.peak_rows, self.data.device.name)
 
     def summary(self) -> "Markdown":
-        """The lab's conclusions in sentences, and what came of its predictions; each number is read from the store, and a time
-        or a ratio is marked with the measurement that it is of.
+        """Return the lab's conclusions in sentences, and the result of its predictions. Each number is read from the store;
+        each time or ratio links to its measurement.
         """
         from IPython.display import Markdown
 
-        said = publication(self.data.lab).summary(Measured(self.data, number_of))
-        return Markdown("\n\n".join(filter(None, [said, predictions.sentence(predictions.counted(self.data))])))
+        conclusions = publication(self.data.lab).summary(Measured(self.data, number_of))
+        return Markdown("\n\n".join(filter(None, [conclusions, predictions.sentence(predictions.counted(self.data))])))
 
     @noted
     def published(self) -> Table:
-        """Every published figure of the lab, what was measured beside it."""
+        """Return every published figure of the lab, with our measurement of it."""
         return published_of(self.data, self.store)
 
     def failed(self) -> Table:
-        """What failed on this device at this scale, and why."""
+        """Return the measurements that failed on this device at this scale, with reasons."""
         data = self.data
         return report.failed(
             data.rows, origin=f"{data.device.name} by {label(data.device.backend)}, scale {data.scale}"
@@ -342,9 +354,9 @@ class Page(ABC):
 
 
 def published_of(data: LabData, store: Store) -> Table:
-    """Every published figure of a lab beside what these rows have measured of it."""
-    own = (store.root / "published").is_dir()
-    results = store.root if own else project_root() / "results"
+    """Return every published figure of a lab, with its measurement in these rows."""
+    has_published = (store.root / "published").is_dir()
+    results = store.root if has_published else project_root() / "results"
     if not (results / "published" / f"{data.lab.name}.csv").is_file():
         raise UsageError(
             f"{data.lab.name} has no published figures: its report, if it has one, is not in results/published"

@@ -15,7 +15,7 @@ from ..errors import Failed, UsageError, ctrl_c_waits, one_of
 from ..escaping import page_json
 from ..paths import scratch_folder, write_whole
 from ..spec import registry
-from .device_choices import DeviceChoice, choices, on_this_machine, shown
+from .device_choices import DeviceChoice, choices, local_choice, page_cells
 from .lab_pages import SPREAD, STORY
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -26,7 +26,7 @@ LONGEST = 180
 def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
     """The device that a reader names as the pages' address has it, or the first that they show. Errors: UsageError."""
     registry.get(lab)
-    listed = [*choices(root, lab), *filter(None, [on_this_machine(root, lab)])]
+    listed = [*choices(root, lab), *filter(None, [local_choice(root, lab)])]
     if not listed:
         raise UsageError(
             f"no device of {lab} has been drawn yet; `roofbook build` does that for those that are recorded"
@@ -103,7 +103,7 @@ def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
             text = path.read_text(encoding="utf-8")
             articles.append(text[text.index("<article") : text.index("</article>")] + "</article>")
             if (root / "_build" / "recorded" / lab / name / choice.script).exists():
-                cells |= shown(root, lab, choice, name)
+                cells |= page_cells(root, lab, choice, name)
     head = files[STORY].read_text(encoding="utf-8").partition("</head>")[0]
     head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)  # which would remember another device
     told = page_json({"cells": cells, "device": choice.label})

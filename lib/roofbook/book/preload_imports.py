@@ -1,4 +1,4 @@
-"""Imports what a page needs while a process that measures starts or ends, and never while it takes samples.
+"""Imports of page code while a measuring process starts or ends, but never while it takes samples.
 
 Serves `roofbook rerun`, which then waits for nothing but the samples.
 """
@@ -18,14 +18,14 @@ MODULES = (
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
 )
-"""What takes longest of a page's imports, in parts: one that has begun is not interrupted."""
+"""Slowest imports of a page, in parts: an import that has begun is not interrupted."""
 
 
 class ImportPreloader:
-    """A thread that imports between `with` and its end, but not from the first word of a process that measures one variant
-    until its samples are taken. It follows that as `Progress`, and hands all on to `tell`.
+    """Context with a thread that imports MODULES, except between the first message of a measuring process and its last
+    sample.
 
-    at_end: called once the samples are taken.
+    It is the process's `Progress`, and passes all messages on to `tell`. at_end: called once the samples are taken.
     """
 
     def __init__(self, tell: Progress, at_end: Callable[[], object]) -> None:
@@ -38,11 +38,11 @@ class ImportPreloader:
         self.thread.start()
         return self
 
-    def __call__(self, variant: str, what: str) -> None:
-        self.tell(variant, what)
+    def __call__(self, variant: str, step: str) -> None:
+        self.tell(variant, step)
         if self.sampled:
             return
-        self.sampled = what == "last run"
+        self.sampled = step == "last run"
         if self.sampled:
             self.may.set()
             self.at_end()
@@ -50,7 +50,7 @@ class ImportPreloader:
             self.may.clear()
 
     def __exit__(self, *_: object) -> None:
-        """No two threads import at once: what they wait for might be each other."""
+        """Wait for the thread: two threads that import at once could wait for each other."""
         self.over = True
         self.may.set()
         self.thread.join()
@@ -60,5 +60,5 @@ class ImportPreloader:
             self.may.wait()
             if self.over:
                 return
-            with contextlib.suppress(Exception):  # it is said where it is needed
+            with contextlib.suppress(Exception):  # the code that needs the module raises again
                 importlib.import_module(name)

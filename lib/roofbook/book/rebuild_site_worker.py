@@ -1,4 +1,4 @@
-"""Renews the site of a checkout while a lab is measured: `python -m roofbook.book.rebuild_site_worker ROOT`."""
+"""Worker that rebuilds the site of a checkout while a lab is measured: `python -m roofbook.book.rebuild_site_worker ROOT`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a page shows of rows that are as they were is not drawn again: it lies in _build/shown, a file for each thing shown.
+"""Cache of drawn output in _build/shown, one file for each table or figure: unchanged rows are not drawn again.
 
 Serves `roofbook rerun`, whose page shows one new measurement among hundreds of old ones.
 """
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 FOLDER = Path("_build", "shown")
 ROW = ("run", "variant", "case", "role", "axis", "point", "started", "status")
-"""What tells one row from another: a row never changes."""
+"""Columns that identify a row: a row never changes."""
 
 
 class RenderCache:
-    """A table, figure or note that is drawn when somebody asks for more than its HTML and text, or these are not known."""
+    """A table, figure or note that is drawn only if its HTML or text is not cached, or if another attribute is used."""
 
     def __init__(self, path: Path, key: str, draw: Callable[[], Any]) -> None:
-        """path: where HTML and text are kept. key: of all that they are made from."""
+        """path: the cache file. key: hash of all inputs."""
         self._path, self._key, self._draw = path, key, draw
 
     @cached_property
     def drawn(self) -> Any:
-        """The thing itself."""
+        """The table, figure or note itself."""
         return self._draw()
 
     @cached_property
-    def _known(self) -> Mapping[str, str]:
+    def _cached(self) -> Mapping[str, str]:
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            found: dict[str, str] = json.loads(self._path.read_text(encoding="utf-8"))
-            if found.get("made from") == self._key and {"html", "text"} <= found.keys():
-                return found
-        made = {"made from": self._key, "html": self.drawn.html, "text": repr(self.drawn)}
+            cached: dict[str, str] = json.loads(self._path.read_text(encoding="utf-8"))
+            if cached.get("made from") == self._key and {"html", "text"} <= cached.keys():
+                return cached
+        cached = {"made from": self._key, "html": self.drawn.html, "text": repr(self.drawn)}
         with contextlib.suppress(OSError):
-            write_whole(self._path, json.dumps(made))
-        return made
+            write_whole(self._path, json.dumps(cached))
+        return cached
 
     @property
     def html(self) -> str:
-        return self._known["html"]
+        return self._cached["html"]
 
     def _repr_html_(self) -> str:
         return self.html
 
     def __repr__(self) -> str:
-        return self._known["text"]
+        return self._cached["text"]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # a notebook asks for many that nobody has
@@ -64,22 +64,24 @@ class RenderCache:
 
 
 def key_of(*made_from: Any) -> str:
-    """A key of all that something is made from, as it stands: rows by what tells them apart, records by their fields."""
-    return hashlib.sha256("\0".join(map(_said, made_from)).encode()).hexdigest()
+    """Return a key of all inputs in their current state: rows by their identifying columns, records by their fields."""
+    return hashlib.sha256("\0".join(map(_text_of, made_from)).encode()).hexdigest()
 
 
-def _said(thing: Any) -> str:
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return f"{type(thing).__name__}({', '.join(_said(getattr(thing, each.name)) for each in fields(thing))})"
-    if hasattr(thing, "itertuples"):
-        return _rows(thing)
-    if isinstance(thing, Mapping):
-        return f"{{{', '.join(f'{name!r}: {_said(each)}' for name, each in thing.items())}}}"
-    if isinstance(thing, set | frozenset):
-        return repr(sorted(thing, key=repr))
-    return repr(thing)
+def _text_of(input_: Any) -> str:
+    if is_dataclass(input_) and not isinstance(input_, type):
+        return (
+            f"{type(input_).__name__}({', '.join(_text_of(getattr(input_, field.name)) for field in fields(input_))})"
+        )
+    if hasattr(input_, "itertuples"):
+        return _rows(input_)
+    if isinstance(input_, Mapping):
+        return f"{{{', '.join(f'{name!r}: {_text_of(value)}' for name, value in input_.items())}}}"
+    if isinstance(input_, set | frozenset):
+        return repr(sorted(input_, key=repr))
+    return repr(input_)
 
 
 def _rows(rows: pd.DataFrame) -> str:
-    told = [name for name in ROW if name in rows]
-    return "\n".join(map(repr, zip(*(rows[name].astype(str) for name in told), strict=True)))
+    names = [name for name in ROW if name in rows]
+    return "\n".join(map(repr, zip(*(rows[name].astype(str) for name in names), strict=True)))

@@ -33,14 +33,14 @@ def draw(root: Path) -> None:
 
 def _write(root: Path, lab: str, executed: Path) -> None:
     from . import replay_notebook
-    from .device_switch import finished
+    from .device_switch import finish_cells
 
     notebook = json.loads(executed.read_text(encoding="utf-8"))
-    if not (shown := replay_notebook.executed(notebook)):
+    if not (shown := replay_notebook.executed_outputs(notebook)):
         return
-    shown, files = table_files.of_cells(finished(shown), lab, HERE.name)
+    shown, files = table_files.of_cells(finish_cells(shown), lab, HERE.name)
     table_files.write(root / table_files.DRAWN / lab / HERE.name, files)
-    shown = card_links.known(shown, card_links.ids(root, lab, HERE.name))
+    shown = card_links.unlink_missing_cards(shown, card_links.ids(root, lab, HERE.name))
     write_scripts(root, lab, HERE, notebook, shown)
 
 

@@ -1,7 +1,7 @@
-"""A lab's notebook as it reads on a device: what each of its cells shows there, as HTML.
+"""Outputs of a lab's notebook for one device, as HTML by cell.
 
-On a recorded device the cells are run over its rows, without a kernel and in the builder's own process. On the machine that
-executed the notebook they show what papermill has left in it.
+For a recorded device the cells are run over its rows, in this process and without a kernel. For the machine that executed the
+notebook the outputs are those that papermill stored.
 """
 
 import ast
@@ -29,29 +29,29 @@ from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
 from .page import Note, Page
 
 PACKAGE = sys.modules[__name__.partition(".")[0]]
-"""What a notebook imports: this package."""
+"""Package that a notebook imports: this one."""
 
 
-def told(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[str, str]:
-    """Return what each cell of code shows of a lab on a recorded device, by the cell's key.
+def replay(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[str, str]:
+    """Return the HTML of each code cell of a lab's notebook on a recorded device, by the cell's key.
 
-    A cell that cannot be repeated there says so. Errors: ReplayFailed where the book's own code fails in a cell.
+    A cell that cannot be repeated there becomes a note. Raise ReplayFailed if the book's own code fails in a cell.
     """
-    replay, shown = _Replay(RecordedPage(data, store), notebook), {}
+    cells, html_by_key = _Replay(RecordedPage(data, store), notebook), {}
     for number, cell in enumerate(notebook["cells"], 1):
         if cell["cell_type"] == "code" and not has_parameters(cell):
-            shown[key_of(cell)] = _joined(replay.run(number, "".join(cell["source"])))
-    return shown
+            html_by_key[key_of(cell)] = _joined(cells.run(number, "".join(cell["source"])))
+    return html_by_key
 
 
-def executed(notebook: Mapping[str, Any]) -> dict[str, str]:
-    """The same of an executed notebook; nothing of one whose cells have not run."""
-    found = {key_of(cell): _joined(outputs_of(cell)) for cell in cells_of(notebook)}
-    return found if any(found.values()) else {}
+def executed_outputs(notebook: Mapping[str, Any]) -> dict[str, str]:
+    """Return the HTML of each cell of an executed notebook, by the cell's key; empty if no cell has run."""
+    html_by_key = {key_of(cell): _joined(outputs_of(cell)) for cell in cells_of(notebook)}
+    return html_by_key if any(html_by_key.values()) else {}
 
 
 def unmeasured(notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """The page of a notebook that this machine has not executed: its cells without what they would show."""
+    """Return a notebook that this machine has not executed as a page: its cells without outputs."""
     cells = []
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
@@ -62,7 +62,7 @@ def unmeasured(notebook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RecordedPage(Page):
-    """A recorded device in the place of this machine: what a notebook calls `lab`. It measures nothing."""
+    """Page of a recorded device: the object that a notebook calls `lab`. It measures nothing."""
 
     def __init__(self, data: RecordedData, store: Store) -> None:
         self._data, self._store = data, store
@@ -80,23 +80,24 @@ class RecordedPage(Page):
         return list(self.data.cases)
 
     def measure(self) -> None:
-        """Nothing is measured."""
+        """Do nothing: a recorded device is not measured."""
 
     def demonstration(self) -> Note:
         return Note(
-            "what the lab shows beyond times is computed on the machine that executes the notebook. Where that has happened, "
+            "the lab's results beyond times are computed on the machine that executes the notebook. Where that has happened, "
             f"it is on this page under Device, {HERE.label}"
         )
 
     def _repr_html_(self) -> str:
         data = self.data
         run, measured = data.rows.iloc[-1], data.rows.drop_duplicates(["variant", "case", "role"], keep="last")
-        said = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
+        summary = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
         faults = counts(measured.to_dict("records"))
-        said += "".join(f", {number} of them not traced to their code ({why})" for why, number in faults.items())
-        several = len(machines(newest_measurements(data.rows)))  # of all runs that a figure is of
-        apart = f" The runs are of {several} machines or GPUs; the card of a number says which." * bool(several)
-        return f'<p class="recorded-run"><strong>{escape(str(data.store_device))}</strong>: {escape(said + "." + apart)}</p>'
+        summary += "".join(f", {number} of them not traced to their code ({fault})" for fault, number in faults.items())
+        machine_count = len(machines(newest_measurements(data.rows)))  # over all runs that a figure shows
+        if machine_count:
+            summary += f". The runs are of {machine_count} machines or GPUs; the card of a number says which"
+        return f'<p class="recorded-run"><strong>{escape(str(data.store_device))}</strong>: {escape(summary + ".")}</p>'
 
 
 class ReplayFailed(Failed):
@@ -104,11 +105,11 @@ class ReplayFailed(Failed):
 
 
 class _NotReplayed(Exception):
-    """Why a cell cannot be repeated on a recorded device."""
+    """Reason why a cell cannot be repeated on a recorded device."""
 
 
 class _Library:
-    """What a notebook imports as `roofbook`: it opens the page of the recorded device."""
+    """Stand-in for the package `roofbook` in a notebook: it opens the page of the recorded device."""
 
     def __init__(self, page: RecordedPage) -> None:
         self._page = page
@@ -121,13 +122,15 @@ class _Library:
 
 
 class _Replay:
-    """Runs a notebook's cells over recorded rows. Names live on from cell to cell."""
+    """Runs a notebook's cells over recorded rows, with one namespace for all cells."""
 
     def __init__(self, page: RecordedPage, notebook: Mapping[str, Any]) -> None:
         self._page = page
         self._names: dict[str, Any] = {}
         self._absent = {"get_ipython", "In", "Out"}
-        """Names that the notebook has where it is executed, and not here: parameters, imports, what other cells would bind."""
+        """Names defined where the notebook is executed, but not here: parameters, imports, names of cells that were not
+        repeated.
+        """
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code" and has_parameters(cell):
                 self._absent |= _bound([ast.parse("".join(cell["source"]))])
@@ -135,17 +138,18 @@ class _Replay:
     def run(self, number: int, code: str) -> list[dict[str, Any]]:
         """Return the outputs of a cell. number: its place in the notebook, from 1.
 
-        What cannot be repeated here says so. Raises ReplayFailed for an error of the book, and of a line that calls the lab.
+        A cell that cannot be repeated gets a note. Raise ReplayFailed for an error in the book's code, or in a line that calls
+        the lab.
         """
         file, printed = f"cell {number}", io.StringIO()
         try:
             tree = ast.parse(code, file)
         except SyntaxError as error:
             return [{"data": _bundle(_note(f"line {error.lineno} is no plain Python"))}]
-        shown: list[tuple[dict[str, str], bool]] = []
+        bundles_shown: list[tuple[dict[str, str], bool]] = []
 
-        def display(*things: Any, **_: Any) -> None:
-            shown.extend((_bundle(thing), isinstance(thing, Note)) for thing in things if thing is not None)
+        def display(*objects: Any, **_: Any) -> None:
+            bundles_shown.extend((_bundle(thing), isinstance(thing, Note)) for thing in objects if thing is not None)
 
         self._names["display"] = display
         done = 0
@@ -154,8 +158,8 @@ class _Replay:
                 for done, statement in enumerate(tree.body):
                     is_result = done == len(tree.body) - 1 and not code.rstrip().endswith(";")
                     self._execute(statement, file, display if is_result else None)
-        except UserFacingError as why:
-            display(Note(str(why)))
+        except UserFacingError as user_error:
+            display(Note(str(user_error)))
             self._absent |= _bound(tree.body[done:])
         except Exception as error:
             statement = tree.body[done]
@@ -164,13 +168,18 @@ class _Replay:
             display(_note(reason))
             self._absent |= _bound(tree.body[done:])
         text = [{"text": printed.getvalue()}] * bool(printed.getvalue())
-        bundles, notes = [bundle for bundle, _ in shown], [bundle for bundle, is_note in shown if is_note]
+        bundles, notes = (
+            [bundle for bundle, _ in bundles_shown],
+            [bundle for bundle, is_note in bundles_shown if is_note],
+        )
         return text + [
-            {"data": each} for at, each in enumerate(bundles) if each not in notes or each not in bundles[:at]
+            {"data": bundle}
+            for position, bundle in enumerate(bundles)
+            if bundle not in notes or bundle not in bundles[:position]
         ]
 
     def _execute(self, statement: ast.stmt, file: str, show: Callable[[Any], None] | None) -> None:
-        """Run a statement. show: what is called with the value of an expression."""
+        """Run a statement. show: function called with the value of an expression."""
         if isinstance(statement, ast.Import | ast.ImportFrom):
             self._import(statement)
         elif isinstance(statement, ast.Expr) and show:
@@ -179,7 +188,7 @@ class _Replay:
             exec(compile(ast.Module([statement], []), file, "exec"), self._names)
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Bind `roofbook`, and what is imported from it, to the recorded page. Nothing else is imported."""
+        """Bind `roofbook`, and names imported from it, to the recorded page. Nothing else is imported."""
         library = _Library(self._page)
         for alias in statement.names:
             name = alias.asname or alias.name.partition(".")[0]
@@ -202,8 +211,8 @@ class _Replay:
         if isinstance(error, NameError) and error.name in self._absent:
             return f"`{error.name}` is known only where the notebook is executed"
         if isinstance(error, AttributeError) and isinstance(error.obj, RecordedPage | _Library):
-            owner, known = ("lab", Experiment) if error.obj is self._page else (PACKAGE.__name__, PACKAGE)
-            is_known = hasattr(known, error.name or "") or (known is Experiment and error.name in _of_each_experiment())
+            owner, real = ("lab", Experiment) if error.obj is self._page else (PACKAGE.__name__, PACKAGE)
+            is_known = hasattr(real, error.name or "") or (real is Experiment and error.name in _of_each_experiment())
             return f"`{owner}.{error.name}` needs a device to measure on" if is_known else None
         words = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         if isinstance(error, NameError) or any(self._names.get(word) is self._page for word in words):
@@ -211,16 +220,16 @@ class _Replay:
         return f"{type(error).__name__}: {error}"
 
     def _complaint(self, error: Exception, file: str, statement: ast.stmt) -> str:
-        own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        line, of_book = (own or [statement.lineno])[-1], _frames_of_book(error)
-        where = f" ({of_book[-1]})" if of_book else ""
-        said = " ".join(str(error).split())[:200]
-        lab, place = self._page.data.lab.name, self._page.data.store_device
-        return f"{lab}.ipynb, {file}, line {line}, on {place}: {type(error).__name__}: {said}{where}"
+        cell_lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        line, of_book = (cell_lines or [statement.lineno])[-1], _frames_of_book(error)
+        source_line = f" ({of_book[-1]})" if of_book else ""
+        message = " ".join(str(error).split())[:200]
+        lab, device = self._page.data.lab.name, self._page.data.store_device
+        return f"{lab}.ipynb, {file}, line {line}, on {device}: {type(error).__name__}: {message}{source_line}"
 
 
 def _of_each_experiment() -> set[str]:
-    """Return the attributes that an Experiment gets when it is made: the class does not have them."""
+    """Return the attributes that `Experiment.__init__` sets: the class does not have them."""
     return {step.argval for step in dis.get_instructions(Experiment.__init__) if step.opname == "STORE_ATTR"}
 
 
@@ -230,7 +239,7 @@ def _note(reason: str) -> Note:
 
 def _frames_of_book(error: Exception) -> list[str]:
     """Return the lines of the book's code, and of labs elsewhere, that an error came through: 'report/bars.py, line 51'."""
-    found = []
+    lines = []
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename).resolve()
         folder = next(
@@ -238,34 +247,34 @@ def _frames_of_book(error: Exception) -> list[str]:
         )
         if folder and path != Path(__file__).resolve():
             name = path.relative_to(LIBRARY if folder == LIBRARY else folder.parent)
-            found.append(f"{name}, line {frame.lineno}")
-    return found
+            lines.append(f"{name}, line {frame.lineno}")
+    return lines
 
 
 def _bound(statements: Sequence[ast.AST]) -> set[str]:
     """Return the names that statements bind."""
-    found = set[str]()
+    names = set[str]()
     for node in (node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
-    return found
+            names.add(node.asname or node.name.partition(".")[0])
+    return names
 
 
-def _bundle(shown: Any) -> dict[str, str]:
-    """Return what a notebook shows of a thing, by its kind."""
+def _bundle(output: Any) -> dict[str, str]:
+    """Return the MIME bundle of an object that a notebook displays."""
     kinds = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_"}
-    known = {kind: getattr(shown, method) for kind, method in kinds.items() if hasattr(shown, method)}
-    if not known:
-        return {"text/plain": repr(shown)}
-    return next(({kind: text} for kind, draw in known.items() if (text := draw())), {})
+    methods = {kind: getattr(output, method) for kind, method in kinds.items() if hasattr(output, method)}
+    if not methods:
+        return {"text/plain": repr(output)}
+    return next(({kind: text} for kind, draw in methods.items() if (text := draw())), {})
 
 
 def _joined(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """The outputs of a cell as one HTML."""
+    """Return the outputs of a cell as one HTML text."""
     from markdown_it import MarkdownIt
 
     parts = []

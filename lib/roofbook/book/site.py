@@ -1,7 +1,7 @@
-"""Builds the site from book/ and serves it: what `roofbook build` and `roofbook serve` stand on.
+"""Build of the site from book/, and its web server. Serves `roofbook build` and `roofbook serve`.
 
-The builder runs as a process of its own, quietly, with every warning an error. The manifest has what the site was built from,
-so that a build that has nothing to do costs next to nothing.
+The builder runs as a quiet process of its own; every warning is an error. The manifest records the site's inputs, so that a
+build with nothing to do costs next to nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ INDEX = Path("_build", "html", "index.html")
 
 
 class SiteFailed(Failed):
-    """The builder found something wrong: the message lists each warning on a line of its own."""
+    """The builder found errors. The message lists each warning on a line of its own."""
 
 
 class Builder(subprocess.Popen[str]):
-    """The process that builds the site, and what it has read already of what the site is made from."""
+    """Process that builds the site. `known` holds the hashes of the inputs that it has read already."""
 
-    known: Mapping[str, str]
+    inputs_read: Mapping[str, str]
 
 
 READ_AHEAD = ("settings", "extension", "builder")
-"""Of what the site is made from, what a builder reads before it waits."""
+"""Inputs of the site that a builder reads before it waits."""
 
 
 def start(root: Path) -> Builder:
-    """The builder of the checkout `root`, which opens the site as it is and waits for `build`. Killing it costs nothing."""
+    """Start a builder of the checkout `root`.
+
+    It opens the site in its current state and waits for `build`; it may be killed.
+    """
     made_from = InputHashes(root).site()
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
@@ -48,55 +51,55 @@ def start(root: Path) -> Builder:
     environment[lab_pages.PREPARED] = "1"
     pipe = subprocess.PIPE
     builder = Builder(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
-    builder.known = {name: made_from[name] for name in READ_AHEAD}
+    builder.inputs_read = {name: made_from[name] for name in READ_AHEAD}
     return builder
 
 
 def build(root: Path, *, progress: Callable[[str], None] | None = None, builder: Builder | None = None) -> Path:
-    """Build the site of the checkout `root` by Jupyter Book; return its index.html. Nothing is built where nothing changed.
+    """Build the site of the checkout `root` by Jupyter Book if an input changed; return its index.html.
 
-    builder: one that `start` has started, to save that time. Where it has read what is another now, it ends, and one is started
-    here. Raises SiteFailed with the builder's warnings, each of which is an error.
+    builder: a process from `start`, to save time. If its inputs have changed since, it is replaced. Raise SiteFailed with the
+    builder's warnings.
     """
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
-    lab_pages.write(root / "book")
+    lab_pages.write_pages(root / "book")
     render_local.draw(root)
-    made_from = InputHashes(root).site()  # a page edited meanwhile leaves the site stale, as it should
-    why = manifest.stale(index, made_from)
-    if not why:
+    made_from = InputHashes(root).site()  # a page edited from here on leaves the site stale
+    reasons = manifest.stale(index, made_from)
+    if not reasons:
         return index
-    say(f"Building the site: {because(why)}")
+    say(f"Building the site: {because(reasons)}")
     _check_sources(root)
-    manifest.forget(index)  # one that is stopped half-way is of neither the old sources nor the new ones
-    if builder and builder.known != {name: made_from[name] for name in READ_AHEAD}:
+    manifest.forget(index)  # a half-built site matches no sources
+    if builder and builder.inputs_read != {name: made_from[name] for name in READ_AHEAD}:
         builder.kill()
         builder = None
     with builder or start(root) as running:
         try:
-            said, _ = running.communicate("\n")
+            output, _ = running.communicate("\n")
         except BaseException:
             running.kill()
             raise
     if running.returncode or not index.exists():
         # Sphinx would not read these pages again, and so forget its warnings about them.
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
-        raise SiteFailed("the site was not built\n" + _complaints(said, root))
+        raise SiteFailed("the site was not built\n" + _complaints(output, root))
     manifest.record(index, made_from)
     return index
 
 
 def _check_sources(root: Path) -> None:
-    """UsageError for settings, a table of contents or a page that the builder could not read: it says so over many lines."""
+    """Raise UsageError for unreadable settings, table of contents or notebooks: the builder's own message has many lines."""
     import yaml
 
     for path in (root / "_config.yml", root / "book" / "_toc.yml"):
         try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(found, dict):
-            raise UsageError(f"{path} holds a {type(found).__name__}; expected names, each with its value")
+        if not isinstance(settings, dict):
+            raise UsageError(f"{path} holds a {type(settings).__name__}; expected names, each with its value")
     for path in (root / "book").rglob("*.ipynb"):
         check_notebook(path)
     toc = (root / "book" / "_toc.yml").read_text(encoding="utf-8")
@@ -151,12 +154,12 @@ os._exit(0)
 
 
 def stale(root: Path) -> list[str]:
-    """Why the site differs from its sources, as `Manifest.stale` has it; empty where it does not."""
+    """Return reasons why the site differs from its sources, as `Manifest.stale` does; empty if it does not."""
     return Manifest(root).stale(root / INDEX, InputHashes(root).site())
 
 
 def serve(site: Path, port: int = 8000) -> None:
-    """Serve the folder `site` on this machine alone, until Ctrl-C. Port 0 takes any free one."""
+    """Serve the folder `site` on this machine only, until Ctrl-C. Port 0 takes any free one."""
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -165,10 +168,10 @@ def serve(site: Path, port: int = 8000) -> None:
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: a reader has no use for a line a request."""
+            """Log nothing: readers do not need a line per request."""
 
         def parse_request(self) -> bool:
-            """A page of another name that resolves to this machine may not read the site (DNS rebinding)."""
+            """Refuse a request for another host name that resolves to this machine (DNS rebinding)."""
             if not super().parse_request():
                 return False
             host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
@@ -179,7 +182,7 @@ def serve(site: Path, port: int = 8000) -> None:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: object, client_address: object) -> None:
-            """Say nothing: a browser drops connections as it likes."""
+            """Log nothing: browsers drop connections at any time."""
 
     try:
         server = Server(("127.0.0.1", port), partial(Quiet, directory=str(site)))
@@ -194,7 +197,7 @@ def serve(site: Path, port: int = 8000) -> None:
 
 
 def _complaints(output: str, root: Path) -> str:
-    """The builder's warnings and errors, a line each; all of its last words where it gave none."""
+    """Return the builder's warnings and errors, one per line, or the end of its output if it gave none."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output).replace(f"{root}{os.sep}", "")
-    found = [line.strip() for line in plain.splitlines() if re.search(r"\b(WARNING|ERROR|CRITICAL)\b", line)]
-    return "\n".join(f"  {line}" for line in dict.fromkeys(found)) or plain.strip()[-2000:]
+    problems = [line.strip() for line in plain.splitlines() if re.search(r"\b(WARNING|ERROR|CRITICAL)\b", line)]
+    return "\n".join(f"  {line}" for line in dict.fromkeys(problems)) or plain.strip()[-2000:]

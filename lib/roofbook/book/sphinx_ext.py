@@ -42,7 +42,7 @@ class Fragments(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         pattern = self.arguments[0]
-        found = matching(self.env, pattern)
+        found = matching_fragments(self.env, pattern)
         self.env.metadata[self.env.docname].setdefault(FOUND, {})[pattern] = [path.name for path in found]
         for path in found:
             self.env.note_dependency(str(path))
@@ -51,18 +51,20 @@ class Fragments(SphinxDirective):
         return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in found]
 
 
-def matching(env: Any, pattern: str) -> list[Path]:
+def matching_fragments(env: Any, pattern: str) -> list[Path]:
     """The fragments that match, in order of name."""
     return sorted((Path(env.srcdir) / GENERATED).glob(pattern))
 
 
-def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
+def pages_with_changed_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
     """Pages of which a fragment has come or gone. One that is another text now is a file that Sphinx watches itself."""
     known = {name: env.metadata[name].get(FOUND, {}) for name in env.found_docs if name in env.metadata}
     return [
         name
         for name, patterns in known.items()
-        if any([path.name for path in matching(env, pattern)] != before for pattern, before in patterns.items())
+        if any(
+            [path.name for path in matching_fragments(env, pattern)] != before for pattern, before in patterns.items()
+        )
     ]
 
 
@@ -76,14 +78,14 @@ class InABrowser(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        found = in_a_browser(self.config.repository_url, self.arguments[0])
+        found = browser_links(self.config.repository_url, self.arguments[0])
         if not found:
             return self.parse_content_to_nodes()
         items = [nodes.list_item("", nodes.paragraph("", "", _link(name, to))) for name, to in found.items()]
         return [nodes.bullet_list("", *items)]
 
 
-def in_a_browser(repository: str, lab: str) -> dict[str, str]:
+def browser_links(repository: str, lab: str) -> dict[str, str]:
     """By what a link says, where a lab's notebook on the branch `main` runs; none without a repository of GitHub."""
     named = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", repository)
     if not named:
@@ -122,10 +124,10 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
         }
         notebook["cells"][hidden[0]] = card | ({"id": first["id"]} if "id" in first else {})
         notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
-    lab, page = lab_pages.place(docname)
+    lab, page = lab_pages.lab_and_page(docname)
     if page == lab_pages.STORY:
-        lab_pages.story_of(notebook, lab)
-    device_switch.put(app, docname, notebook)
+        lab_pages.keep_story(notebook, lab)
+    device_switch.add_device_bar(app, docname, notebook)
     source[0] = json.dumps(notebook)
 
 
@@ -133,7 +135,7 @@ def list_of_pages(app: Sphinx, docname: str, source: list[str]) -> None:
     """Below the title of each page of a lab, the list of them all."""
     if not lab_pages.of_lab(docname):
         return
-    more = lab_pages.head(app, docname)
+    more = lab_pages.page_list(app, docname)
     if app.env.doc2path(docname).endswith(".ipynb"):
         notebook = json.loads(source[0])
         title = notebook["cells"][0]
@@ -186,7 +188,7 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
         context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent, pagename)
 
 
-def settings(app: Sphinx, config: Any) -> None:
+def set_options(app: Sphinx, config: Any) -> None:
     """Formulas as MathML, pages that load what they use, and the year of the build."""
     config.html_math_renderer = mathml.NAME
     config.template_bridge = "roofbook.book.page_weight.pages.Templates"
@@ -226,7 +228,7 @@ def repository(config: Any) -> str:
     return str(config.repository_url or "")
 
 
-def foot(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def add_footer(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Below each page a link to the page on data, licence and citation, one to the repository, and a button that prints it."""
     if "data" not in app.env.found_docs:
         return
@@ -255,19 +257,19 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("in-a-browser", InABrowser)
     app.add_directive("repository", Repository)
     app.add_html_math_renderer(mathml.NAME, (mathml.inline, None), (mathml.block, None))
-    app.connect("config-inited", settings)
-    app.connect("env-get-outdated", reread_pages_with_fragments)
+    app.connect("config-inited", set_options)
+    app.connect("env-get-outdated", pages_with_changed_fragments)
     app.connect("env-get-outdated", pages.page_for_changed_assets)
     app.connect("builder-inited", lab_pages.write_before_reading)
-    app.connect("env-get-outdated", lab_pages.reread_lists)
-    app.connect("env-get-outdated", device_switch.reread_where_a_lab_has_run)
+    app.connect("env-get-outdated", lab_pages.pages_with_changed_list)
+    app.connect("env-get-outdated", device_switch.pages_with_changed_choice)
     app.connect("source-read", run_card)
     app.connect("source-read", list_of_pages, priority=600)
     app.connect("html-page-context", polish, priority=900)
-    app.connect("html-page-context", foot)
+    app.connect("html-page-context", add_footer)
     app.connect("build-finished", copy_downloads)
     app.connect("build-finished", copy_kernels)
-    app.connect("build-finished", device_switch.copy)
+    app.connect("build-finished", device_switch.copy_device_files)
     app.connect("build-finished", pages.write_style_sheet, priority=900)  # the theme writes the colours of code then
     app.connect("build-finished", pages.remove_unused, priority=900)
     # Which style sheets the pages ask for is collected over all of them.

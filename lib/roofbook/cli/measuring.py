@@ -254,7 +254,9 @@ def rerun(
         if page_experiment.store.address != experiment.store.address or newest.cell_key not in {
             cell.cell_key for cell in planned
         }:
-            say(f"The page of {lab} does not show this measurement: it was made with {execute.said(page_parameters)}")
+            say(
+                f"The page of {lab} does not show this measurement: it was made with {execute.parameters_text(page_parameters)}"
+            )
             return
         due = sum(cell.state != "fresh" for cell in planned)
         say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
@@ -262,7 +264,7 @@ def rerun(
             resources.close()
             builders.clear()
         with manifest.making(root, say):
-            execute.execute(root, notebook, page_parameters, here=not due)
+            execute.execute(root, notebook, page_parameters, in_process=not due)
             fragments.renew(root)
             say(str(site.build(root, builder=builders[0] if builders else None)))
 

@@ -72,7 +72,7 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
     with site.start(tmp_path) as builder:
         builder.communicate()
     wrote: list[Path] = []
-    monkeypatch.setattr(lab_pages, "write", wrote.append)
+    monkeypatch.setattr(lab_pages, "write_pages", wrote.append)
     monkeypatch.setattr(render_local, "draw", wrote.append)
     sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
     lab_pages.write_before_reading(sphinx)
