@@ -19,7 +19,7 @@ from roofbook.devices.backends import Backend
 from roofbook.devices.contract import BuildFailed
 
 KERNELS: dict[str, Callable[..., None]] = {}
-"""Name of a kernel -> what it does with its arguments, buffers as arrays of float32, for all work-items."""
+"""Name of a kernel -> a function that does the work of all work-items; buffers are its arguments as arrays of float32."""
 
 
 class Buffer(contract.Buffer):

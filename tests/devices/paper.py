@@ -1,6 +1,6 @@
-"""A CUDA device on paper: plans build, allocate and launch on it as on a GPU, and NVRTC compiles what they build.
+"""A CUDA device on paper: plans build, allocate and launch on it as on a GPU, and NVRTC compiles the kernels.
 
-Each launch is compared with what the compiler says of the kernel: number and kind of its arguments, registers, group.
+Each launch is compared with the compiler's report of the kernel: number and kind of its arguments, registers, group.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def skip_without_compiler() -> None:
 
 
 class Report(NamedTuple):
-    """What the compiler says of one kernel."""
+    """The compiler's report of one kernel."""
 
     body: str
     parameters: list[str]
@@ -64,12 +64,12 @@ class Built(NamedTuple):
 
 @cache
 def compiler() -> tuple[str, ...]:
-    """What a text is compiled by, but for the architecture and its own options: NVRTC's version, and how we call it."""
+    """Return NVRTC's version and our way of calling it, which decide the code together with text, architecture and options."""
     return metadata.version("nvidia-cuda-nvrtc"), *CUDA.flags, Path(nvrtc.__file__).read_text()
 
 
 def kept(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.Compiled:
-    """What NVRTC makes of a text, or made of it in an earlier run on this machine, as PoCL keeps what it compiles."""
+    """Return a text as NVRTC compiles it, from the cache of this machine where an earlier run has compiled it."""
 
     def made() -> bytes:
         done = nvrtc.compile_cuda(text, architecture, options)
@@ -88,14 +88,14 @@ def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) 
     done = kept(text, architecture, options)
     end = r"^}(?!\n\s*// end inline asm)"  # a brace of assembly in the text is not the kernel's
     bodies = {
-        found[1]: (found[2], found[3])
-        for found in re.finditer(rf"\.entry (\w+)\((.*?)\)(.*?){end}", done.ptx, re.DOTALL | re.MULTILINE)
+        match[1]: (match[2], match[3])
+        for match in re.finditer(rf"\.entry (\w+)\((.*?)\)(.*?){end}", done.ptx, re.DOTALL | re.MULTILINE)
     }
     kernels = {}
-    for name, said in re.findall(r"entry function '(\w+)'(.*?)(?=entry function|\Z)", done.log, re.DOTALL):
+    for name, report in re.findall(r"entry function '(\w+)'(.*?)(?=entry function|\Z)", done.log, re.DOTALL):
         parameters, body = bodies[name]
-        spilled = sum(map(int, re.findall(r"(\d+) bytes spill", said)))
-        registers = int(re.findall(r"Used (\d+) registers", said)[0])
+        spilled = sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+        registers = int(re.findall(r"Used (\d+) registers", report)[0])
         kinds = re.findall(r"\.param \.(\w+)", parameters)
         kernels[name] = Report(body, kinds, registers, spilled, done.machine_code[name])
     assert kernels.keys() == bodies.keys() and kernels
@@ -197,8 +197,8 @@ class Queue(contract.Queue):
 
 class Messages(contract.Messages):
     def exchange(self, messages: Sequence[contract.Message]) -> None:
-        for each in messages:
-            assert each.offset >= 0 and each.offset + each.target.nbytes <= each.source.nbytes
+        for message in messages:
+            assert message.offset >= 0 and message.offset + message.target.nbytes <= message.source.nbytes
 
 
 class Paper(contract.Device):
@@ -220,8 +220,8 @@ class Paper(contract.Device):
 
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         named = [option.removeprefix("-arch=sm_") for option in options if option.startswith("-arch=sm_")]
-        others = tuple(option for option in options if not option.startswith("-arch="))
-        built = compiled(text, named[0] if named else self.architecture, others)
+        remaining = tuple(option for option in options if not option.startswith("-arch="))
+        built = compiled(text, named[0] if named else self.architecture, remaining)
         self.built.append(built)
         return Program(built)
 
@@ -238,7 +238,7 @@ class Paper(contract.Device):
         """Itself, so that all launches of a set are looked at."""
         return [self] * count
 
-    def reaches(self, other: contract.Device) -> bool:
+    def reaches(self, peer: contract.Device) -> bool:
         return True
 
     def messages(self, devices: Sequence[contract.Device], queues: Sequence[contract.Queue]) -> Messages:
@@ -251,7 +251,7 @@ class Paper(contract.Device):
 
     def traced(self, queues: Sequence[contract.Queue], submit: Callable[[], None]) -> list[contract.Span]:
         submit()
-        spans = [contract.Span(0, what, 0.0, 1.0) for what in ("to device", "kernel", "to host")]
+        spans = [contract.Span(0, name, 0.0, 1.0) for name in ("to device", "kernel", "to host")]
         return spans * len(queues)
 
 
@@ -267,7 +267,7 @@ def common(lab: Lab, *variants: Variant) -> list[Case]:
     """The cases that all of these are for, the quick ones first: their sizes are nearer to those of a figure."""
     order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
     cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
-    return [case for case in cases if not any(lab.skip_reason(each, case) for each in variants)]
+    return [case for case in cases if not any(lab.skip_reason(v, case) for v in variants)]
 
 
 @lru_cache(8)

@@ -1,4 +1,4 @@
-"""Run as a program: what PoCL makes of each step of a lab, as the machine code in a cache of its own. Prints JSON.
+"""Program: PoCL's machine code of each step of a lab, read from a cache of its own. Prints JSON.
 
 Arguments: the lab, and the steps to look at, or none for all. POCL_CACHE_DIR names an empty folder: PoCL reads it when it
 starts, so this takes a process.
@@ -32,7 +32,7 @@ SCALES = {"convpool": "quick"}
 def differ(variant: Variant, parent: Variant) -> bool:
     """Whether a compiler may get something else of the two: text, or flags."""
     assert variant.source and parent.source
-    flags = [{name: each.options.get(name) for name in ("fast_math", "build")} for each in (variant, parent)]
+    flags = [{name: step.options.get(name) for name in ("fast_math", "build")} for step in (variant, parent)]
     return variant.source.sha256 != parent.source.sha256 or flags[0] != flags[1]
 
 
@@ -47,14 +47,14 @@ def pairs(lab: Lab) -> Iterator[tuple[Variant, Variant, Case]]:
         cases = [
             case
             for case in lab.cases(SCALES.get(lab.name, "test"))
-            if not any(lab.skip_reason(each, case) for each in (variant, parent))
+            if not any(lab.skip_reason(step, case) for step in (variant, parent))
         ]
         if differ(variant, parent) and cases:
             yield variant, parent, cases[0]
 
 
 def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dict[str, Code]]:
-    """Of each of these and their parents on these cases, what is new in the cache after it ran; nothing where none may run.
+    """Return the new files in the cache after each step and its parent ran on their cases; nothing where none may run.
 
     steps: these alone, where any are named.
     """
@@ -67,9 +67,9 @@ def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dic
         return program
 
     opencl.OpenCLDevice.build = apart  # type: ignore[method-assign, assignment]
-    found: dict[str, dict[str, Code]] = {}
-    chosen = [each for each in pairs(lab) if not steps or each[0].name in steps]
-    runs = {(each.name, case.name): (each, case) for *both, case in chosen for each in both}
+    code_by_step: dict[str, dict[str, Code]] = {}
+    chosen = [pair for pair in pairs(lab) if not steps or pair[0].name in steps]
+    runs = {(step.name, case.name): (step, case) for *pair, case in chosen for step in pair}
     for variant, case in runs.values():
         number += 1
         before = set(cache.rglob("*.so"))
@@ -81,16 +81,16 @@ def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dic
         run.reset()
         run.run()
         run.close()
-        found.setdefault(variant.name, {})[case.name] = {
-            f"{made.stem} {made.parent.name}": _hash(made) for made in sorted(set(cache.rglob("*.so")) - before)
+        code_by_step.setdefault(variant.name, {})[case.name] = {
+            f"{shared.stem} {shared.parent.name}": _hash(shared) for shared in sorted(set(cache.rglob("*.so")) - before)
         }
-    return found
+    return code_by_step
 
 
 def _hash(shared: Path) -> str:
-    """Of the instructions and the constants that they read."""
-    kept = [held for name, held in sections(shared.read_bytes()) if name.startswith((".text", ".rodata"))]
-    return hashlib.sha256(b"".join(kept)).hexdigest()
+    """Hash a program's instructions and the constants that they read."""
+    contents = [content for name, content in sections(shared.read_bytes()) if name.startswith((".text", ".rodata"))]
+    return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 if __name__ == "__main__":

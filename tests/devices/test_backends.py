@@ -140,8 +140,8 @@ def test_rows_of_a_third_backend_come_to_a_table(tmp_path: Path) -> None:
     lacking = {"tensor": "not on this device"}
     data = CaseData(rows, order, CASE.name, lab.bases, changes=changes, skip_reasons=lacking)
     table = report.ladder(data)
-    found = table.frame.set_index("variant")
-    assert found.loc["array", "vs_base"] > 1 and found.loc["wrong", "status"] == "failed"
+    shown_rows = table.frame.set_index("variant")
+    assert shown_rows.loc["array", "vs_base"] > 1 and shown_rows.loc["wrong", "status"] == "failed"
     assert "All at once." in table.text and "not on this device" in table.text
     assert "NumPy: no compiler tells" in report.resources(data).text
     assert StoreDevice("numpy-on-a-core", "numpy", "NumPy on a core", "cpu").backend_label == "NumPy"

@@ -1,4 +1,4 @@
-"""A row's commit: named where it is known, marked where the checkout was changed; and what may be recorded."""
+"""A row's commit: named where it is known, marked where the checkout was changed; and checkouts that may be recorded."""
 
 import os
 import shlex
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
-    for asked in (checkout.state, checkout.absent):
-        asked.cache_clear()
+    for cached in (checkout.state, checkout.absent):
+        cached.cache_clear()
     yield
-    for asked in (checkout.state, checkout.absent):
-        asked.cache_clear()
+    for cached in (checkout.state, checkout.absent):
+        cached.cache_clear()
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -107,10 +107,10 @@ def test_a_folder_of_measurements_in_the_project_is_no_change(project: Path, tmp
 
 def test_runs_among_the_files_of_the_project_are_refused(project: Path, tmp_path: Path) -> None:
     """They would be a change, and the next lab would find it when the first is measured."""
-    mine = project / "mine"
-    mine.mkdir()
-    checkout.ignore(mine, project)
-    for folder in (mine, mine / "new", project / "results", tmp_path / "elsewhere", project.parent):
+    results = project / "mine"
+    results.mkdir()
+    checkout.ignore(results, project)
+    for folder in (results, results / "new", project / "results", tmp_path / "elsewhere", project.parent):
         assert checkout.no_place(folder, project) == "", folder
     for folder in (project, project / "lib", project / "results" / "new"):
         assert "would be a change of the checkout" in checkout.no_place(folder, project), folder
@@ -121,7 +121,7 @@ def test_what_may_not_be_recorded_is_one_line_that_says_what_would_be_right(proj
     (project / "kernel.k").write_text("b")
     assert checkout.refusal(project).startswith("changed checkout: commit the changes first")
     assert checkout.refusal(tmp_path).startswith("unknown commit: measure from a clone")
-    assert all("--uncommitted" in checkout.refusal(each) for each in (project, tmp_path))
+    assert all("--uncommitted" in checkout.refusal(folder) for folder in (project, tmp_path))
     git(project, "commit", "-q", "-a", "-m", "b")
     assert checkout.refusal(project) == "", "asked anew"
 
@@ -143,15 +143,15 @@ def test_no_git_is_null(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_an_archive_of_a_commit_names_it(tmp_path: Path) -> None:
-    """As `git archive` and the hosts of repositories make it. Nobody knows whether it was changed: it may be recorded."""
+    """An archive by `git archive` or a host of repositories: nobody knows whether it was changed, so it may be recorded."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     subprocess.run("git archive HEAD lib | tar -x -C " + shlex.quote(str(tmp_path)), shell=True, cwd=ROOT, check=True)
-    told = (tmp_path / "lib" / "roofbook" / "archived.txt").read_text().strip()
-    assert told == git(ROOT, "rev-parse", "HEAD")
+    commit = (tmp_path / "lib" / "roofbook" / "archived.txt").read_text().strip()
+    assert commit == git(ROOT, "rev-parse", "HEAD")
     ask = "from roofbook.devices import checkout; print(checkout.state(), repr(checkout.refusal()))"
-    found = subprocess.run(
+    answer = subprocess.run(
         [sys.executable, "-c", ask], env={**os.environ, "PYTHONPATH": str(tmp_path / "lib")}, cwd=tmp_path,
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert found.strip() == f"{ {'commit': told, 'dirty': None, 'change': None} } ''"
+    assert answer.strip() == f"{ {'commit': commit, 'dirty': None, 'change': None} } ''"

@@ -1,4 +1,4 @@
-"""What of the CUDA backend can be tried without a GPU: calls of the driver, which a stand-in takes."""
+"""Parts of the CUDA backend that need no GPU: a stand-in takes the calls of the driver."""
 
 import ctypes
 import os
@@ -17,13 +17,13 @@ from roofbook.devices.contract import BuildFailed, Device, DriverFailed, Message
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[cuda.CudaDevice]:
     """The second GPU of a machine, as far as `release_persisting` goes; `used` has which became the current one."""
-    made = object.__new__(cuda.CudaDevice)
-    made.index, used = 1, list[int]()
+    gpu = object.__new__(cuda.CudaDevice)
+    gpu.index, used = 1, list[int]()
     chosen = SimpleNamespace(Device=lambda index: SimpleNamespace(use=lambda: used.append(index)))
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=chosen))
-    monkeypatch.setattr(made, "used", used, raising=False)
+    monkeypatch.setattr(gpu, "used", used, raising=False)
     cuda._driver.cache_clear()
-    yield made
+    yield gpu
     cuda._driver.cache_clear()
 
 
@@ -59,13 +59,13 @@ def test_memory_that_pytorch_keeps_unused_is_asked_for_before_there_is_none(
     device: cuda.CudaDevice, monkeypatch: pytest.MonkeyPatch, cached: list[int] | None, tries: int
 ) -> None:
     """cached: bytes that PyTorch says it holds, each time that it is asked."""
-    asked = list[int]()
+    requests = list[int]()
 
     class NoMemory(Exception):
         pass
 
     def memory(nbytes: int) -> Any:
-        asked.append(nbytes)
+        requests.append(nbytes)
         raise NoMemory("cudaErrorMemoryAllocation")
 
     if cached is None:
@@ -80,7 +80,7 @@ def test_memory_that_pytorch_keeps_unused_is_asked_for_before_there_is_none(
     place.memory = SimpleNamespace(OutOfMemoryError=NoMemory)
     with pytest.raises(OutOfMemory, match=r"^64 bytes asked for: cudaErrorMemoryAllocation$"):
         device.empty(64)
-    assert asked == [64] * tries
+    assert requests == [64] * tries
 
 
 def test_a_driver_from_before_persisting_lines_and_none_at_all_stop_nothing(
@@ -100,13 +100,15 @@ def test_a_driver_from_before_persisting_lines_and_none_at_all_stop_nothing(
 
 
 def test_a_kernel_that_the_module_has_not_is_named_and_another_failure_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = iter(["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_INVALID_CONTEXT: invalid device context"])
+    errors = iter(
+        ["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_INVALID_CONTEXT: invalid device context"]
+    )
 
     def fails(name: str) -> Any:
-        raise ValueError(next(said))
+        raise ValueError(next(errors))
 
-    own = SimpleNamespace(Device=nullcontext, driver=SimpleNamespace(CUDADriverError=ValueError))
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=own))
+    cupy = SimpleNamespace(Device=nullcontext, driver=SimpleNamespace(CUDADriverError=ValueError))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cupy))
     program = cuda.Program(SimpleNamespace(get_function=fails))
     with pytest.raises(BuildFailed, match=r"\Ano kernel in it is named other\Z"):
         program.kernel("other")
@@ -155,30 +157,30 @@ class OfOneDevice:
 @pytest.fixture
 def current_device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The current device alone, which CuPy's stand-in changes."""
-    now, here = [0], list[int]()
+    now, entered = [0], list[int]()
 
     class Chosen:
         def __init__(self, index: int | None = None) -> None:
             self.index = now[0] if index is None else index
 
         def __enter__(self) -> None:
-            here.append(now[0])
+            entered.append(now[0])
             now[0] = self.index
 
         def __exit__(self, *_: object) -> None:
-            now[0] = here.pop()
+            now[0] = entered.pop()
 
     driver = SimpleNamespace(
         CUDADriverError=FileNotFoundError, funcGetAttribute=lambda attribute, function: 0,
         occupancyMaxActiveBlocksPerMultiprocessor=lambda function, work_items, dynamic: 10 + now[0],
     )  # fmt: skip
-    stand_in = SimpleNamespace(cuda=SimpleNamespace(Device=Chosen, driver=driver), ndarray=lambda *_, **given: given)
+    stand_in = SimpleNamespace(cuda=SimpleNamespace(Device=Chosen, driver=driver), ndarray=lambda *_, **fields: fields)
     monkeypatch.setitem(sys.modules, "cupy", stand_in)
     return now
 
 
 def test_what_is_asked_of_a_kernel_is_asked_on_its_own_device(current_device: list[int]) -> None:
-    """Of a run on several devices the last one is current, and the first one's kernel is asked."""
+    """After a run on several devices the last one is current, and the first one's kernel is asked."""
     program = cuda.Program(OfOneDevice(current_device))
     kernel = program.kernel("step")
     current_device[0] = 1
@@ -212,7 +214,7 @@ def device_or_none() -> Device | None:
 
 
 class Refused(Exception):
-    """What CuPy raises for an error of the runtime."""
+    """CuPy's exception for an error of the runtime."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -221,7 +223,7 @@ class Refused(Exception):
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Three GPUs of one model and one of another. The third is no peer of the first two. `calls` has what was called."""
+    """Three GPUs of one model and one of another. The third is no peer of the first two. `calls`: calls of the runtime."""
     calls: list[tuple[Any, ...]] = []
 
     def enable(peer: int) -> None:
@@ -231,12 +233,12 @@ def three(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     current = [0]
     runtime = SimpleNamespace(
-        deviceCanAccessPeer=lambda one, other: {one, other} == {0, 1}, deviceEnablePeerAccess=enable, CUDARuntimeError=Refused
+        deviceCanAccessPeer=lambda one, peer: {one, peer} == {0, 1}, deviceEnablePeerAccess=enable, CUDARuntimeError=Refused
     )  # fmt: skip
     use = SimpleNamespace(
         Device=lambda index: SimpleNamespace(use=lambda: current.__setitem__(0, index)), runtime=runtime
     )
-    made = []
+    gpus = []
     for index, name in enumerate(("A", "A", "A", "B")):
         gpu: Any = object.__new__(cuda.CudaDevice)
         gpu.index, gpu.name, gpu.spec, gpu.uuid, gpu.pci_bus_id = (
@@ -246,28 +248,28 @@ def three(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             f"GPU-{index}",
             f"0:{index}",
         )
-        made.append(gpu)
+        gpus.append(gpu)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=use))
-    monkeypatch.setattr(cuda, "devices", lambda: made)
-    known = {"0:0": {"uuid": "GPU-of-0"}, "0:1": {"uuid": None}}
-    monkeypatch.setattr(cuda, "card", lambda place: SimpleNamespace(facts=lambda: known.get(place)))
-    made[0].calls, made[0].current = calls, current
-    return made
+    monkeypatch.setattr(cuda, "devices", lambda: gpus)
+    facts = {"0:0": {"uuid": "GPU-of-0"}, "0:1": {"uuid": None}}
+    monkeypatch.setattr(cuda, "card", lambda place: SimpleNamespace(facts=lambda: facts.get(place)))
+    gpus[0].calls, gpus[0].current = calls, current
+    return gpus
 
 
 def test_a_set_is_of_one_model_itself_first_and_peers_are_enabled_both_ways(three: list[Any]) -> None:
-    first, second, third, other = three
+    first, second, third, of_model_b = three
     assert second.several(2) == [second, first] and first.calls == [("peer", 1, 0), ("peer", 0, 1)]
     assert second.several(2) == [second, first], "access that is there already is no error"
     assert first.several(3) == [first, second, third] and first.current == [0]
     assert not any(2 in call for call in first.calls), "no access is asked for where there can be none"
     assert first.reaches(first) and first.reaches(second) and not first.reaches(third)
-    assert (first.alike, other.alike) == (3, 1) and other.several(1) == [other]
-    assert [each.which for each in (first, second, third)] == [
+    assert (first.alike, of_model_b.alike) == (3, 1) and of_model_b.several(1) == [of_model_b]
+    assert [gpu.which for gpu in (first, second, third)] == [
         "cuda:0, GPU-of-0, PCI 0:0", "cuda:1, PCI 0:1", "cuda:2, PCI 0:2",
     ]  # fmt: skip
     with pytest.raises(Unsupported, match=r"^2 devices of this model: the machine has 1$"):
-        other.several(2)
+        of_model_b.several(2)
 
 
 def test_an_access_that_the_driver_refuses_is_said(three: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,15 +284,15 @@ def test_an_access_that_the_driver_refuses_is_said(three: list[Any], monkeypatch
 def test_a_copy_between_devices_names_both_and_the_offset() -> None:
     calls: list[tuple[int, ...]] = []
     queue: Any = object.__new__(cuda.Queue)
-    runtime = SimpleNamespace(memcpyPeerAsync=lambda *given: calls.append(given))
+    runtime = SimpleNamespace(memcpyPeerAsync=lambda *arguments: calls.append(arguments))
     queue._cupy, queue.stream = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)), SimpleNamespace(ptr=77)
-    own, its = (SimpleNamespace(data=SimpleNamespace(ptr=at, device_id=of)) for at, of in ((1000, 1), (5000, 0)))
-    queue.fetch(cuda.Buffer(own, 12), cuda.Buffer(its, 400), offset=36)
+    target, source = (SimpleNamespace(data=SimpleNamespace(ptr=at, device_id=of)) for at, of in ((1000, 1), (5000, 0)))
+    queue.fetch(cuda.Buffer(target, 12), cuda.Buffer(source, 400), offset=36)
     assert calls == [(1000, 1, 5036, 0, 12, 77)]
 
 
 def test_messages_of_nccl_are_one_group_each_from_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two devices both neighbours are one: what is sent first northwards must be received first from the south."""
+    """With two devices both neighbours are one: the first message sent north must be the first received from the south."""
     calls: list[tuple[Any, ...]] = []
     current: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What a backend owes the rest of the book, on every device present."""
+"""Contract of a backend with the rest of the book, on every device present."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def test_a_device_tells_what_it_is(device: Device) -> None:
 def test_write_read_and_copy(device: Device) -> None:
     queue = device.queue()
     values = np.arange(1000, dtype=np.float32)
-    one, other = device.upload(values), device.empty(4000)
-    assert one.nbytes == other.nbytes == 4000
-    queue.copy(other, one)
+    one, copy = device.upload(values), device.empty(4000)
+    assert one.nbytes == copy.nbytes == 4000
+    queue.copy(copy, one)
     got = np.empty(1000, np.float32)
-    assert queue.read(other, got) is got
+    assert queue.read(copy, got) is got
     np.testing.assert_array_equal(got, values)
     queue.write(one, values[::-1])  # a view that does not lie in one piece
     np.testing.assert_array_equal(queue.read(one, got), values[::-1])
-    np.testing.assert_array_equal(queue.read(other, got), values)
+    np.testing.assert_array_equal(queue.read(copy, got), values)
     values[:] = -1  # what was written is the device's own
     assert queue.read(one, got)[0] == 999
-    for buffer in (one, other):
+    for buffer in (one, copy):
         buffer.release()
 
 
@@ -185,8 +185,8 @@ def test_a_queue_times_its_kernels_by_the_devices_own_clock(device: Device, prog
     def seconds(rounds: int) -> tuple[float, float]:
         queue.finish()
         began = time.perf_counter()
-        told = queue.timed(lambda: queue.launch(kernel, (4096,), (64,), out, np.int32(rounds)))
-        return told, time.perf_counter() - began
+        timed = queue.timed(lambda: queue.launch(kernel, (4096,), (64,), out, np.int32(rounds)))
+        return timed, time.perf_counter() - began
 
     seconds(1)
     short, (long, wall) = min(seconds(1000)[0] for _ in range(5)), seconds(200_000)
@@ -211,7 +211,7 @@ def test_laps_cover_the_whole_and_tell_short_from_long(device: Device, program: 
 
 
 def test_a_slow_host_is_not_timed_where_it_has_head_start_enough(device: Device, program: contract.Program) -> None:
-    """The device is kept busy for so long: what the host does between two launches is over when the first begins."""
+    """The device is kept busy for so long: the host's work between two launches is over when the first begins."""
     if device.backend != "cuda":
         pytest.skip("events of OpenCL time the kernels themselves")
     queue: Any = device.queue(profiling=True)
@@ -282,10 +282,10 @@ def pair(device: Device) -> list[Device]:
 
 def test_a_set_is_kept_and_each_of_it_has_a_name(device: Device, pair: list[Device]) -> None:
     assert device.several(1) == [device] and device.several(2, overlapping=True) == pair
-    assert len({each.which for each in pair}) == 2 and {each.backend for each in pair} == {device.backend}
+    assert len({dev.which for dev in pair}) == 2 and {dev.backend for dev in pair} == {device.backend}
     if device.kind == "cpu":
-        assert [each.spec for each in pair] == [f"{device.spec}/0", f"{device.spec}/1"]
-        assert {each.compute_units for each in pair} == {max(1, device.compute_units // 2)}
+        assert [dev.spec for dev in pair] == [f"{device.spec}/0", f"{device.spec}/1"]
+        assert {dev.compute_units for dev in pair} == {max(1, device.compute_units // 2)}
         (one,) = device.several(1, 1)
         assert one.compute_units == 1 or device.compute_units == 1
         with pytest.raises(Unsupported, match=rf"^2 parts of {device.compute_units}: .* has {device.compute_units}$"):
@@ -298,11 +298,11 @@ def test_devices_of_a_set_wait_for_each_other_and_copy_from_each_others_memory(
     pair: list[Device], text: Callable[[Device], str]
 ) -> None:
     """A value goes to and fro: each device takes the other's when it is due, and adds one after a while of other work."""
-    queues, programs = [each.queue() for each in pair], [each.build(text(each)) for each in pair]
+    queues, programs = [dev.queue() for dev in pair], [dev.build(text(dev)) for dev in pair]
     add, work = ([program.kernel(name) for program in programs] for name in ("axpy", "work"))
-    values = [each.upload(np.zeros(256, np.float32)) for each in pair]
-    ones = [each.upload(np.ones(256, np.float32)) for each in pair]
-    busy, part = [each.empty(4 * 256) for each in pair], pair[0].empty(4 * 128)
+    values = [dev.upload(np.zeros(256, np.float32)) for dev in pair]
+    ones = [dev.upload(np.ones(256, np.float32)) for dev in pair]
+    busy, part = [dev.empty(4 * 256) for dev in pair], pair[0].empty(4 * 128)
     mark: Any = None
     for turn in range(40):
         at = turn % 2

@@ -43,16 +43,16 @@ ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def here(*found: Device) -> None:
+    def here(*listed: Device) -> None:
         monkeypatch.setattr(
-            all_devices, "devices", lambda of=None: [each for each in found if of in (None, each.backend)]
+            all_devices, "devices", lambda of=None: [device for device in listed if of in (None, device.backend)]
         )
 
     return here
 
 
 @pytest.mark.parametrize(
-    ("spec", "preferred_backend", "found"),
+    ("spec", "preferred_backend", "expected"),
     [
         ("auto", "opencl", CL_GPU),
         ("auto", "cuda", CUDA_GPU),
@@ -65,10 +65,10 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     ],
 )
 def test_a_device_goes_by_its_number_or_a_word(
-    present: Callable[..., None], spec: str, preferred_backend: str, found: Device
+    present: Callable[..., None], spec: str, preferred_backend: str, expected: Device
 ) -> None:
     present(*ALL)
-    assert open_device(spec, preferred_backend) is found
+    assert open_device(spec, preferred_backend) is expected
 
 
 def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Callable[..., None]) -> None:
@@ -107,9 +107,9 @@ def test_no_device_at_all_says_how_to_get_one(present: Callable[..., None]) -> N
 
 
 def test_the_real_list_is_cuda_then_opencl_and_every_name_opens() -> None:
-    found = all_devices.devices()
-    assert [each.backend for each in found] == sorted(each.backend for each in found)
-    assert len({each.spec for each in found}) == len(found)
+    listed = all_devices.devices()
+    assert [device.backend for device in listed] == sorted(device.backend for device in listed)
+    assert len({device.spec for device in listed}) == len(listed)
     if not cuda.devices():
         with pytest.raises(UsageError, match="valid: auto"):
             open_device("cuda:0")

@@ -1,4 +1,4 @@
-"""Caches of drivers and of compiled programs: what is cut is removed, what is whole stays."""
+"""Caches of drivers and of compiled programs: cut files are removed, whole files stay."""
 
 import os
 import re
@@ -67,12 +67,12 @@ def test_only_what_changed_since_the_last_look_is_read(tmp_path: Path) -> None:
 
 
 def test_a_damaged_database_is_removed_with_its_journals(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.sqlite"
-    with sqlite3.connect(whole) as database:
+    intact = tmp_path / "whole.sqlite"
+    with sqlite3.connect(intact) as database:
         database.execute("create table t (a)")
         database.executemany("insert into t values (?)", [(str(number) * 50,) for number in range(2000)])
     database.close()
-    content = whole.read_bytes()
+    content = intact.read_bytes()
     damaged = {
         "noise": os.urandom(5000),
         "cut": content[: len(content) // 2],
@@ -85,9 +85,9 @@ def test_a_damaged_database_is_removed_with_its_journals(tmp_path: Path) -> None
     removed = driver_caches.remove_cut_databases(tmp_path)
     assert {path.stem for path in removed} == damaged.keys()
     assert {path.name for path in tmp_path.iterdir()} == {"whole.sqlite", "new.sqlite"}
-    holder = sqlite3.connect(whole)
+    holder = sqlite3.connect(intact)
     holder.execute("begin exclusive")
-    assert driver_caches.is_whole_database(whole), "another process holds it"
+    assert driver_caches.is_whole_database(intact), "another process holds it"
     holder.close()
 
 
@@ -125,10 +125,10 @@ def test_a_cut_text_of_a_kernel_in_c_is_written_again(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = library_folder.library_folder() / "one-thread"
     folder.mkdir()
-    (whole := folder / f"{paths.cache_key(SOURCE)[:16]}.c").write_text(SOURCE)
+    (intact := folder / f"{paths.cache_key(SOURCE)[:16]}.c").write_text(SOURCE)
     (cut := folder / f"{paths.cache_key(SOURCE + SOURCE)[:16]}.c").write_text(SOURCE)
     library_folder.library_folder()
-    assert whole.exists() and not cut.exists()
+    assert intact.exists() and not cut.exists()
 
 
 def test_a_folder_that_is_mounted_noexec_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ def test_a_cache_without_space_is_named(
         f_flag, f_bavail, f_frsize = 0, left, 1
 
     monkeypatch.setattr(os, "statvfs", lambda path: Full)
-    for said, folder, variable in (
+    for refusal, folder, variable in (
         (opencl.pocl_refused(), "pocl", "POCL_CACHE_DIR"), (opencl.pyopencl_refused(), "cache/pytools", "XDG_CACHE_HOME"),
     ):  # fmt: skip
         words = (
             rf"cannot write into {tmp_path}/{folder}: fewer than \d+ bytes are left; {variable} names another folder"
         )
-        assert bool(re.search(words, said)) == bool(said) == is_refused
+        assert bool(re.search(words, refusal)) == bool(refusal) == is_refused
 
 
 @needs_compiler
@@ -172,9 +172,9 @@ def test_what_compilers_read_besides_their_flags_has_a_folder_of_its_own(
     wrapper = tmp_path / "wrapper"
     folders = []
     choices: list[dict[str, str]] = [{}, {"CPATH": "/a"}, {"CPATH": "/b"}, {"LIBRARY_PATH": "/a"}]
-    for given in choices:
+    for environment in choices:
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in given.items():
+            for name, value in environment.items():
                 patch.setenv(name, value)
             folders.append(library_folder.library_folder())
     monkeypatch.setenv("CC", str(wrapper))

@@ -19,7 +19,7 @@ from roofbook.labs.peaks import theory
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU of the machine, and what NVML would read of it."""
+    """One GPU of the machine, with NVML's readings of it."""
 
     name: str
     bus_id: str
@@ -48,8 +48,8 @@ NVMLError.__module__ = "pynvml"
 
 def nvml() -> Any:
     """All cards of the machine, whatever CUDA may see. A handle is the card."""
-    made: Any = types.ModuleType("pynvml")
-    made.NVMLError, made.NVML_CLOCK_SM, made.NVML_CLOCK_MEM, made.NVML_TEMPERATURE_GPU = NVMLError, 1, 2, 0
+    module: Any = types.ModuleType("pynvml")
+    module.NVMLError, module.NVML_CLOCK_SM, module.NVML_CLOCK_MEM, module.NVML_TEMPERATURE_GPU = NVMLError, 1, 2, 0
 
     def by_bus_id(text: str) -> Card:
         for card in BY_BUS:
@@ -57,25 +57,25 @@ def nvml() -> Any:
                 return card
         raise NVMLError("Not Found")
 
-    made.nvmlInit = lambda: None
-    made.nvmlDeviceGetHandleByIndex = BY_BUS.__getitem__
-    made.nvmlDeviceGetHandleByPciBusId = by_bus_id
-    made.nvmlDeviceGetClockInfo = made.nvmlDeviceGetMaxClockInfo = lambda card, kind: card.mhz
-    made.nvmlDeviceGetTemperature = lambda card, kind: card.celsius
-    made.nvmlDeviceGetCurrentClocksEventReasons = lambda card: 0
-    made.nvmlDeviceGetCudaComputeCapability = lambda card: (9, 0)
+    module.nvmlInit = lambda: None
+    module.nvmlDeviceGetHandleByIndex = BY_BUS.__getitem__
+    module.nvmlDeviceGetHandleByPciBusId = by_bus_id
+    module.nvmlDeviceGetClockInfo = module.nvmlDeviceGetMaxClockInfo = lambda card, kind: card.mhz
+    module.nvmlDeviceGetTemperature = lambda card, kind: card.celsius
+    module.nvmlDeviceGetCurrentClocksEventReasons = lambda card: 0
+    module.nvmlDeviceGetCudaComputeCapability = lambda card: (9, 0)
     for name in ("MemoryBusWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth"):
-        setattr(made, f"nvmlDeviceGet{name}", lambda card: 1)
-    return made
+        setattr(module, f"nvmlDeviceGet{name}", lambda card: 1)
+    return module
 
 
 def cupy(visible: list[Card]) -> Any:
     """The part of CuPy that tells of devices; it sees those that CUDA_VISIBLE_DEVICES leaves, in its order."""
-    made: Any = types.ModuleType("cupy")
-    made.__version__ = "0"
+    module: Any = types.ModuleType("cupy")
+    module.__version__ = "0"
     common = {"multiProcessorCount": 1, "major": 9, "minor": 0, "totalGlobalMem": 1, "l2CacheSize": 1}
     common |= {"sharedMemPerBlock": 1, "maxThreadsPerBlock": 1024}
-    made.cuda = types.SimpleNamespace(
+    module.cuda = types.SimpleNamespace(
         runtime=types.SimpleNamespace(
             getDeviceCount=lambda: len(visible),
             getDeviceProperties=lambda index: {**common, "name": visible[index].name.encode()},
@@ -85,7 +85,7 @@ def cupy(visible: list[Card]) -> Any:
             driverGetVersion=lambda: 0,
         )
     )
-    return made
+    return module
 
 
 class OfOpenCL:
@@ -100,8 +100,8 @@ class OfOpenCL:
     def __init__(self, card: Card, tells: tuple[str, ...] = ("domain", "bus", "slot")) -> None:
         import pyopencl as cl
 
-        domain, bus, rest = card.bus_id.split(":")
-        device, _ = rest.split(".")
+        domain, bus, slot_and_function = card.bus_id.split(":")
+        device, _ = slot_and_function.split(".")
         places = {"domain": int(domain, 16), "bus": int(bus, 16), "slot": int(device, 16)}
         self.type, self.name = cl.device_type.GPU, card.name
         self.places = {f"pci_{place}_id_nv": number for place, number in places.items() if place in tells}
@@ -121,7 +121,7 @@ class OfAMD(OfOpenCL):
 
 
 LISTS = [backend.devices.__wrapped__ for backend in (cuda, opencl)]
-"""What lists the devices of each backend, without its memory of those of this machine."""
+"""Functions that list the devices of a backend, without their caches of this machine's devices."""
 Machine = Callable[..., list[Device]]
 
 
@@ -136,9 +136,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         monkeypatch.setitem(sys.modules, "cupy", cupy(visible))
         platform = types.SimpleNamespace(name="made up", get_devices=lambda: by_opencl)
         monkeypatch.setattr(cl, "get_platforms", lambda: [platform])
-        found = [lists() for lists in LISTS]
-        monkeypatch.setattr(cuda, "devices", lambda: found[0])
-        monkeypatch.setattr(opencl, "devices", lambda: found[1])
+        listed = [lists() for lists in LISTS]
+        monkeypatch.setattr(cuda, "devices", lambda: listed[0])
+        monkeypatch.setattr(opencl, "devices", lambda: listed[1])
         return find.devices()
 
     theory.card.cache_clear()
@@ -162,8 +162,8 @@ def of(card: Card) -> dict[str, Any]:
 )
 def test_each_gpu_has_the_clocks_of_its_own_card(machine: Machine, visible: list[Card]) -> None:
     """NVML numbers all cards by their bus; neither CUDA's numbers nor OpenCL's are its own."""
-    found = machine(visible, [OfOpenCL(card) for card in OF_OPENCL])
-    for device, card in zip(found, [*visible, *OF_OPENCL], strict=True):
+    listed = machine(visible, [OfOpenCL(card) for card in OF_OPENCL])
+    for device, card in zip(listed, [*visible, *OF_OPENCL], strict=True):
         assert (device.name, device.pci_bus_id) == (card.name, card.bus_id)
         assert read(device) == of(card)
         paper = theory.theory(device, "fma-float32")
@@ -198,8 +198,8 @@ def test_several_gpus_go_by_their_numbers_and_names(machine: Machine) -> None:
         "cuda:0": H200, "cuda:1": A100, "cuda:2": L4, "opencl:0": A100, "opencl:1": L4, "opencl:2": H200,
         "cuda:l4": L4, "cuda:A100": A100, "opencl:h200": H200, "cuda:nvidia": H200, "opencl:nvidia": A100,
     }.items():  # fmt: skip
-        found = open_device(spec)
-        assert (found.backend, found.pci_bus_id) == (spec.split(":")[0], card.bus_id), spec
+        device = open_device(spec)
+        assert (device.backend, device.pci_bus_id) == (spec.split(":")[0], card.bus_id), spec
     assert open_device("auto", "cuda").spec == "cuda:0" and open_device("auto", "opencl").spec == "opencl:0"
 
 
@@ -223,8 +223,8 @@ def test_the_driver_of_what_is_named_is_started_ahead(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["OCL_ICD_VENDORS", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES"])
 def test_where_no_device_is_seen_variables_that_hide_them_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for other in find.CHOOSING:
-        monkeypatch.delenv(other, raising=False)
+    for variable in find.CHOOSING:
+        monkeypatch.delenv(variable, raising=False)
     assert "this environment" not in str(find.no_device())
     monkeypatch.setenv(name, "/nowhere\n2")
     assert str(find.no_device()).endswith(f"; this environment says which are seen: {name}=/nowhere 2")
@@ -234,8 +234,8 @@ def test_where_no_device_is_seen_variables_that_hide_them_are_named(name: str, m
 def test_options_that_the_environment_adds_are_named_where_nothing_builds(
     options: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (found := find.devices("opencl")):
+    if not (devices := find.devices("opencl")):
         pytest.skip("no OpenCL device")
     monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", options)
     with pytest.raises(BuildFailed, match=r"\(PYOPENCL_BUILD_OPTIONS adds .* to its options\)$"):
-        found[0].build(f"__kernel void named_{abs(hash(options))}(__global int *x) {{ x[0] = 1; }}")
+        devices[0].build(f"__kernel void named_{abs(hash(options))}(__global int *x) {{ x[0] = 1; }}")

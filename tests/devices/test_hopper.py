@@ -17,7 +17,7 @@ BUFFER = SimpleNamespace(memory=SimpleNamespace(data=SimpleNamespace(ptr=4096)))
 
 
 class Driver:
-    """Keeps what it is asked, and answers with an error code."""
+    """Stand-in that keeps the arguments of its calls, and answers with an error code."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -27,22 +27,24 @@ class Driver:
     def cuTensorMapEncodeTiled(self, to: ctypes.c_void_p, *arguments: Any) -> int:
         assert to.value and to.value % 64 == 0
         ctypes.memset(to.value, 7, hopper.MAP_BYTES)
-        self.asked.append(tuple(list(each) if isinstance(each, ctypes.Array) else each for each in arguments))
+        self.asked.append(
+            tuple(list(argument) if isinstance(argument, ctypes.Array) else argument for argument in arguments)
+        )
         return self.error
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    made = Driver()
+    stand_in = Driver()
 
     def find(name: str) -> str:
-        made.looked_for.append(name)
+        stand_in.looked_for.append(name)
         return "libcuda.so.1"
 
     monkeypatch.setattr(ctypes.util, "find_library", find)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: made)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: stand_in)
     hopper._encode.cache_clear()
-    yield made
+    yield stand_in
     hopper._encode.cache_clear()
 
 
@@ -50,8 +52,8 @@ def test_sizes_and_strides_are_from_the_innermost_on_and_the_driver_is_looked_fo
     half = hopper.tensor_map(BUFFER, (64, 10, 3), (64, 2, 1), half=True)
     assert half == bytes([7]) * hopper.MAP_BYTES
     hopper.tensor_map(BUFFER, (80, 40, 2), (88, 8, 2), half=False, strides=(640, 320), size=4, swizzled=False)
-    (kind, rank, _, *halves), (other, _, _, *singles) = driver.asked
-    assert (kind, rank, other) == (6, 3, 7), "fp16, then fp32"
+    (kind, rank, _, *halves), (single_kind, _, _, *singles) = driver.asked
+    assert (kind, rank, single_kind) == (6, 3, 7), "fp16, then fp32"
     assert halves == [[64, 10, 3], [128, 1280], [64, 2, 1], [1, 1, 1], 0, 3, 2, 0], "without gaps, in swizzled lines"
     assert singles == [[80, 40, 2], [640, 320], [88, 8, 2], [1, 1, 1], 0, 0, 2, 0], "as the box lies"
     assert driver.looked_for == ["cuda"]

@@ -52,14 +52,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: list[str]
 
 
 def drivers() -> dict[str, str]:
-    """What the loader would find in the folder that it is told of."""
+    """Return the drivers that the loader would find in its folder, by file."""
     return {entry.name: entry.read_text().strip() for entry in Path(os.environ["OCL_ICD_VENDORS"]).iterdir()}
 
 
 def test_the_loader_finds_it_beside_the_systems_drivers(installed: Path, loaded: list[str]) -> None:
     with intel.shown():
-        found, folder = drivers(), Path(os.environ["OCL_ICD_VENDORS"])
-    assert found == {"nvidia.icd": "libnvidia-opencl.so.1", "roofbook-intel.icd": str(installed / intel.DRIVER)}, (
+        by_file, folder = drivers(), Path(os.environ["OCL_ICD_VENDORS"])
+    assert by_file == {"nvidia.icd": "libnvidia-opencl.so.1", "roofbook-intel.icd": str(installed / intel.DRIVER)}, (
         "with the system's own copy of it there would be two devices of one name"
     )
     assert loaded == list(intel.LIBRARIES)
@@ -96,8 +96,8 @@ def test_half_of_it_is_refused_in_one_line(installed: Path) -> None:
     (installed / "libsvml.so").unlink()
     with intel.shown():
         assert "OCL_ICD_VENDORS" not in os.environ
-    why = intel.refused()
-    assert "libsvml.so" in why and "pip install intel-opencl-rt intel-cmplr-lib-rt" in why and "\n" not in why
+    reason = intel.refused()
+    assert "libsvml.so" in reason and "pip install intel-opencl-rt intel-cmplr-lib-rt" in reason and "\n" not in reason
 
 
 def test_the_environments_own_comes_before_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,14 +117,14 @@ def platform(name: str, kind: str = "CPU", version: str = "OpenCL 3.0") -> Any:
     """A platform with one device."""
     import pyopencl as cl
 
-    made = types.SimpleNamespace(name=name, version=version)
+    by_maker = types.SimpleNamespace(name=name, version=version)
     device = types.SimpleNamespace(
-        platform=made, name="a device", vendor="somebody", version=version, driver_version="1.2",
+        platform=by_maker, name="a device", vendor="somebody", version=version, driver_version="1.2",
         type=getattr(cl.device_type, kind), max_compute_units=4, global_mem_size=1, global_mem_cache_size=1,
         local_mem_size=1, max_work_group_size=1, max_clock_frequency=1,
     )  # fmt: skip
-    made.get_devices = lambda: [device]
-    return made
+    by_maker.get_devices = lambda: [device]
+    return by_maker
 
 
 INTEL, POCL = "Intel(R) OpenCL", "Portable Computing Language"
@@ -137,31 +137,33 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[opencl.OpenCL
 
     def make(*platforms: Any) -> list[opencl.OpenCLDevice]:
         monkeypatch.setattr(cl, "get_platforms", lambda: list(platforms))
-        found = opencl._listed(simulated=False)
-        monkeypatch.setattr(opencl, "devices", lambda: found)
-        monkeypatch.setattr(find, "devices", lambda of=None: [each for each in found if of in (None, each.backend)])
-        return found
+        listed = opencl._listed(simulated=False)
+        monkeypatch.setattr(opencl, "devices", lambda: listed)
+        monkeypatch.setattr(
+            find, "devices", lambda of=None: [device for device in listed if of in (None, device.backend)]
+        )
+        return listed
 
     return make
 
 
 def test_a_cpus_other_platforms_have_names_of_their_own(machine: Callable[..., list[opencl.OpenCLDevice]]) -> None:
-    pocl, other = machine(platform(INTEL), platform(POCL))
-    assert [each.spec for each in (pocl, other)] == ["opencl:0", "opencl:1"]
+    pocl, intel_device = machine(platform(INTEL), platform(POCL))
+    assert [device.spec for device in (pocl, intel_device)] == ["opencl:0", "opencl:1"]
     assert pocl.name.endswith(", 4 cores") and pocl.slug.endswith("-4-cores"), "recorded rows have this name"
-    assert other.name == f"{pocl.name}, Intel OpenCL" and other.slug == f"{pocl.slug}-intel-opencl"
-    assert pocl.identity()["platform"] != other.identity()["platform"] and pocl.identity()["model"] == pocl.name
+    assert intel_device.name == f"{pocl.name}, Intel OpenCL" and intel_device.slug == f"{pocl.slug}-intel-opencl"
+    assert pocl.identity()["platform"] != intel_device.identity()["platform"] and pocl.identity()["model"] == pocl.name
     (alone,) = machine(platform(INTEL))
-    assert alone.name == other.name, "a row does not say what else was installed"
+    assert alone.name == intel_device.name, "a row does not say what else was installed"
 
 
 def test_pocl_is_the_host_and_auto_and_a_word_chooses_the_other(
     machine: Callable[..., list[opencl.OpenCLDevice]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opencl, "_cpu_name", lambda cores: "Intel(R) Xeon(R), 4 cores")
-    pocl, other = machine(platform(INTEL), platform(POCL))
+    pocl, intel_device = machine(platform(INTEL), platform(POCL))
     assert find.host_cpu() is pocl and open_device("auto") is pocl and open_device("auto", "cuda") is pocl
-    assert open_device("opencl:intel") is other, "the platform, not the maker of the CPU"
+    assert open_device("opencl:intel") is intel_device, "the platform, not the maker of the CPU"
     assert open_device("opencl:xeon") is pocl
     machine(platform(POCL))
     assert open_device("opencl:intel").name == pocl.name

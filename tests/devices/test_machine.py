@@ -1,4 +1,4 @@
-"""What is known of a host: read from a made-up system, so that each fact and each lack of one is seen."""
+"""Facts of a host: read from a made-up system, so that each fact and each lack of one is seen."""
 
 from pathlib import Path
 
@@ -17,9 +17,11 @@ flags\t\t: fpu sse4_2 avx2 avx512f amx_tile hypervisor{more}
 """
 
 
-def system(root: Path, *, model: int = 207, sockets: int = 2, more: str = "", machine_id: str = "0" * 31 + "1") -> Path:
+def system(
+    root: Path, *, model: int = 207, sockets: int = 2, further_flags: str = "", machine_id: str = "0" * 31 + "1"
+) -> Path:
     files = {
-        "proc/cpuinfo": "".join(CPUINFO.format(at=at, model=model, more=more) for at in range(sockets)),
+        "proc/cpuinfo": "".join(CPUINFO.format(at=at, model=model, more=further_flags) for at in range(sockets)),
         "proc/self/cgroup": "0::/jobs/mine\n",
         "sys/fs/cgroup/jobs/cpu.max": "150000 100000\n",
         "sys/fs/cgroup/jobs/mine/cpu.max": "max 100000\n",
@@ -38,19 +40,19 @@ def system(root: Path, *, model: int = 207, sockets: int = 2, more: str = "", ma
 
 
 def test_all_that_a_system_tells(tmp_path: Path) -> None:
-    found = machine.facts(system(tmp_path))
-    assert (found["cpu"], found["cpu_id"]) == ("Some Processor", "family 6, model 207, stepping 2")
-    assert found["cpu_simd"] == ["amx_tile", "avx2", "avx512f", "sse4_2"] and len(found["cpu_flags"]) == 12
-    assert (found["sockets"], found["numa_nodes"], found["hypervisor"]) == (2, 2, True)
-    assert (found["governor"], found["cpu_mhz_limits"], found["boost"]) == ("performance", [800.0, 3500.0], False)
-    assert found["cpu_quota"] == 1.5, "that of the group around its own"
+    facts = machine.facts(system(tmp_path))
+    assert (facts["cpu"], facts["cpu_id"]) == ("Some Processor", "family 6, model 207, stepping 2")
+    assert facts["cpu_simd"] == ["amx_tile", "avx2", "avx512f", "sse4_2"] and len(facts["cpu_flags"]) == 12
+    assert (facts["sockets"], facts["numa_nodes"], facts["hypervisor"]) == (2, 2, True)
+    assert (facts["governor"], facts["cpu_mhz_limits"], facts["boost"]) == ("performance", [800.0, 3500.0], False)
+    assert facts["cpu_quota"] == 1.5, "that of the group around its own"
 
 
 def test_what_a_system_does_not_tell_is_null(tmp_path: Path) -> None:
-    found = machine.facts(tmp_path)
+    facts = machine.facts(tmp_path)
     unknown = ("cpu_id", "cpu_simd", "cpu_flags", "sockets", "numa_nodes", "hypervisor", "governor", "cpu_mhz_limits")
-    assert [found[name] for name in (*unknown, "boost", "cpu_quota")] == [None] * 10
-    assert found["machine"], "of what is known"
+    assert [facts[name] for name in (*unknown, "boost", "cpu_quota")] == [None] * 10
+    assert facts["machine"], "of what is known"
 
 
 def test_a_quota_of_the_first_version_of_control_groups(tmp_path: Path) -> None:
@@ -63,19 +65,19 @@ def test_a_quota_of_the_first_version_of_control_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"model": 143}, {"sockets": 1}, {"more": " avx512_fp16"}, {"machine_id": "0" * 31 + "2"}],
+    "change",
+    [{"model": 143}, {"sockets": 1}, {"further_flags": " avx512_fp16"}, {"machine_id": "0" * 31 + "2"}],
     ids=["model", "sockets", "vector instructions", "installation"],
 )
-def test_two_machines_with_a_processor_of_one_name_are_told_apart(tmp_path: Path, other: dict[str, object]) -> None:
+def test_two_machines_with_a_processor_of_one_name_are_told_apart(tmp_path: Path, change: dict[str, object]) -> None:
     one = machine.facts(system(tmp_path / "one"))
-    two = machine.facts(system(tmp_path / "two", **other))  # type: ignore[arg-type]
+    two = machine.facts(system(tmp_path / "two", **change))  # type: ignore[arg-type]
     assert one["cpu"] == two["cpu"] and one["machine"] != two["machine"]
 
 
 def test_a_machine_is_the_same_after_an_update_of_its_kernel_and_without_a_machine_id(tmp_path: Path) -> None:
     one = machine.facts(system(tmp_path / "one"))
-    newer = machine.facts(system(tmp_path / "newer", more=" ibrs_enhanced"))
+    newer = machine.facts(system(tmp_path / "newer", further_flags=" ibrs_enhanced"))
     assert one["machine"] == newer["machine"] and one["cpu_flags"] != newer["cpu_flags"]
     nameless = {
         machine.facts(system(tmp_path / id, machine_id=id))["machine"] for id in ("", "uninitialized", "0" * 32)
@@ -85,5 +87,5 @@ def test_a_machine_is_the_same_after_an_update_of_its_kernel_and_without_a_machi
 
 def test_the_machine_id_itself_is_in_no_fact(tmp_path: Path) -> None:
     secret = "fedcba9876543210fedcba9876543210"
-    found = str(machine.facts(system(tmp_path, machine_id=secret)))
-    assert not any(secret[at : at + 8] in found for at in range(25))
+    facts = str(machine.facts(system(tmp_path, machine_id=secret)))
+    assert not any(secret[at : at + 8] in facts for at in range(25))

@@ -1,7 +1,7 @@
-"""Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows what it claims.
+"""Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows the instructions it claims.
 
 A device on paper takes the place of the GPU: plans build, allocate and launch on it as they would, and each launch is
-compared with what the compiler says of the kernel: number and kind of its arguments, registers, size of the group.
+compared with the compiler's report of the kernel: number and kind of its arguments, registers, size of the group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def compiler() -> None:
 def each_for_its_architectures() -> Iterator[Any]:
     """Every step for all; of a sweep, where text differs from text by a number, points by turns for one."""
     swept = cycle(ARCHITECTURES)
-    for lab, variant in (each.values for each in cuda_variants()):
+    for lab, variant in (param.values for param in cuda_variants()):
         for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
             yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}")
 
@@ -53,9 +53,7 @@ def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
 
 
 @pytest.mark.parametrize("case", ["128x128", "128x256", "256x256"])
-@pytest.mark.parametrize(
-    "name", [each.name for each in registry.get("lbm").ladder if each.plan.__name__ == "Persistent"]
-)
+@pytest.mark.parametrize("name", [v.name for v in registry.get("lbm").ladder if v.plan.__name__ == "Persistent"])
 def test_the_blocks_of_a_persistent_kernel_hold_the_whole_grid(
     name: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +62,7 @@ def test_the_blocks_of_a_persistent_kernel_hold_the_whole_grid(
     ((_, size, local),) = {launch for launch in device.launched if launch[0] == "persistent"}
     columns, lines = map(int, case.split("x"))
     assert local[0] == columns and size[0] * size[1] == columns * lines
-    (built,) = (each for each in device.built if "persistent" in each.kernels)
+    (built,) = (text for text in device.built if "persistent" in text.kernels)
     assert f"[{local[1]}][{columns}]" in built.text, "compiled for the rows with which it is launched"
     assert built.kernels["persistent"].spilled == 0
 
@@ -77,7 +75,7 @@ def shown(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
-    ("lab", "variant"), [each for each in cuda_variants() if each.values[1].shows or each.values[1].omits]
+    ("lab", "variant"), [param for param in cuda_variants() if param.values[1].shows or param.values[1].omits]
 )
 def test_the_code_shows_what_the_variant_says_and_its_parents_does_not(
     lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch

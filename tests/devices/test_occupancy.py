@@ -51,9 +51,9 @@ HOPPER = Multiprocessor(threads=2048, groups=32, registers=65536, local_bytes=22
 def test_occupancy_as_the_calculator_has_it(
     place: Multiprocessor, registers: int, local_bytes: int, work_items: int, groups: int, share: float
 ) -> None:
-    found = occupancy({"registers": registers, "local_bytes": local_bytes}, work_items, place)
-    assert found["occupancy"] == share
-    assert min(count for limit, count in found.items() if limit != "occupancy") == groups
+    limits = occupancy({"registers": registers, "local_bytes": local_bytes}, work_items, place)
+    assert limits["occupancy"] == share
+    assert min(count for limit, count in limits.items() if limit != "occupancy") == groups
 
 
 @given(st.integers(1, 255), st.integers(1, 1024))
@@ -72,13 +72,20 @@ def test_registers_as_warps_that_are_placed_one_by_one(registers: int, work_item
 
 
 def test_an_architecture_has_its_portions() -> None:
-    assert [partitions(each) for each in (60, 61, 70, 90, 120)] == [2, 4, 4, 4, 4]
-    assert [local_bytes_at_once(each) for each in (60, 75, 80, 90)] == [256, 256, 128, 128]
+    assert [partitions(architecture) for architecture in (60, 61, 70, 90, 120)] == [2, 4, 4, 4, 4]
+    assert [local_bytes_at_once(architecture) for architecture in (60, 75, 80, 90)] == [256, 256, 128, 128]
 
 
 def test_rows_of_an_older_rule_are_counted_again() -> None:
-    other = {"groups_by_local_memory": 228, "groups_by_work_items": 12}
-    old = {"registers": 80, "group": "160x1", "groups_by_registers": 5, **other, "occupancy": 25 / 64, "cores": 16896}
+    other_limits = {"groups_by_local_memory": 228, "groups_by_work_items": 12}
+    old = {
+        "registers": 80,
+        "group": "160x1",
+        "groups_by_registers": 5,
+        **other_limits,
+        "occupancy": 25 / 64,
+        "cores": 16896,
+    }
     new = old | {"groups_by_registers": 4, "occupancy": 0.3125, "occupancy_by": "rule"}
     assert recounted(old, 90) == new
     assert recounted(new, 90) == new, "once"
@@ -88,8 +95,8 @@ def test_rows_of_an_older_rule_are_counted_again() -> None:
     second = {name + "_1": value for name, value in old.items()}
     assert recounted(old | second, 90) == new | {name + "_1": value for name, value in new.items()}
     for lacking in ("group", "registers", "groups_by_work_items", "occupancy"):
-        kept = {name: value for name, value in old.items() if name != lacking}
-        assert recounted(kept, 90) == kept
+        reduced = {name: value for name, value in old.items() if name != lacking}
+        assert recounted(reduced, 90) == reduced
     by_driver = old | {"occupancy": 0.25, "occupancy_by": "driver"}
     assert recounted(by_driver, 90) == by_driver
     assert recounted({"accuracy": 0.9}, 90) == {"accuracy": 0.9}
@@ -120,14 +127,14 @@ class Place:
     ("groups", "share", "by"), [(None, 0.3125, "rule"), (4, 0.3125, "driver"), (3, 15 / 64, "driver")]
 )
 def test_occupancy_is_the_drivers_where_it_counts(groups: int | None, share: float, by: str) -> None:
-    found = resources(cast(Device, Place(HOPPER)), Counted(groups), (32, 5))
-    assert (found["occupancy"], found["occupancy_by"]) == (share, by)
-    assert found["groups_by_registers"] == 4, "what sets the limit is by the rule"
+    facts = resources(cast(Device, Place(HOPPER)), Counted(groups), (32, 5))
+    assert (facts["occupancy"], facts["occupancy_by"]) == (share, by)
+    assert facts["groups_by_registers"] == 4, "what sets the limit is by the rule"
     assert "occupancy" not in resources(cast(Device, Place(None)), Counted(groups), (32, 5))
 
 
 class Driver:
-    """Of CuPy's driver: its count, and a kernel's clusters as the driver tells them, or -1 where it knows none."""
+    """Stand-in for CuPy's driver: its count, and a kernel's clusters as the driver tells them, or -1 where it knows none."""
 
     def __init__(self, *cluster: int) -> None:
         self.cluster = dict(zip((11, 12, 13), cluster, strict=True))
@@ -158,10 +165,10 @@ def test_the_driver_is_not_asked_about_clusters(
 
 @given(st.integers(1, 255), st.integers(0, 228 << 10), st.integers(1, 1024))
 def test_more_of_anything_never_fits_more_groups(registers: int, local_bytes: int, work_items: int) -> None:
-    less = occupancy({"registers": registers, "local_bytes": local_bytes}, work_items, HOPPER)
-    more = occupancy({"registers": registers + 1, "local_bytes": local_bytes + 1}, work_items, HOPPER)
-    assert all(more[limit] <= less[limit] for limit in less)
-    assert 0 <= less["occupancy"] <= 1
+    needs_less = occupancy({"registers": registers, "local_bytes": local_bytes}, work_items, HOPPER)
+    needs_more = occupancy({"registers": registers + 1, "local_bytes": local_bytes + 1}, work_items, HOPPER)
+    assert all(needs_more[limit] <= needs_less[limit] for limit in needs_less)
+    assert 0 <= needs_less["occupancy"] <= 1
 
 
 @pytest.mark.gpu
@@ -180,9 +187,9 @@ KERNEL void filled(GLOBAL float *x) {{
 }}
 """)
     kernel = device.build(Source.of(path).render("cuda")).kernel("filled")
-    found = occupancy(kernel.resources(), work_items, device.multiprocessor)
-    assert min(found[limit] for limit in LIMITS) == kernel.groups_at_once(work_items)
-    assert np.isfinite(found["occupancy"])
+    limits = occupancy(kernel.resources(), work_items, device.multiprocessor)
+    assert min(limits[limit] for limit in LIMITS) == kernel.groups_at_once(work_items)
+    assert np.isfinite(limits["occupancy"])
 
 
 @pytest.mark.gpu
@@ -190,14 +197,14 @@ KERNEL void filled(GLOBAL float *x) {{
 def test_the_driver_says_the_same_of_every_kernel_of_a_lab(device: Device, lab: str) -> None:
     if device.backend != "cuda" or device.multiprocessor is None:
         pytest.skip("only CUDA's driver tells")
-    here = registry.get(lab)
-    case = here.cases("test")[0]
-    inputs, compared = here.inputs(case, 1), 0
-    for variant in here.ladder:
-        if here.skip_reason(variant, case) or target_of(variant, device) is None:
+    compared_lab = registry.get(lab)
+    case = compared_lab.cases("test")[0]
+    inputs, compared = compared_lab.inputs(case, 1), 0
+    for variant in compared_lab.ladder:
+        if compared_lab.skip_reason(variant, case) or target_of(variant, device) is None:
             continue
         try:
-            run = variant.plan(device, variant, here.verification_case(case, variant), inputs)
+            run = variant.plan(device, variant, compared_lab.verification_case(case, variant), inputs)
         except Unsupported:
             continue
         try:

@@ -51,19 +51,19 @@ def version_of(name: str) -> str:
     return f"OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-{name}"
 
 
-@pytest.mark.parametrize("own", NAMES)
-def test_the_name_of_the_cpu_is_replaced_and_nothing_else(own: str) -> None:
-    structure = Structure(own.encode(), version_of(own))
-    assert pocl_probe.own_name(structure) == own
+@pytest.mark.parametrize("cpu_name", NAMES)
+def test_the_name_of_the_cpu_is_replaced_and_nothing_else(cpu_name: str) -> None:
+    structure = Structure(cpu_name.encode(), version_of(cpu_name))
+    assert pocl_probe.own_name(structure) == cpu_name
     assert pocl_probe.rename(structure, "haswell") and structure.changed() == {40: b"haswell"}
-    assert pocl_probe.own_name(structure) == own, "PoCL's own choice is remembered"
+    assert pocl_probe.own_name(structure) == cpu_name, "PoCL's own choice is remembered"
     assert pocl_probe.rename(structure, "haswell") and structure.changed() == {40: b"haswell"}
 
 
-@pytest.mark.parametrize("own", NAMES)
-def test_a_name_that_fits_is_not_touched(own: str) -> None:
-    structure = Structure(own.encode(), version_of(own))
-    assert pocl_probe.rename(structure, own) and structure.changed() == {}
+@pytest.mark.parametrize("cpu_name", NAMES)
+def test_a_name_that_fits_is_not_touched(cpu_name: str) -> None:
+    structure = Structure(cpu_name.encode(), version_of(cpu_name))
+    assert pocl_probe.rename(structure, cpu_name) and structure.changed() == {}
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,13 @@ def test_pocl_binds_its_threads_where_all_processors_are_ours_and_the_user_says_
         pytest.skip("with one processor all threads are on it")
     plain = {name: value for name, value in os.environ.items() if name != opencl.AFFINITY}
 
-    def started(of: set[int], **more: str) -> tuple[bool, int]:
+    def started(of: set[int], **changed: str) -> tuple[bool, int]:
         """Whether the device says that its threads are bound, and how many are, if all processors of `of` are allowed."""
         command = [sys.executable, "-c", BOUND, repr(of)]
-        said = subprocess.run(command, env={**plain, **more}, check=True, capture_output=True, text=True).stdout.split()
-        return said[0] == "True", sum(int(allowed) < len(of or everyone) for allowed in said[1:])
+        words = subprocess.run(
+            command, env={**plain, **changed}, check=True, capture_output=True, text=True
+        ).stdout.split()
+        return words[0] == "True", sum(int(allowed) < len(of or everyone) for allowed in words[1:])
 
     assert started(set()) == (True, len(everyone))
     assert started(set(), **{opencl.AFFINITY: "0"}) == (False, 0)

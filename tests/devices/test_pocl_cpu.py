@@ -25,27 +25,27 @@ AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 INLINED, CALLING, DIES = ProbeOutcome((), True), ProbeOutcome(("sqrt",), True), None
 
 
-def chosen(own: str, flags: Collection[str], **outcomes: ProbeOutcome | None) -> tuple[CpuChoice, list[str]]:
+def chosen(own_cpu: str, flags: Collection[str], **outcomes: ProbeOutcome | None) -> tuple[CpuChoice, list[str]]:
     """Return the choice where the probe does so for each CPU, `_` for `-`, else dies; and the CPUs that were tried."""
     tried: list[str] = []
 
-    def probe(name: str, whole: bool) -> ProbeOutcome | None:
+    def probe(name: str, full: bool) -> ProbeOutcome | None:
         tried.append(name)
         return outcomes.get(name.replace("-", "_"), DIES)
 
-    return pocl_cpu.choose(own, flags, pocl_cpu.LIBRARIES, probe), tried
+    return pocl_cpu.choose(own_cpu, flags, pocl_cpu.LIBRARIES, probe), tried
 
 
-@pytest.mark.parametrize("own", ["cascadelake", "sapphirerapids", "a-name-of-tomorrow"])
-def test_pocls_own_choice_stays_where_its_functions_are_inlined(own: str) -> None:
-    choice, tried = chosen(own, AVX512, skylake_avx512=INLINED, **{own.replace("-", "_"): INLINED})
-    assert (choice.name, tried, choice.identity, choice.warning) == (own, [own], "", "")
+@pytest.mark.parametrize("own_cpu", ["cascadelake", "sapphirerapids", "a-name-of-tomorrow"])
+def test_pocls_own_choice_stays_where_its_functions_are_inlined(own_cpu: str) -> None:
+    choice, tried = chosen(own_cpu, AVX512, skylake_avx512=INLINED, **{own_cpu.replace("-", "_"): INLINED})
+    assert (choice.name, tried, choice.identity, choice.warning) == (own_cpu, [own_cpu], "", "")
 
 
-@pytest.mark.parametrize("own", ["rocketlake", "znver3", "icelake-client", "x86-64-v4"])
+@pytest.mark.parametrize("own_cpu", ["rocketlake", "znver3", "icelake-client", "x86-64-v4"])
 @pytest.mark.parametrize("outcome", [CALLING, DIES, ProbeOutcome((), False)], ids=["calls", "dies", "wrong result"])
-def test_another_cpu_is_taken_where_it_does_not_fit(own: str, outcome: ProbeOutcome | None) -> None:
-    choice, _ = chosen(own, AVX512, skylake_avx512=INLINED, haswell=INLINED, **{own.replace("-", "_"): outcome})
+def test_another_cpu_is_taken_where_it_does_not_fit(own_cpu: str, outcome: ProbeOutcome | None) -> None:
+    choice, _ = chosen(own_cpu, AVX512, skylake_avx512=INLINED, haswell=INLINED, **{own_cpu.replace("-", "_"): outcome})
     assert (choice.name, choice.calls, choice.identity) == ("skylake-avx512", (), "skylake-avx512")
 
 
@@ -171,11 +171,11 @@ def test_on_a_made_up_cpu_functions_are_inlined_or_the_device_says_that_they_are
 ) -> None:
     done = made_up(name, flags, tmp_path, "-c", SAYS)
     assert done.returncode == 0, done.stderr
-    (own, taken, calls, known, _), warning, identity, same = json.loads(done.stdout)
-    assert own == name or not name
-    assert known and taken and same and bool(warning) == bool(calls)
+    (own_cpu, taken, calls, is_known, _), warning, identity, same = json.loads(done.stdout)
+    assert own_cpu == name or not name
+    assert is_known and taken and same and bool(warning) == bool(calls)
     assert identity == (
-        "" if own in (taken, pocl_cpu.GENERIC) and not calls else taken + f", {pocl_cpu.CALLS}" * bool(calls)
+        "" if own_cpu in (taken, pocl_cpu.GENERIC) and not calls else taken + f", {pocl_cpu.CALLS}" * bool(calls)
     )
     listed = made_up(name, flags, tmp_path, "-m", "roofbook.cli", "devices").stdout
     assert ("calls its built-in functions" in " ".join(listed.split())) == bool(calls)
@@ -204,9 +204,9 @@ def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
         (programs / "ld").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     needed = r"a linker, `ld`, that works must be on the PATH \(Debian: apt-get install binutils\)"
-    whole = rf"PoCL cannot link kernels: {words}.*; {needed}"
+    error = rf"PoCL cannot link kernels: {words}.*; {needed}"
     listed = made_up("", "", tmp_path, "-m", "roofbook.cli", "devices")
-    assert listed.returncode == 0 and re.search(whole, " ".join(listed.stdout.split()))
+    assert listed.returncode == 0 and re.search(error, " ".join(listed.stdout.split()))
     answer = tmp_path / "my.k"
     answer.write_text(
         made_up("", "", tmp_path, "-m", "roofbook.cli", "exercise", "stencil", "fused", "--solution").stdout
@@ -216,7 +216,7 @@ def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
         ("exercise", "stencil", "fused", "--check", str(answer), "--device", "opencl:pocl"),
     ):
         done = made_up("", "", tmp_path, "-m", "roofbook.cli", *command)
-        assert done.returncode == 2 and re.search(whole, done.stderr) and "Traceback" not in done.stderr + done.stdout
+        assert done.returncode == 2 and re.search(error, done.stderr) and "Traceback" not in done.stderr + done.stdout
 
 
 def test_tests_of_machine_code_hold_on_a_cpu_whose_name_does_not_fit(tmp_path: Path) -> None:

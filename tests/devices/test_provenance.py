@@ -30,11 +30,11 @@ class Device:
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
     """Each test asks the package list and NVML anew."""
-    for asked in (provenance._version, nvml_card):
-        asked.cache_clear()
+    for cached in (provenance._version, nvml_card):
+        cached.cache_clear()
     yield
-    for asked in (provenance._version, nvml_card):
-        asked.cache_clear()
+    for cached in (provenance._version, nvml_card):
+        cached.cache_clear()
 
 
 def test_environment_is_stable_and_names_its_libraries() -> None:
@@ -74,7 +74,7 @@ def test_snapshot_is_complete_plain_and_private() -> None:
 
 
 def test_a_snapshot_starts_no_process_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of a process asks git and reads what does not change."""
+    """The first snapshot of a process asks git and reads the facts that do not change."""
     before = provenance.snapshot(Device())
 
     def started(*_: object, **__: object) -> None:
@@ -119,7 +119,7 @@ class FakeNVML(types.ModuleType):
 
     NVMLError = NVMLError
     NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
-    known: Mapping[str, Any] = {
+    readings: Mapping[str, Any] = {
         "GetClockInfo": 1980, "GetTemperature": 61, "EventReasons": 0x4 | 0x1, "ThrottleReasons": 0x40,
         "UUID": b"GPU-01234567-89ab", "DriverVersion": "580.65.06", "VbiosVersion": "96.00", "EnforcedPowerLimit": 600_000,
         "DefaultLimit": 700_000, "GetApplicationsClock": 1410, "DefaultApplicationsClock": 1980, "MaxClockInfo": 1980,
@@ -134,7 +134,7 @@ class FakeNVML(types.ModuleType):
         def call(*arguments: Any) -> Any:
             if name in self.refused:
                 raise NVMLError("Not Supported")
-            return next((value for end, value in self.known.items() if name.endswith(end)), arguments)
+            return next((value for end, value in self.readings.items() if name.endswith(end)), arguments)
 
         return call
 
@@ -271,5 +271,5 @@ def test_a_real_gpu_is_found_by_its_bus_id(device: contract.Device) -> None:
     assert clocks.read()["clock_mhz"] > 0
     name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id))
     assert device.name.split(" MIG ")[0] == name
-    places = {each.pci_bus_id.lower() for each in devices() if each.pci_bus_id}
+    places = {gpu.pci_bus_id.lower() for gpu in devices() if gpu.pci_bus_id}
     assert len(places) <= pynvml.nvmlDeviceGetCount(), "a card has one name by CUDA and by OpenCL"

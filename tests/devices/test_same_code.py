@@ -37,10 +37,10 @@ def compiler() -> None:
 
 @cache
 def driven(lab: str, variant: str, case: str, architecture: int) -> Paper:
-    """The device on paper after a run of the variant: what it built and launched. Raises Unsupported."""
+    """The device on paper after a run of the variant: it knows the kernels built and launched. Raises Unsupported."""
     with pytest.MonkeyPatch.context() as patch:
-        known = LABS[lab]
-        return drive(known, known.variant(variant), architecture, patch, known.case(case))
+        made_lab = LABS[lab]
+        return drive(made_lab, made_lab.variant(variant), architecture, patch, made_lab.case(case))
 
 
 def launched(device: Paper) -> list[Report]:
@@ -54,22 +54,22 @@ def told(device: Paper) -> set[tuple[str, ...]]:
 
 
 def normal(body: str) -> str:
-    """PTX without what names things: comments, labels, parameters, variables."""
+    """Return PTX without comments, and with its labels, parameters and variables numbered."""
     bare = re.sub(r"//[^\n]*", "", body)
     names = dict.fromkeys(re.findall(r"\$L__\w+|\b_Z\w+|\b\w+_param_\d+", bare))
     numbers = {name: f"name{number}" for number, name in enumerate(names)}
     return " ".join(re.sub(r"[$\w]+", lambda word: numbers.get(word[0], word[0]), bare).split())
 
 
-def same(one: list[Report], other: list[Report]) -> bool:
+def same(first: list[Report], second: list[Report]) -> bool:
     """Whether all kernels are equal, each as machine code or as PTX.
 
     NVRTC does not always make the same PTX of one text: of `tiles` of convpool it makes now one, now another. So equal code
     may look different, but different code never looks equal.
     """
-    return len(one) == len(other) and all(
-        mine.machine_code == theirs.machine_code or normal(mine.body) == normal(theirs.body)
-        for mine, theirs in zip(one, other, strict=True)
+    return len(first) == len(second) and all(
+        kernel.machine_code == counterpart.machine_code or normal(kernel.body) == normal(counterpart.body)
+        for kernel, counterpart in zip(first, second, strict=True)
     )
 
 
@@ -91,16 +91,16 @@ def pairs(lab: Lab, architecture: int) -> Iterator[tuple[Variant, Variant]]:
 
 
 def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> bool:
-    """Whether their kernels are equal on the first case that both run, though what the compiler got was not."""
+    """Whether their kernels are equal on the first case that both run, though the compiler's input was not."""
     assert variant.source and parent.source
     for case in common(lab, variant, parent):
         try:
-            own, other = (driven(lab.name, each.name, case.name, architecture) for each in (variant, parent))
+            kernels, parent_kernels = (driven(lab.name, v.name, case.name, architecture) for v in (variant, parent))
         except Unsupported:
             continue
-        if variant.source.sha256 == parent.source.sha256 and told(own) == told(other):
+        if variant.source.sha256 == parent.source.sha256 and told(kernels) == told(parent_kernels):
             return False  # they are apart in their plans alone
-        return same(launched(own), launched(other))
+        return same(launched(kernels), launched(parent_kernels))
     raise AssertionError(f"{variant.name} and {parent.name} have no case in common")
 
 
@@ -108,11 +108,11 @@ def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> b
 @pytest.mark.parametrize("name", LABS)
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, architecture: int) -> None:
     lab = LABS[name]
-    found = {
+    equal = {
         variant.name for variant, parent in pairs(lab, architecture) if is_same(lab, variant, parent, architecture)
     }
     listed = {variant for of, variant in PAIRS if of == name}
-    assert found == listed, "say why in Variant.same_code, or give the step code of its own"
+    assert equal == listed, "say why in Variant.same_code, or give the step code of its own"
     assert {variant.name for variant in lab.all_variants() if NVRTC in variant.same_code} == listed
 
 
@@ -133,7 +133,7 @@ READ = 'extern "C" __global__ void k({0} *{1} x, int *out) {{ out[threadIdx.x] =
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_reports_flag_does_not_reach_loads_of_what_is_constant_and_restricted(architecture: int) -> None:
-    """That is why the steps name the cache themselves."""
+    """The flag has no effect on such loads, so the steps name the cache themselves."""
     for declared, reached in ((("const int", "__restrict__"), False), (("int", ""), True)):
         plain, flagged = (
             [*compiled(READ.format(*declared), architecture, options).kernels.values()] for options in ((), (FLAG,))
@@ -144,10 +144,10 @@ def test_the_reports_flag_does_not_reach_loads_of_what_is_constant_and_restricte
 
 def test_what_only_names_differ_in_is_the_same_and_one_instruction_is_not() -> None:
     text = 'extern "C" __global__ void {0}(float *{1}) {{ {1}[threadIdx.x] = {1}[threadIdx.x] * {2}f; }} // {0}'
-    one, other, third = (
+    one, renamed, third = (
         [*compiled(text.format(*words), 90).kernels.values()]
         for words in (("k", "x", "2.5"), ("another", "values", "2.5"), ("k", "x", "3.5"))
     )
-    assert same(one, other) and normal(one[0].body) == normal(other[0].body)
-    assert one[0].machine_code == other[0].machine_code and len(one[0].machine_code) >= 16
+    assert same(one, renamed) and normal(one[0].body) == normal(renamed[0].body)
+    assert one[0].machine_code == renamed[0].machine_code and len(one[0].machine_code) >= 16
     assert not same(one, third) and not same(one, [*one, *one])

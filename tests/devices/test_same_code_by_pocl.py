@@ -1,6 +1,6 @@
-"""Which steps PoCL makes the machine code of their parents of, though text or flags differ: each is explained.
+"""Steps of which PoCL makes the machine code of their parents, though text or flags differ: each is explained.
 
-What test_same_code.py asks of NVRTC. PoCL compiles a kernel for a group when it is launched, so each step runs once.
+test_same_code.py asks this of NVRTC. PoCL compiles a kernel for a group when it is launched, so each step runs once.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ PAIRS = {
 }
 """Written down apart from the ladders, where the reasons are."""
 NOT_EVERYWHERE = {"rsqrt", *OF_LENET}
-"""Those that are equal on some machines, or in some runs: where PoCL can inline its built-in functions, or orders instructions
-alike."""
+"""Steps that are equal only on some machines, or in some runs: where PoCL can inline its built-in functions, or orders
+instructions alike."""
 
 Code = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Variant -> case -> kernel with its group -> hash of its code."""
 
 
 def key_of(lab: Lab) -> str:
-    """What decides the code of a lab's steps: PoCL and the processor, how it is asked, and the kernels, plans and options."""
-    asked = (Path(str(each.__file__)).read_text() for each in (pocl_code, opencl, pocl_cpu, pocl_probe))
+    """Return a key of all that decides the code of a lab's steps: PoCL, processor, our calls, kernels, plans and options."""
+    modules = (Path(str(module.__file__)).read_text() for module in (pocl_code, opencl, pocl_cpu, pocl_probe))
     steps = [
-        (each.name, case.name, each.fingerprint(), each.source.render("opencl"))
-        for *both, case in pocl_code.pairs(lab)
-        for each in both
-        if each.source
+        (step.name, case.name, step.fingerprint(), step.source.render("opencl"))
+        for *pair, case in pocl_code.pairs(lab)
+        for step in pair
+        if step.source
     ]
-    return cache_key(lab.name, json.dumps(host_cpu().identity()), *asked, json.dumps(steps))
+    return cache_key(lab.name, json.dumps(host_cpu().identity()), *modules, json.dumps(steps))
 
 
 def code_of(name: str, cache: Path, *steps: str) -> Code:
-    """By PoCL now; of all steps what it made of the same in an earlier run on this machine, as it keeps code itself."""
+    """Return PoCL's code of the named steps, made now; or of all steps, from the cache of this machine where it is there."""
     if "Portable Computing Language" not in host_cpu().identity()["platform"]:
         pytest.skip("the host's OpenCL is not PoCL")
 
@@ -67,15 +67,15 @@ def code_of(name: str, cache: Path, *steps: str) -> Code:
         )  # fmt: skip
         return done.stdout.splitlines()[-1].encode()
 
-    found: Code = json.loads(made() if steps else cached("pocl-code", key_of(registry.get(name)), made))
-    return found
+    code_by_step: Code = json.loads(made() if steps else cached("pocl-code", key_of(registry.get(name)), made))
+    return code_by_step
 
 
-def same(lab: Lab, found: Code) -> set[str]:
+def same(lab: Lab, code_by_step: Code) -> set[str]:
     """The variants whose kernels are all equal to their parents'."""
 
     def kernels(variant: Variant, case: Case) -> list[str]:
-        return sorted(found.get(variant.name, {}).get(case.name, {}).values())
+        return sorted(code_by_step.get(variant.name, {}).get(case.name, {}).values())
 
     return {
         variant.name
@@ -86,10 +86,12 @@ def same(lab: Lab, found: Code) -> set[str]:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp_path: Path) -> None:
-    lab, found = registry.get(name), code_of(name, tmp_path / "once")
-    assert len(found) > 5 and all(code for cases in found.values() for code in cases.values()), "each has kernels"
+    lab, code_by_step = registry.get(name), code_of(name, tmp_path / "once")
+    assert len(code_by_step) > 5 and all(code for cases in code_by_step.values() for code in cases.values()), (
+        "each has kernels"
+    )
     listed = {variant for of, variant in PAIRS if of == name}
-    equal = same(lab, found)
+    equal = same(lab, code_by_step)
     if not equal <= listed:  # PoCL's code of a kernel changes from run to run: what is equal each time counts
         equal &= same(lab, code_of(name, tmp_path / "again", *equal))
     assert listed - NOT_EVERYWHERE <= equal <= listed, "say why in Variant.same_code, or give the step code of its own"

@@ -1,4 +1,4 @@
-"""Variables that change what is compiled or how it runs are part of a key and of a row; others are not."""
+"""Variables that change compiled code or how it runs are part of a key and of a row; others are not."""
 
 import pytest
 
@@ -77,15 +77,15 @@ def test_what_we_set_ourselves_is_not_another_values_are(monkeypatch: pytest.Mon
 
 
 def test_what_is_published_names_no_folder_and_still_tells_values_apart() -> None:
-    given = [
+    values = [
         "/home/me/lib/libjemalloc.so.2",
         "/home/you/lib/libjemalloc.so.2",
         "-I /home/me/include -DX=/home/me/y",
         "me@host",
     ]
-    made = [settings.published(value) for value in given]
-    assert len(set(made)) == len(given)
-    assert not any(word in " ".join(made) for word in ("home", "/", "me@"))
-    assert made[0].startswith("libjemalloc.so.2 (")
+    published = [settings.published(value) for value in values]
+    assert len(set(published)) == len(values)
+    assert not any(word in " ".join(published) for word in ("home", "/", "me@"))
+    assert published[0].startswith("libjemalloc.so.2 (")
     assert settings.published("-cl-opt-disable -DN=4") == "-cl-opt-disable -DN=4"
     assert len(settings.published("x" * 10_000)) < 200

@@ -57,16 +57,16 @@ def cpu() -> object:
 def test_the_compiler_is_part_of_the_key(
     lab: str, variant: str, cpu: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = registry.get(lab)
-    chosen = next(each for each in known.all_variants() if each.name == variant)
+    lab_of_peer = registry.get(lab)
+    chosen = next(v for v in lab_of_peer.all_variants() if v.name == variant)
     target = target_of(chosen, cpu)  # type: ignore[arg-type]
     assert target
-    at = Setting(known, known.cases("test")[0], target.device, FAST)
+    at = Setting(lab_of_peer, lab_of_peer.cases("test")[0], target.device, FAST)
     keys = []
-    for given in (None, other(tmp_path), f"{other(tmp_path)} -O1", other(tmp_path / "slow", flags="-O1")):
+    for command in (None, other(tmp_path), f"{other(tmp_path)} -O1", other(tmp_path / "slow", flags="-O1")):
         compilers.described.cache_clear()
-        if given:
-            monkeypatch.setenv("CC", given)
+        if command:
+            monkeypatch.setenv("CC", command)
         keys.append(placement.keys(at, chosen, target, 1))
     assert len({key for key, _ in keys}) == 1 and len({environment for _, environment in keys}) == 4
     named = placement.environment(chosen, target)["compilers"]
@@ -94,7 +94,7 @@ def test_rows_that_do_not_name_their_compiler_stay_fresh_until_one_names_another
         measure_and_store(at, [variant], run=run, store=store, where="local")
 
     with monkeypatch.context() as patch:
-        patch.setattr(compilers, "described", lambda what, command: {})
+        patch.setattr(compilers, "described", lambda language, command: {})
         measure("20260101T000000Z-000001")
     older = store.rows("stencil").iloc[-1]
     assert "compilers" not in json.loads(older["provenance"])["environment"]
@@ -115,7 +115,7 @@ def test_rows_that_do_not_name_their_compiler_stay_fresh_until_one_names_another
 def test_a_row_says_how_many_threads_ran(variable: str, value: str, ran: int) -> None:
     """OpenMP reads its settings when it is loaded: in a process of its own."""
     code = "from roofbook.peers import compilers; print(compilers.threads_of_a_team(2))"
-    environment = {name: given for name, given in os.environ.items() if not name.startswith("OMP_")}
+    environment = {name: content for name, content in os.environ.items() if not name.startswith("OMP_")}
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,

@@ -1,4 +1,4 @@
-"""cuDNN's graphs as a peer asks for them: which plan is taken, what is said where there is none, that handles are let go."""
+"""cuDNN's graphs as a peer asks for them: the plan taken, the message where there is none, handles that are released."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from roofbook.peers import cudnn, pytorch
 
 
 class cudnnGraphNotSupportedError(RuntimeError):
-    """cuDNN's own name for what it raises where no kernel of its fits."""
+    """cuDNN's exception where none of its kernels fits."""
 
 
 class Node:
-    """A tensor of a graph, which remembers what was set of it."""
+    """A tensor of a graph, which remembers the attributes that were set."""
 
-    def __init__(self, **said: Any) -> None:
-        self.said = said
+    def __init__(self, **attributes: Any) -> None:
+        self.said = attributes
 
     def __getattr__(self, name: str) -> Any:
         return lambda value: (self.said.update({name.removeprefix("set_"): value}), self)[1]
@@ -36,14 +36,14 @@ class Graph:
         self.plans, self.supported, self.ran = plans, supported, []  # type: ignore[var-annotated]
         self.built: list[int] = []
 
-    def tensor(self, **said: Any) -> Node:
-        return Node(**said)
+    def tensor(self, **attributes: Any) -> Node:
+        return Node(**attributes)
 
-    def conv_fprop(self, **said: Any) -> Node:
-        self.asked = said
+    def conv_fprop(self, **attributes: Any) -> Node:
+        self.asked = attributes
         return Node()
 
-    def identity(self, **said: Any) -> Node:
+    def identity(self, **attributes: Any) -> Node:
         self.out = Node()
         return self.out
 
@@ -93,7 +93,7 @@ def tensor(*shape: int, dtype: str = "int8") -> Any:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Any:
+def cudnn_with(monkeypatch: pytest.MonkeyPatch) -> Any:
     """How a convolution is made of plans; with the library and PyTorch as far as it needs them."""
 
     def make(*plans: float | None, supported: bool = True) -> Any:
@@ -104,7 +104,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
             create_handle=lambda: handles.append("handle") or "handle",  # type: ignore[func-returns-value]
             destroy_handle=handles.remove,
             set_stream=lambda handle, stream: None,
-            pygraph=lambda **said: graph,
+            pygraph=lambda **attributes: graph,
             data_type=SimpleNamespace(INT8="INT8", INT32="INT32"),
             heur_mode=SimpleNamespace(A="A", FALLBACK="FALLBACK"),
         )
@@ -115,46 +115,46 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
             cuda=SimpleNamespace(Event=Event, current_stream=lambda: stream),
         )
         monkeypatch.setattr(importlib, "import_module", lambda name: library)
-        found = SimpleNamespace(graph=graph, handles=handles)
+        cudnn_with = SimpleNamespace(graph=graph, handles=handles)
         x, weight, y = tensor(1, 16, 8, 8), tensor(32, 16, 3, 3), tensor(1, 32, 8, 8, dtype="int32")
-        found.make = lambda: cudnn.GraphConvolution(torch, x, weight, y, padding=1)
-        found.operands = x, weight, y
-        return found
+        cudnn_with.make = lambda: cudnn.GraphConvolution(torch, x, weight, y, padding=1)
+        cudnn_with.operands = x, weight, y
+        return cudnn_with
 
     return make
 
 
-def test_the_fastest_of_the_first_plans_that_build_is_taken(made: Any) -> None:
-    found = made(30.0, None, 20.0, 1.0)
-    convolution = found.make()
-    assert convolution.plan == 2 == found.graph.built[-1], "the first three are tried, and that one is built last"
-    _, weight, y = found.operands
-    other = tensor(1, 16, 8, 8)
-    assert convolution(other, weight) is y
-    assert found.graph.ran[-1] == (2, 102, [other, weight, y])
-    assert found.graph.asked["padding"] == [1, 1] and found.graph.asked["image"].said["stride"] == [8, 8, 16, 1]
-    assert found.graph.out.said == {
+def test_the_fastest_of_the_first_plans_that_build_is_taken(cudnn_with: Any) -> None:
+    stand_in = cudnn_with(30.0, None, 20.0, 1.0)
+    convolution = stand_in.make()
+    assert convolution.plan == 2 == stand_in.graph.built[-1], "the first three are tried, and that one is built last"
+    _, weight, y = stand_in.operands
+    other_input = tensor(1, 16, 8, 8)
+    assert convolution(other_input, weight) is y
+    assert stand_in.graph.ran[-1] == (2, 102, [other_input, weight, y])
+    assert stand_in.graph.asked["padding"] == [1, 1] and stand_in.graph.asked["image"].said["stride"] == [8, 8, 16, 1]
+    assert stand_in.graph.out.said == {
         "output": True, "data_type": "INT32", "dim": [1, 32, 8, 8], "stride": [8, 8, 32, 1],
     }  # fmt: skip
     assert json.loads(json.dumps(convolution.facts())) == {"cudnn graphs": "1.0", "cudnn plan": 2}
     convolution.close()
     convolution.close()
-    assert not found.handles
+    assert not stand_in.handles
 
 
-def test_where_no_plan_builds_or_cudnn_has_none_it_is_said_and_the_handle_is_let_go(made: Any) -> None:
-    for plans, supported, kind, said in (
+def test_where_no_plan_builds_or_cudnn_has_none_it_is_said_and_the_handle_is_let_go(cudnn_with: Any) -> None:
+    for plans, supported, kind, reason in (
         ((None, None), True, BuildFailed, "^cuDNN builds none of its kernels for this: it does not compile$"),
         ((1.0,), False, Unsupported, "^cuDNN has no kernel for this: No valid engine configs$"),
     ):
-        found = made(*plans, supported=supported)
-        with pytest.raises(kind, match=said):
-            found.make()
-        assert not found.handles
+        stand_in = cudnn_with(*plans, supported=supported)
+        with pytest.raises(kind, match=reason):
+            stand_in.make()
+        assert not stand_in.handles
 
 
-def test_a_library_that_does_not_load_is_said(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = made(1.0)
+def test_a_library_that_does_not_load_is_said(cudnn_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = cudnn_with(1.0)
 
     def refuse(name: str) -> None:
         raise ImportError(f"no module that {name} needs\nmore")
@@ -163,8 +163,8 @@ def test_a_library_that_does_not_load_is_said(made: Any, monkeypatch: pytest.Mon
     with pytest.raises(
         Unsupported, match=r"^cuDNN's graphs are installed but do not load: no module that cudnn needs$"
     ):
-        found.make()
-    assert not found.handles
+        stand_in.make()
+    assert not stand_in.handles
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A kernel of one work-item as C for one thread: the device that its plan sees. What each lab computes is for its own tests."""
+"""A kernel of one work-item as C for one thread: the device that its plan sees. Each lab's own tests check its results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from roofbook.spec.source import Source
 from ..labs.c_program import needs_compiler
 
 BASES = [
-    pytest.param(registry.get(name), each, id=name)
+    pytest.param(registry.get(name), v, id=name)
     for name in registry.names()
-    for each in registry.get(name).ladder
-    if each.role == "base"
+    for v in registry.get(name).ladder
+    if v.role == "base"
 ]
 SUM = """\
 KERNEL void add(GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT out, int n) {
@@ -43,11 +43,11 @@ def test_a_sum_is_taken_in_the_order_of_the_loop(tmp_path: Path) -> None:
     """In single precision one order of these gives nothing and most others something: no vector adds them up."""
     device, kernel = built(tmp_path, SUM)
     x = np.tile(np.array([1e8, 1, -1e8, 0], np.float32), 64)
-    queue, given, out = device.queue(), device.upload(x), device.empty(4)
-    queue.launch(kernel, (1,), (1,), given, out, np.int32(x.size))
+    queue, inputs, out = device.queue(), device.upload(x), device.empty(4)
+    queue.launch(kernel, (1,), (1,), inputs, out, np.int32(x.size))
     right = np.float32(0)
-    for each in x:
-        right += each
+    for term in x:
+        right += term
     assert queue.read(out, np.empty(1, np.float32))[0] == max(right, np.float32(1e4))
     assert not any("fast-math" in flag or "associative" in flag for flag in FLAGS)
 
@@ -55,16 +55,16 @@ def test_a_sum_is_taken_in_the_order_of_the_loop(tmp_path: Path) -> None:
 @needs_compiler
 def test_it_keeps_the_contract_of_a_queue(tmp_path: Path) -> None:
     device, kernel = built(tmp_path, SUM)
-    queue, one, other = device.queue(), device.upload(np.arange(6, dtype=np.int32)), device.empty(24)
-    queue.copy(other, one)
-    queue.send(other, np.array([9], np.int32), offset=8)
-    queue.receive(other, got := np.zeros((2, 3), np.int32))
+    queue, one, copy = device.queue(), device.upload(np.arange(6, dtype=np.int32)), device.empty(24)
+    queue.copy(copy, one)
+    queue.send(copy, np.array([9], np.int32), offset=8)
+    queue.receive(copy, got := np.zeros((2, 3), np.int32))
     queue.finish()
     assert got.tolist() == [[0, 1, 9], [3, 4, 5]] and queue.read(one, np.empty(2, np.int32), 16).tolist() == [4, 5]
-    laps = queue.laps(*2 * [lambda: queue.launch(kernel, (1,), (1,), one, other, np.int32(0))])
-    assert len(laps) == 2 and all(0 < each < 1 for each in laps)
+    laps = queue.laps(*2 * [lambda: queue.launch(kernel, (1,), (1,), one, copy, np.int32(0))])
+    assert len(laps) == 2 and all(0 < seconds < 1 for seconds in laps)
     with pytest.raises(AssertionError, match="one work-item"):
-        queue.launch(kernel, (2,), (1,), one, other, np.int32(0))
+        queue.launch(kernel, (2,), (1,), one, copy, np.int32(0))
     one.release()
     assert device.identity() == host_cpu().identity()
 

@@ -1,4 +1,4 @@
-"""The C peers of all labs: what they say, and when they are built anew. What each computes is for its lab's own tests."""
+"""The C peers of all labs: their messages, and when they are built anew. Each lab's own tests check its results."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def smallest(lab: Lab) -> str:
 @pytest.mark.parametrize("lab", LABS)
 def test_outputs_are_poisoned_until_it_runs_and_a_second_run_is_right(lab: Lab) -> None:
     program, case, variant = made(lab, smallest(lab))
-    given, outputs = lab.inputs(case, seed=5), program.outputs()
+    inputs, outputs = lab.inputs(case, seed=5), program.outputs()
     for name, out in outputs.items():
-        kept = (out == given[name]) if name in given else (np.isnan(out) | (out == -1))
-        assert kept.all(), name
-    if not {*outputs} & {*given}:  # where one goes on from what was given, a second run goes on from the first
+        is_prepared = (out == inputs[name]) if name in inputs else (np.isnan(out) | (out == -1))
+        assert is_prepared.all(), name
+    if not {*outputs} & {*inputs}:  # where one goes on from what was given, a second run goes on from the first
         program.run()
     assert over(lab, program, case, variant) <= 0
 
@@ -79,37 +79,37 @@ def test_facts_tell_threads_and_flags() -> None:
 
 def test_a_missing_compiler_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    said = "no C compiler: CC=no-such-compiler is not on the PATH; install one or set CC"
+    reason = "no C compiler: CC=no-such-compiler is not on the PATH; install one or set CC"
     for lab in map(registry.get, LABS_WITH_ONE):
         variant = program_of(lab)
-        assert variant and missing(variant) == lab.skip_reason(variant, lab.case(smallest(lab))) == said
-        with pytest.raises(cc.NoCompiler, match=f"^{said}$"):
+        assert variant and missing(variant) == lab.skip_reason(variant, lab.case(smallest(lab))) == reason
+        with pytest.raises(cc.NoCompiler, match=f"^{reason}$"):
             made(lab, smallest(lab))
         assert missing(lab.variant(lab.best)) is None
 
 
-@pytest.mark.parametrize(("given", "lacks"), [('gcc "', "closing quotation"), ("gcc \\", "escaped character")])
+@pytest.mark.parametrize(("command", "lacks"), [('gcc "', "closing quotation"), ("gcc \\", "escaped character")])
 def test_a_compiler_in_open_quotation_marks_is_said_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, given: str, lacks: str
+    monkeypatch: pytest.MonkeyPatch, command: str, lacks: str
 ) -> None:
-    monkeypatch.setenv("CC", given)
+    monkeypatch.setenv("CC", command)
     for lab in map(registry.get, LABS_WITH_ONE):
         variant = program_of(lab)
         assert variant
-        with pytest.raises(UsageError, match=f"^{re.escape(f'CC={given} is no command: no {lacks}')}$"):
+        with pytest.raises(UsageError, match=f"^{re.escape(f'CC={command} is no command: no {lacks}')}$"):
             lab.skip_reason(variant, lab.case(smallest(lab)))
 
 
 def test_a_changed_program_or_header_is_another_cell(tmp_path: Path) -> None:
     variants = [program_of(registry.get(name)) for name in LABS_WITH_ONE]
-    plan: Any = next(each.plan for each in variants if each and len(each.plan.sources) > 1)  # type: ignore[attr-defined]
+    plan: Any = next(v.plan for v in variants if v and len(v.plan.sources) > 1)  # type: ignore[attr-defined]
     for at, source in enumerate(plan.sources):
         copy = tmp_path / source.name
         shutil.copy(source, copy)
         sources = [*plan.sources[:at], copy, *plan.sources[at + 1 :]]
         prints = []
-        for more in ("", "\nstatic int more;\n"):
-            copy.write_text(copy.read_text() + more)
+        for addition in ("", "\nstatic int more;\n"):
+            copy.write_text(copy.read_text() + addition)
             changed = type("OpenMP", (plan,), {"sources": tuple(sources), "__module__": plan.__module__})
             prints.append(Variant("openmp", None, None, changed, "", "", role="peer").fingerprint())
         assert prints[0] != prints[1]
@@ -127,7 +127,7 @@ def test_a_changed_header_is_built_anew(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_values_with_slack_begin_as_they_were() -> None:
-    given = np.arange(6, dtype=np.float32).reshape(2, 3)
-    row = openmp.with_slack(given)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    row = openmp.with_slack(values)
     assert row.dtype == np.float32 and row[:6].tolist() == list(range(6))
     assert len(row) == 6 + openmp.SLACK and not row[6:].any()

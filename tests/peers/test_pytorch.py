@@ -1,4 +1,4 @@
-"""PyTorch's calls against the float64 references, the settings they leave behind, and what they say when they cannot run."""
+"""PyTorch's calls against the float64 references, the settings they leave behind, and their messages when they cannot run."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def convolution(device: Any, inputs: Any, precision: str = "fp32", layout: str =
 def run(peer: Any) -> Any:
     """Run a peer, whose time is the device's on a GPU and the caller's on a CPU, and hand back its outputs."""
     start = time.perf_counter()
-    told = peer.run()
-    assert told is None if peer.place.type == "cpu" else 0 < told < time.perf_counter() - start
+    seconds = peer.run()
+    assert seconds is None if peer.place.type == "cpu" else 0 < seconds < time.perf_counter() - start
     return peer.outputs()
 
 
@@ -81,14 +81,14 @@ class Probe(pytorch.Call):
 @needs_torch
 @pytest.mark.parametrize(("plan", "mode"), [(TorchStencil, "eager"), (TorchStencil, "compiled"), (Fused, "compiled")])
 def test_the_stencil_adds_its_passes_to_g_and_starts_anew_after_reset(place: Any, plan: Any, mode: str) -> None:
-    given = stencil.inputs(37, 53, seed=1)
-    peer = made(plan, place, given, units=23, compile=mode == "compiled")
+    inputs = stencil.inputs(37, 53, seed=1)
+    peer = made(plan, place, inputs, units=23, compile=mode == "compiled")
     for passes in (23, 46):
-        right = stencil.reference(**given, passes=passes)
-        limit = stencil.bound(right, given["g"], passes)
+        right = stencil.reference(**inputs, passes=passes)
+        limit = stencil.bound(right, inputs["g"], passes)
         assert stencil.error_over_bound(run(peer)["g"], right, limit) <= 1
     peer.reset()
-    assert (peer.outputs()["g"] == given["g"]).all()
+    assert (peer.outputs()["g"] == inputs["g"]).all()
 
 
 LAYERS = ["3to5ch-7x9-k3", "5to2ch-6x11-k5", "1to4ch-2x2-k1", "4to3ch-3x2-k2"]
@@ -101,12 +101,12 @@ ROUNDOFF = {"fp32": 0.0, "fp16": 2.0**-11, "bf16": 2.0**-8}
 @pytest.mark.parametrize("precision", ROUNDOFF)
 def test_the_layer_lies_within_its_bound(place: Any, name: str, layout: str, precision: str) -> None:
     layer = cnn.Layer.named(name)
-    given = cnn.inputs(layer, seed=2)
-    peer = convolution(place, given, precision, layout)
+    inputs = cnn.inputs(layer, seed=2)
+    peer = convolution(place, inputs, precision, layout)
     order = peer.torch.channels_last if layout == "NHWC" else peer.torch.contiguous_format
     assert peer.x.is_contiguous(memory_format=order) and peer.weight.is_contiguous(memory_format=order)
     assert np.isnan(peer.outputs()["out"]).all()
-    out, right = run(peer)["out"], cnn.reference(layer, **given)
+    out, right = run(peer)["out"], cnn.reference(layer, **inputs)
     assert out.dtype == np.float64 and out.flags.c_contiguous
     assert cnn.error_over_bound(out, right, layer, ROUNDOFF[precision]) <= 1
     assert (cnn.error_over_bound(out, right, layer) <= 1) == (precision == "fp32")
@@ -119,28 +119,28 @@ def test_the_product_is_the_layer_and_unfolds_when_it_is_to(
     place: Any, monkeypatch: pytest.MonkeyPatch, name: str, prepared: bool
 ) -> None:
     layer = cnn.Layer.named(name)
-    given = cnn.inputs(layer, seed=11)
-    peer = made(Product, place, given, prepared=prepared)
+    inputs = cnn.inputs(layer, seed=11)
+    peer = made(Product, place, inputs, prepared=prepared)
     functional, unfolded = peer.torch.nn.functional, []
     unfold = functional.unfold
 
-    def counted(*given: Any) -> Any:
-        unfolded.append(given)
-        return unfold(*given)
+    def counted(*arguments: Any) -> Any:
+        unfolded.append(arguments)
+        return unfold(*arguments)
 
     monkeypatch.setattr(functional, "unfold", counted)
     assert np.isnan(peer.outputs()["out"]).all()
-    assert cnn.error_over_bound(run(peer)["out"], cnn.reference(layer, **given), layer) <= 1
+    assert cnn.error_over_bound(run(peer)["out"], cnn.reference(layer, **inputs), layer) <= 1
     assert len(unfolded) == (0 if prepared else 1), "in the time that a run takes"
 
 
 @needs_torch
 def test_the_compiled_layer_lies_within_its_bound(place: Any) -> None:
     layer = cnn.Layer.named(LAYERS[0])
-    given = cnn.inputs(layer, seed=3)
-    peer = convolution(place, given, layout="NHWC", mode="compiled")
+    inputs = cnn.inputs(layer, seed=3)
+    peer = convolution(place, inputs, layout="NHWC", mode="compiled")
     assert peer.facts()["mode"] == "compiled"
-    assert cnn.error_over_bound(run(peer)["out"], cnn.reference(layer, **given), layer) <= 1
+    assert cnn.error_over_bound(run(peer)["out"], cnn.reference(layer, **inputs), layer) <= 1
 
 
 @needs_torch
@@ -149,9 +149,9 @@ def test_fp32_and_tf32_do_not_disturb_each_other(device: Any) -> None:
     if device.backend != "cuda":
         pytest.skip("TF32 is an NVIDIA GPU's, by CUDA")
     layer = cnn.Layer.named("128ch-32x32-k5")
-    given = cnn.inputs(layer, seed=4)
-    right = cnn.reference(layer, **given)
-    peers = {precision: convolution(device, given, precision, "NHWC") for precision in ("fp32", "tf32")}
+    inputs = cnn.inputs(layer, seed=4)
+    right = cnn.reference(layer, **inputs)
+    peers = {precision: convolution(device, inputs, precision, "NHWC") for precision in ("fp32", "tf32")}
     for _ in range(2):
         outs = {precision: run(peer)["out"] for precision, peer in peers.items()}
         assert cnn.error_over_bound(outs["fp32"], right, layer) <= 1
@@ -167,8 +167,8 @@ def test_fp32_and_tf32_do_not_disturb_each_other(device: Any) -> None:
 def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowed: bool) -> None:
     def settings(torch: Any) -> list[Any]:
         backend, products = torch.backends.cudnn, torch.backends.cuda.matmul
-        own = [backend.benchmark, backend.enabled, torch.is_inference_mode_enabled()]
-        return [backend.allow_tf32, products.allow_tf32, *own]
+        switches = [backend.benchmark, backend.enabled, torch.is_inference_mode_enabled()]
+        return [backend.allow_tf32, products.allow_tf32, *switches]
 
     seen: list[Any] = []
     peer = made(Probe, host_cpu(), {"does": lambda torch: seen.append(settings(torch))}, units=3, precision=precision)
@@ -204,14 +204,14 @@ def test_facts_are_plain_and_close_lets_go_of_tensors(place: Any) -> None:
 
 @needs_torch
 def test_inputs_are_copied() -> None:
-    given = stencil.inputs(6, 8, seed=6)
-    kept = {name: array.copy() for name, array in given.items()}
-    for array in given.values():
+    inputs = stencil.inputs(6, 8, seed=6)
+    copies = {name: array.copy() for name, array in inputs.items()}
+    for array in inputs.values():
         array.flags.writeable = False
-    peer = made(TorchStencil, host_cpu(), given, compile=False)
+    peer = made(TorchStencil, host_cpu(), inputs, compile=False)
     run(peer)["g"][:] = 0
     assert peer.outputs()["g"].any()
-    assert all((given[name] == kept[name]).all() for name in given)
+    assert all((inputs[name] == copies[name]).all() for name in inputs)
 
 
 @needs_torch
@@ -220,9 +220,9 @@ def test_many_shapes_are_compiled_each_for_itself(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch._dynamo.config, "cache_size_limit", 8)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # what is traced is run as it is
     for height in range(5, 17):
-        given = stencil.inputs(height, 6, seed=7)
-        peer = made(TorchStencil, host_cpu(), given, compile=True)
-        assert run(peer)["g"] == pytest.approx(stencil.reference(**given, passes=1)["g"], rel=1e-5)
+        inputs = stencil.inputs(height, 6, seed=7)
+        peer = made(TorchStencil, host_cpu(), inputs, compile=True)
+        assert run(peer)["g"] == pytest.approx(stencil.reference(**inputs, passes=1)["g"], rel=1e-5)
 
 
 # -- absent or refused ---------------------------------------------------------------------------------------------------
@@ -268,15 +268,15 @@ def test_devices_that_pytorch_has_not_are_said(monkeypatch: pytest.MonkeyPatch) 
 @needs_torch
 def test_a_missing_compiler_is_said() -> None:
     config = importlib.import_module("torch._inductor.config")
-    given = stencil.inputs(9, 11, seed=9)
+    inputs = stencil.inputs(9, 11, seed=9)
     with config.patch({"cpp.cxx": (None, "no-such-compiler"), "force_disable_caches": True}):
-        peer = made(TorchStencil, host_cpu(), given, compile=True)
+        peer = made(TorchStencil, host_cpu(), inputs, compile=True)
         with pytest.raises(Unsupported, match=r"^torch.compile finds no C\+\+ compiler: install g\+\+ or set CXX$"):
             peer.run()
 
 
-def fail(name: str, said: str, torch: Any) -> None:
-    raise {"RuntimeError": RuntimeError, "OutOfMemoryError": torch.OutOfMemoryError}[name](said)
+def fail(name: str, message: str, torch: Any) -> None:
+    raise {"RuntimeError": RuntimeError, "OutOfMemoryError": torch.OutOfMemoryError}[name](message)
 
 
 def does_not_trace(torch: Any) -> None:
@@ -285,7 +285,7 @@ def does_not_trace(torch: Any) -> None:
 
 @needs_torch
 @pytest.mark.parametrize(
-    ("does", "kind", "said"),
+    ("does", "kind", "message"),
     [
         (lambda torch: torch.empty(1 << 50), OutOfMemory, "tried to allocate 4503599627370496 bytes"),
         (
@@ -303,7 +303,7 @@ def does_not_trace(torch: Any) -> None:
         (partial(fail, "RuntimeError", "sizes differ"), RuntimeError, "^sizes differ$"),
     ],
 )
-def test_errors_become_those_that_a_row_can_tell(does: Any, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said) as caught:
+def test_errors_become_those_that_a_row_can_tell(does: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message) as caught:
         made(Probe, host_cpu(), {"does": does}).run()
     assert type(caught.value) is kind

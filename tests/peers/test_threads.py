@@ -86,30 +86,30 @@ print(json.dumps({
 
 
 def told(**environment: str) -> dict[str, Any]:
-    """What a process says of its threads that binds them, and runs a peer."""
+    """Run a peer in a process that binds its threads, and return its facts about them."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, **environment}, capture_output=True, text=True, check=True
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 @needs_compiler
 @needs_two
 def test_each_thread_of_a_peer_has_a_processor_and_the_first_only_while_it_runs() -> None:
-    said = told()
-    places = [said["inside"], *said["team"]]
-    assert [len(place) for place in places] == [1] * len(places) and sorted(chain(*places)) == said["free"]
-    assert said["after"] == said["beside"] == said["free"]
-    assert said["facts"] == {"threads_bound": True} and not said["left"]
+    answer = told()
+    places = [answer["inside"], *answer["team"]]
+    assert [len(place) for place in places] == [1] * len(places) and sorted(chain(*places)) == answer["free"]
+    assert answer["after"] == answer["beside"] == answer["free"]
+    assert answer["facts"] == {"threads_bound": True} and not answer["left"]
 
 
 @needs_compiler
 @needs_two
 def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None:
-    said = told(OMP_PROC_BIND="false")
-    assert said["team"] and all(place == said["free"] for place in said["team"])
-    assert said["inside"] == said["after"] == said["free"] and said["facts"] == {}
+    answer = told(OMP_PROC_BIND="false")
+    assert answer["team"] and all(place == answer["free"] for place in answer["team"])
+    assert answer["inside"] == answer["after"] == answer["free"] and answer["facts"] == {}
 
 
 @needs_compiler
@@ -117,7 +117,7 @@ def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None
 def test_a_row_of_a_peer_tells_that_its_threads_were_bound(tmp_path: Path) -> None:
     at, store = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy()), Store(tmp_path)
     case_process.measure_isolated(at, [PEER, BASE], run=RUN, store=store, where="local")
-    rows = {each.variant: each for each in store.rows("stencil").itertuples()}
+    rows = {row.variant: row for row in store.rows("stencil").itertuples()}
     assert {name: row.status for name, row in rows.items()} == {"openmp": "ok", "sequential-c": "ok"}
     bound = {name: json.loads(row.extra).get("threads_bound") for name, row in rows.items()}
     assert bound == {"openmp": True, "sequential-c": None}
@@ -128,13 +128,13 @@ def test_a_row_of_a_peer_tells_that_its_threads_were_bound(tmp_path: Path) -> No
 def test_the_thread_that_starts_the_others_is_bound_while_a_sample_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free, timed, others = os.sched_getaffinity(0), list[set[int]](), list[set[int]]()
+    free, timed, untimed = os.sched_getaffinity(0), list[set[int]](), list[set[int]]()
     sampling_now: list[bool] = []
     take = sampling._take
 
     class Noting(PEER.plan):  # type: ignore[name-defined, misc]
         def run(self) -> None:
-            (timed if sampling_now else others).append(os.sched_getaffinity(0))
+            (timed if sampling_now else untimed).append(os.sched_getaffinity(0))
             super().run()
 
     def noted(*at: Any, **how: Any) -> None:
@@ -150,7 +150,7 @@ def test_the_thread_that_starts_the_others_is_bound_while_a_sample_is_taken(
     at = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy())
     measure_and_store(at, [replace(PEER, plan=Noting)], run=RUN, store=Store(tmp_path), where="local")
     assert timed and all(place == {min(free)} for place in timed)
-    assert len(others) >= 2 and all(place == free for place in others), "not while it is verified, before and after"
+    assert len(untimed) >= 2 and all(place == free for place in untimed), "not while it is verified, before and after"
     assert os.sched_getaffinity(0) == free
 
 
@@ -199,12 +199,12 @@ def test_a_process_that_measures_has_quiet_threads_unless_the_user_has_said_how_
 
 
 def environment_of_a_worker() -> dict[str, str]:
-    """What a process that apart starts has in its environment."""
+    """Return the environment of a process that `case_process` starts."""
     worker = case_process.Worker([sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"])
     assert worker.process.stdout
-    found: dict[str, str] = json.loads(worker.process.stdout.read())
+    environment: dict[str, str] = json.loads(worker.process.stdout.read())
     worker.end()
-    return found
+    return environment
 
 
 def test_bound_threads_are_part_of_the_identity_of_a_peer_on_the_cpu_and_of_nothing_else(
@@ -225,8 +225,8 @@ def test_bound_threads_are_part_of_the_identity_of_a_peer_on_the_cpu_and_of_noth
 
 def test_a_program_that_tells_no_threads_is_not_said_to_have_bound_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_first", {0})
-    told = [threads.facts(PEER, of) for of in ({"threads": 2}, {"threads": 1}, {})]
-    assert told == [{"threads_bound": True} if hasattr(os, "sched_setaffinity") else {}, {}, {}]
+    facts = [threads.facts(PEER, of) for of in ({"threads": 2}, {"threads": 1}, {})]
+    assert facts == [{"threads_bound": True} if hasattr(os, "sched_setaffinity") else {}, {}, {}]
 
 
 def test_the_copy_of_openmp_that_pytorch_brings_is_found_without_importing_it(

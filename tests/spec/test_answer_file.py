@@ -101,16 +101,16 @@ def test_standard_input_is_a_minus(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.dup(0)
     os.dup2(reading, 0)
     try:
-        found = read_answer(Path("-"))
+        answer = read_answer(Path("-"))
     finally:
         os.dup2(before, 0)
         os.close(before)
         os.close(reading)
-    assert (found.name, found.text) == ("standard input", TEXT)
+    assert (answer.name, answer.text) == ("standard input", TEXT)
 
 
 @pytest.mark.parametrize("name", ["a\nb.k", "a\x1b[31m.k", "-", " .k", "a\\1.k", 'a".k', "\udcff.k", "a\u202eb.k"])
 def test_a_file_of_any_name_is_read_and_named_on_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(TEXT)
-    found = read_answer(tmp_path / name)
-    assert found.text == TEXT and found.name.isprintable() and found.name == on_one_line(name)
+    answer = read_answer(tmp_path / name)
+    assert answer.text == TEXT and answer.name.isprintable() and answer.name == on_one_line(name)

@@ -1,4 +1,4 @@
-"""The identity of code, of pages and of plans: what it does."""
+"""Identity of code, of pages and of plans: a hash of their effect, whatever their form."""
 
 from __future__ import annotations
 
@@ -104,19 +104,19 @@ NUMBERS = count()  # modules are read once by name
 def identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     """The identity of a plan of a package outside of this one, of the texts of its modules."""
     monkeypatch.syspath_prepend(tmp_path)
-    made: list[str] = []
+    packages: list[str] = []
 
     def identity(plans: str = PLANS, parts: str = PARTS, *, module: str = "parts") -> str:
-        made.append(f"outside{next(NUMBERS)}")
-        package = tmp_path / made[-1]
+        packages.append(f"outside{next(NUMBERS)}")
+        package = tmp_path / packages[-1]
         package.mkdir()
         for name, text in (("__init__", ""), ("plans", plans), (module, parts)):
             (package / f"{name}.py").write_text(text)
         importlib.invalidate_caches()
-        return hash_of_plan(importlib.import_module(f"{made[-1]}.plans").Plan)
+        return hash_of_plan(importlib.import_module(f"{packages[-1]}.plans").Plan)
 
     yield identity
-    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in packages]:
         del sys.modules[name]
 
 
@@ -251,8 +251,8 @@ def test_names_that_only_the_code_itself_sees_may_change(identity: Callable[...,
 
 
 def test_a_private_function_of_another_module_may_be_renamed(identity: Callable[..., str]) -> None:
-    both = (renamed(text, _halved="_by_two") for text in (NAMED, HALVED))
-    assert identity(*both) == identity(NAMED, HALVED)
+    texts = (renamed(text, _halved="_by_two") for text in (NAMED, HALVED))
+    assert identity(*texts) == identity(NAMED, HALVED)
 
 
 def test_a_local_name_may_be_that_of_a_definition_that_is_not_used(identity: Callable[..., str]) -> None:
@@ -324,17 +324,17 @@ def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
         for name, text in {**texts, **{name.replace("_", "."): text for name, text in changed.items()}}.items():
             (package / name).write_text(text)
         ran = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
-        found, modules = ran.stdout.split()
-        return found, modules != "0"
+        plan_hash, modules = ran.stdout.split()
+        return plan_hash, modules != "0"
 
     first, read = asked()
     assert read and asked() == (first, False)
     for changed in ({"parts_py": PARTS.replace("4", "5")}, {"steps_c": "int b;"}, {"plans_py": PLANS}):
-        found, read = asked(**changed)
-        assert read and found != first, changed
+        plan_hash, read = asked(**changed)
+        assert read and plan_hash != first, changed
     assert asked(steps_c="int a; // one") == (first, True)
-    (kept,) = (tmp_path / "cache" / "roofbook" / "plan").iterdir()
-    kept.write_text("torn")
+    (hash_file,) = (tmp_path / "cache" / "roofbook" / "plan").iterdir()
+    hash_file.write_text("torn")
     assert asked(steps_c="int a; // one") == (first, True)
 
 
@@ -343,11 +343,11 @@ def test_the_text_of_another_language_counts_but_for_its_comments(identity: Call
     plans = PLANS.replace("sources = ()", f"sources = (Path({str(text)!r}),)").replace(
         "import math", "from pathlib import Path"
     )
-    found = []
+    hashes = []
     for written in ("int a = 1;", "int a  =  1; // one", "int a = 2;"):
         text.write_text(written)
-        found.append(identity(plans))
-    assert found[0] == found[1] != found[2]
+        hashes.append(identity(plans))
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_a_plan_without_a_file_has_no_identity() -> None:

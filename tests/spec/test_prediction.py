@@ -1,4 +1,4 @@
-"""What a step is predicted to bring: its words, and where it holds."""
+"""Predicted effect of a step: its words, and where it holds."""
 
 import math
 
@@ -66,10 +66,10 @@ def test_a_prediction_holds_where_all_of_its_words_do_and_of_several_the_first()
 
 
 def of_labs() -> list[tuple[Lab, Variant]]:
-    return [(lab, each) for lab in LABS for each in lab.all_variants() if each.predicts is not None]
+    return [(lab, v) for lab in LABS for v in lab.all_variants() if v.predicts is not None]
 
 
-@pytest.mark.parametrize(("lab", "variant"), of_labs(), ids=lambda each: each.name)
+@pytest.mark.parametrize(("lab", "variant"), of_labs(), ids=lambda param: param.name)
 def test_a_step_predicts_over_a_parent_by_known_words_and_says_so_in_a_sentence(lab: Lab, variant: Variant) -> None:
     assert variant.parent and variant.expect and variant.role in ("step", "base", "probe")
     if not isinstance(variant.predicts, Prediction):
@@ -81,10 +81,10 @@ def test_a_step_predicts_over_a_parent_by_known_words_and_says_so_in_a_sentence(
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_point_of_a_sweep_predicts_nothing(lab: Lab) -> None:
-    assert not [each.name for sweep in lab.sweeps for each in sweep.variants if each.predicts is not None]
+    assert not [v.name for sweep in lab.sweeps for v in sweep.variants if v.predicts is not None]
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_most_steps_of_a_lab_predict_something_that_can_be_refuted(lab: Lab) -> None:
-    steps = [each for each in lab.ladder if each.parent and each.role == "step"]
-    assert sum(each.predicts is not None for each in steps) > 0.7 * len(steps)
+    steps = [v for v in lab.ladder if v.parent and v.role == "step"]
+    assert sum(v.predicts is not None for v in steps) > 0.7 * len(steps)

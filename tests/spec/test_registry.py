@@ -43,7 +43,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("import nosuch", r"__init__\.py, line 1: ModuleNotFoundError: No module named 'nosuch'"),
         ("\nx = (", r"__init__\.py, line 2: SyntaxError: '\(' was never closed"),
@@ -59,11 +59,15 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
         (WHOLE + "LAB.ladder = (*LADDER, replace(LADDER[0], name='n', parent='fuzed'))", "no variant is the parent 'fuzed'"),
     ],
 )  # fmt: skip
-def test_a_slip_is_one_line(lab: Callable[[str], None], text: str, said: str) -> None:
+def test_a_slip_is_one_line(lab: Callable[[str], None], text: str, reason: str) -> None:
     lab(text)
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as caught:
         registry.get("mine")
-    assert re.match("lab mine", str(found.value)) and re.search(said, str(found.value)) and "\n" not in str(found.value)
+    assert (
+        re.match("lab mine", str(caught.value))
+        and re.search(reason, str(caught.value))
+        and "\n" not in str(caught.value)
+    )
 
 
 def test_the_other_labs_are_listed_all_the_same(lab: Callable[[str], None], command: Command) -> None:

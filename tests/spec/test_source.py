@@ -1,4 +1,4 @@
-"""Kernel text with knobs: what is resolved, rendered, hashed and compared is what a compiler gets and a reader sees."""
+"""Kernel text with knobs: resolved, rendered, hashed and compared is the text that a compiler gets and a reader sees."""
 
 from __future__ import annotations
 
@@ -75,13 +75,14 @@ def test_each_line_tells_a_compiler_its_place_where_a_tool_asks_for_it(scale: Pa
         else:
             at += 1
             seen[file, at] = line.strip()
-    own = {
+    lines_by_text = {
         line.strip(): seen[str(scale), at]
         for at, line in enumerate(SCALE_K.splitlines(), 1)
         if (str(scale), at) in seen
     }
-    assert own["out[i] = CHANGED(out[i]);"] == "out[i] = out[i] * 2;" and own["MORE"].startswith("int more = ")
-    assert own["// The only kernel."] == "// The only kernel."
+    assert lines_by_text["out[i] = CHANGED(out[i]);"] == "out[i] = out[i] * 2;"
+    assert lines_by_text["MORE"].startswith("int more = ")
+    assert lines_by_text["// The only kernel."] == "// The only kernel."
     without = re.sub(r"^#line .*\n", "", text, flags=re.M)
     assert tokens_of(without) == tokens_of(plain)
 
@@ -99,8 +100,8 @@ def test_lines_of_the_labs_kernels_change_no_token(lab: str, variant: str) -> No
             text = source.render(dialect)
         assert tokens_of(re.sub(r"^#line .*\n", "", text, flags=re.M)) == tokens_of(source.render(dialect))
         for number, file, line in re.findall(r'^#line (\d+) "(.*)"\n(.*)', text, re.M):
-            own = Path(file).read_text().splitlines()[int(number) - 1]
-            assert line.split() == own.split() or re.search(r"\b[A-Z][A-Z0-9_]+\b", own), (
+            lines_of_file = Path(file).read_text().splitlines()[int(number) - 1]
+            assert line.split() == lines_of_file.split() or re.search(r"\b[A-Z][A-Z0-9_]+\b", lines_of_file), (
                 "only macros become another line"
             )
 
@@ -157,12 +158,12 @@ def macros(paths: Iterable[Path]) -> set[str]:
 
 
 def every_source() -> list[Any]:
-    found: dict[Source, str] = {}
+    name_by_source: dict[Source, str] = {}
     for lab in (*map(registry.get, registry.names()), peaks.LAB):
         for variant in lab.all_variants():
             if variant.source:
-                found.setdefault(variant.source, f"{lab.name}-{variant.name}")
-    return [pytest.param(source, id=name) for source, name in found.items()]
+                name_by_source.setdefault(variant.source, f"{lab.name}-{variant.name}")
+    return [pytest.param(source, id=name) for source, name in name_by_source.items()]
 
 
 def languages(source: Source) -> tuple[str, ...]:
@@ -259,12 +260,12 @@ def test_an_error_of_the_text_is_said(scale: Path) -> None:
 def test_long_lines_are_broken_after_commas() -> None:
     line = "  launch(" + ", ".join(f"argument_{i:02}" for i in range(20)) + ");"
     lines = _wrap(line).split("\n")
-    assert len(lines) == 3 and all(len(each) <= 116 and each.startswith("  ") for each in lines)
-    assert " ".join(each.strip() for each in lines) == line.strip()
-    assert all(each.startswith("        argument") for each in lines[1:])
+    assert len(lines) == 3 and all(len(part) <= 116 and part.startswith("  ") for part in lines)
+    assert " ".join(part.strip() for part in lines) == line.strip()
+    assert all(part.startswith("        argument") for part in lines[1:])
     assert _wrap("short, line") == "short, line"
-    whole = "x = " + "a" * 150 + ";"
-    assert _wrap(whole) == whole
+    unbroken = "x = " + "a" * 150 + ";"
+    assert _wrap(unbroken) == unbroken
 
 
 def test_a_comment_is_not_broken_into_code() -> None:
@@ -272,14 +273,14 @@ def test_a_comment_is_not_broken_into_code() -> None:
     assert _wrap(comment) == comment
     trailing = "  f(a, b); // " + "one, two, " * 20
     *code_lines, last = _wrap(trailing).split("\n")
-    assert last.endswith(trailing[trailing.index("//") :]) and not any("one" in each for each in code_lines)
+    assert last.endswith(trailing[trailing.index("//") :]) and not any("one" in code_line for code_line in code_lines)
 
 
 def test_kernels_are_rendered_in_lines_of_a_page() -> None:
     for param in every_source():
         source = param.values[0]
         for text in map(source.render, languages(source)):
-            lines = re.sub(r'"[^"\n]*"', lambda found: "_" * len(found[0]), code(text)).split("\n")
+            lines = re.sub(r'"[^"\n]*"', lambda match: "_" * len(match[0]), code(text)).split("\n")
             assert not [line for line in lines if ", " in line.rstrip()[10:116] and len(line) > 116]
 
 
@@ -387,15 +388,15 @@ def included(path: Path) -> list[str]:
 def test_a_file_has_few_knobs_and_documents_them_at_its_head(path: Path) -> None:
     """A file's own: those of a header that it includes are about something else, and a fragment has none of its own."""
     text = path.read_text()
-    found = documented(text)
-    assert len(found) == len(set(found))
+    knobs_at_head = documented(text)
+    assert len(knobs_at_head) == len(set(knobs_at_head))
     assert len(documented(re.sub(r"^// Knobs? [^:]*: as in [^\n]*", "", text, flags=re.MULTILINE))) <= MOST_KNOBS
-    assert path.suffix != ".inc" or not found
+    assert path.suffix != ".inc" or not knobs_at_head
     head = re.match(r"(//[^\n]*\n)*", text)
-    assert head and documented(head[0]) == found, "all in one place"
+    assert head and documented(head[0]) == knobs_at_head, "all in one place"
     defaults = re.findall(r"^#ifndef (\w+)\n#define (\w+)", text, re.MULTILINE)
     assert all(name == again for name, again in defaults)
-    last = max((text.index(f"#ifndef {name}\n") for name, _ in defaults if name in found), default=0)
+    last = max((text.index(f"#ifndef {name}\n") for name, _ in defaults if name in knobs_at_head), default=0)
     assert not re.search(r"^(KERNEL|DEVICE|#if )", text[:last], re.MULTILINE), "defaults are at the top"
 
 
@@ -408,30 +409,30 @@ def test_a_knob_is_documented_once_in_all_that_a_kernel_includes(path: Path) -> 
 def test_every_knob_is_set_by_someone() -> None:
     """By a variant, or by the code that drives the kernel: one that nobody sets is dead."""
     folders = {path.parent for path in KERNELS} - {DIALECT}
-    given = {name for param in every_source() for name, _ in param.values[0].knobs}
+    knobs_set = {name for param in every_source() for name, _ in param.values[0].knobs}
     code_of = {folder: " ".join(file.read_text() for file in folder.glob("*.py")) for folder in folders}
     for path in KERNELS:
         everywhere = " ".join(code_of.values()) if path.parent == DIALECT else code_of[path.parent]
         for name in documented(path.read_text()):
-            assert name in given or re.search(rf"\b{name}\b", everywhere), f"{path.name}: nobody sets {name}"
+            assert name in knobs_set or re.search(rf"\b{name}\b", everywhere), f"{path.name}: nobody sets {name}"
 
 
 @pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".inc"])
 def test_a_fragment_says_in_its_first_line_what_it_uses(path: Path) -> None:
-    first, _, rest = path.read_text().partition("\n")
-    said = re.match(r"// Uses (.+)\.$", first)
-    assert said
-    words = {word for word in re.findall(r"\w+", said[1]) if not (path.parent / f"{word}.k").exists()}
-    for begin, end in re.findall(r"\b([a-z]\d) to ([a-z]\d)\b", said[1]):
+    first, _, body = path.read_text().partition("\n")
+    uses = re.match(r"// Uses (.+)\.$", first)
+    assert uses
+    words = {word for word in re.findall(r"\w+", uses[1]) if not (path.parent / f"{word}.k").exists()}
+    for begin, end in re.findall(r"\b([a-z]\d) to ([a-z]\d)\b", uses[1]):
         words |= {f"{begin[0]}{n}" for n in range(int(begin[1]), int(end[1]) + 1)}
-    users = [each for each in KERNELS if each.parent == path.parent and path.name in included(each)]
-    shared = {name for each in users for name in locals_of(each)}
-    used = shared & set(re.findall(r"\b[a-z]\w*\b", code(rest))) - locals_of(path)
+    users = [kernel for kernel in KERNELS if kernel.parent == path.parent and path.name in included(kernel)]
+    shared = {name for user in users for name in locals_of(user)}
+    used = shared & set(re.findall(r"\b[a-z]\w*\b", code(body))) - locals_of(path)
     assert used <= words, f"not said: {sorted(used - words)}"
 
 
 def locals_of(path: Path) -> set[str]:
-    """What a file declares: variables, and the parameters of its kernels. A rough reading, enough for our own text."""
+    """Return the names a file declares: variables and parameters of kernels. A rough reading, enough for our own text."""
     text = code(path.read_text())
     kinds = r"(?:int|float|float4|char|short|uint2|uint4|OPERAND|REAL|MASK|bool|unsigned|IMAGE|INPUT)"
     names = r"(?:^|,)\s*(?:\w+\s+)?\**\s*(?:RESTRICT\s+)?([a-z]\w*)\s*(?=[=;,\[)]|$)"
@@ -440,8 +441,8 @@ def locals_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", [named(path) for path in KERNELS])
 def test_a_files_ending_says_how_it_is_used(path: Path) -> None:
-    """A kernel is never included, a header any number of times, a fragment within what it is a piece of."""
-    users = [each for each in KERNELS if path.name in included(each) and path.parent in (each.parent, DIALECT)]
+    """A kernel is never included, a header any number of times, a fragment within a kernel or header of its folder."""
+    users = [kernel for kernel in KERNELS if path.name in included(kernel) and path.parent in (kernel.parent, DIALECT)]
     if path.suffix in (".k", ".cu"):
         assert not users and "#pragma once" not in path.read_text()
     elif path.suffix == ".inc":
@@ -453,15 +454,15 @@ def test_a_files_ending_says_how_it_is_used(path: Path) -> None:
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 @pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".h" and path.parent != DIALECT])
 def test_a_header_stands_alone(path: Path, dialect: str, tmp_path: Path) -> None:
-    """Included twice and by nothing but itself, it gives its text once; what it lacks are knobs alone."""
+    """Included twice and by nothing but itself, it gives its text once; it lacks nothing but knobs."""
     if dialect == "opencl" and "hopper.h" in included(path):
         pytest.skip("CUDA only")
     for file in path.parent.glob("*.h"):
         (tmp_path / file.name).write_text(file.read_text())
     alone = tmp_path / "alone.k"
     alone.write_text(f'#include "{path.name}"\n#include "{path.name}"\nKERNEL void alone() {{}}\n')
-    wanted = {name: 4 for name in knobs(_family(alone)) - set(Source.of(alone).settings)}
-    text = Source.of(alone, **wanted).render(dialect)
+    settings = {name: 4 for name in knobs(_family(alone)) - set(Source.of(alone).settings)}
+    text = Source.of(alone, **settings).render(dialect)
     left = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", code(re.sub(r'"[^"\n]*"', "", text)))) - {"CLK_LOCAL_MEM_FENCE"}
     assert not left, f"left: {sorted(left)}"
     kernels = re.findall(r"(?:__kernel|__global__) void (\w+)", text)
@@ -484,14 +485,15 @@ def test_a_comment_of_an_included_file_stays_where_its_code_does(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("ending", "own", "other", "label"), [("cl", "opencl", "cuda", "OpenCL"), ("cu", "cuda", "opencl", "CUDA")]
+    ("ending", "own_language", "other_language", "label"),
+    [("cl", "opencl", "cuda", "OpenCL"), ("cu", "cuda", "opencl", "CUDA")],
 )
 def test_a_file_in_one_language_is_never_printed_as_another(
-    tmp_path: Path, ending: str, own: str, other: str, label: str
+    tmp_path: Path, ending: str, own_language: str, other_language: str, label: str
 ) -> None:
     (tmp_path / f"k.{ending}").write_text("kernel void k(global int *a) { a[0] = 1; }\n")
     source = Source.of(tmp_path / f"k.{ending}")
-    assert "a[0] = 1" in source.render(own)
-    for language in (other, "c"):
+    assert "a[0] = 1" in source.render(own_language)
+    for language in (other_language, "c"):
         with pytest.raises(ValueError, match=rf"^k\.{ending} is {label} only$"):
             source.render(language)

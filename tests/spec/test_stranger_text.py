@@ -79,5 +79,5 @@ def test_no_other_file_is_read_by_any_way(lab: Path, way: str) -> None:
 
 
 def test_no_condition_tells_whether_a_file_is_there(lab: Path) -> None:
-    asked = '#if __has_include("{}")\nint there;\n#endif\nint after;\n'
-    assert expanded(lab, asked.format("problem.py")) == expanded(lab, asked.format("none.py"))
+    condition = '#if __has_include("{}")\nint there;\n#endif\nint after;\n'
+    assert expanded(lab, condition.format("problem.py")) == expanded(lab, condition.format("none.py"))
