@@ -24,7 +24,7 @@ from roofbook.measure.sanitize import Checked
 from roofbook.process_tree import PatientClock
 from roofbook.report import sanitizer_text
 from roofbook.spec import registry
-from roofbook.spec.source import lined
+from roofbook.spec.source import line_directives
 
 from .. import mutants
 from .counters.made_up import Gpu
@@ -391,7 +391,7 @@ def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.Monk
 def test_nvrtc_takes_the_lines_of_the_kernels_own_files() -> None:
     source = registry.get("lbm").variant("tree").source
     assert source
-    with lined():
+    with line_directives():
         text = source.render("cuda")
     try:
         ptx = nvrtc.compile_cuda(text, 80, ("-lineinfo",)).ptx

@@ -13,7 +13,7 @@ from roofbook import paths
 from roofbook.labs import peaks
 from roofbook.spec import registry
 from roofbook.spec.host_code import tokens_of
-from roofbook.spec.source import Source, _family, _wrap, documented, lined
+from roofbook.spec.source import Source, _family, _wrap, documented, line_directives
 
 DIALECT = paths.LIBRARY / "spec" / "dialect"
 KERNELS = [path for end in ("k", "cu", "h", "inc") for path in sorted(paths.LIBRARY.rglob(f"*.{end}"))]
@@ -65,7 +65,7 @@ def test_each_line_tells_a_compiler_its_place_where_a_tool_asks_for_it(scale: Pa
     """A line that a macro became stands where the macro was used."""
     source = Source.of(scale, BY="TWICE", TYPE="float")
     plain = source.render("opencl")
-    with lined():
+    with line_directives():
         text = source.render("opencl")
     assert source.render("opencl") == plain and source.sha256 == Source.of(scale, BY="TWICE", TYPE="float").sha256
     seen, file, at = {}, "", 0
@@ -96,7 +96,7 @@ def test_lines_of_the_labs_kernels_change_no_token(lab: str, variant: str) -> No
     for dialect in chosen.backends:
         knobs = {"CHANNELS": 1, "FILTERS": 4, "SIZE": 8}
         source = chosen.source.with_knobs(**knobs) if lab == "lenet" else chosen.source
-        with lined():
+        with line_directives():
             text = source.render(dialect)
         assert tokens_of(re.sub(r"^#line .*\n", "", text, flags=re.M)) == tokens_of(source.render(dialect))
         for number, file, line in re.findall(r'^#line (\d+) "(.*)"\n(.*)', text, re.M):

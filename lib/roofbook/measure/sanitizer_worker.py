@@ -15,7 +15,7 @@ from ..devices.contract import Device
 from ..devices.opencl import SIMULATOR
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from ..spec.source import lined
+from ..spec.source import line_directives
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text, same_shapes
 from .ncu import open_cuda
 from .verify import reason_if_wrong, reason_of
@@ -55,7 +55,7 @@ def run(
         announce("inputs")
         small = lab.verification_case(case, variant)
         inputs = lab.verification_inputs(small, lab.verified_on(variant), lab.inputs(case, seed))
-        with lined():
+        with line_directives():
             announce("plan")
             runnable = checked_runnable(variant.plan(device, variant, small, inputs), announce)
             announce("run")

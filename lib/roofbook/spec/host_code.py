@@ -1,8 +1,8 @@
-"""The identity of code: what it does, whatever is said about it and wherever it stands.
+"""The identity of code: hashes that change with its behaviour, but not with its comments, layout or location.
 
-Python counts as its syntax tree, without comments, docstrings, annotations, import lines and names of modules; in a plan
-names that only its own code sees do not count either. Kernels and C count as their tokens. Serves the identity of a
-measurement, and what pages are made from.
+Python is hashed as a syntax tree without comments, docstrings, annotations, import lines and names of modules. In a plan,
+names that only its own code uses are left out too (python_names.py). Kernels and C are hashed as tokens. Serves the identity
+of measurements, and the decision which pages must be made again.
 """
 
 import ast
@@ -22,20 +22,20 @@ from typing import Any
 from ..errors import UsageError
 from ..paths import cache_key, cached_text, read_cached, write_cached
 from . import python_names
-from .python_names import Naming, Place, is_of_module, name_elsewhere, resolve_names, written
+from .python_names import Address, Naming, is_of_module, name_elsewhere, resolve_names, tree_text
 
-INSIDE = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
-"""Modules whose code drives launches: what a plan uses of these, or of its own package where a lab lies outside of this
-one, is part of its identity. Of all others the names are."""
+PLAN_MODULES = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
+"""Prefixes of modules whose code drives launches. A definition in them that a plan uses is part of its identity, and so is
+one of the package of a lab outside of `roofbook`. Other definitions count by their names alone."""
 PACKAGE = "roofbook"
-TELLING = ("facts", "theory", "compilers")
-"""Methods of a plan that only tell of a run: no part of what was timed."""
+UNTIMED_METHODS = ("facts", "theory", "compilers")
+"""Methods of a plan that describe a run and are not timed: no part of its identity."""
 
 RECORDED = Path(__file__).with_name("recorded_plans.json")
-"""See `_recorded_hashes`. Once all rows are recorded anew, the file goes."""
+"""File of `_recorded_hashes`. Delete it once all rows have been recorded anew."""
 
 _KIND = "plan"
-"""Under which hashes of plans are kept between processes: to read their modules takes longer than all else of a plan."""
+"""Kind of the files in the cache on the disk that hold hashes of plans: to parse the modules of plans takes long."""
 _TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(?P<line>^[ \t]*\#(?:\\\n|[^\n])*)|(?P<token>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*"""
     r"""|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|<<|>>|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|\S)""",
@@ -44,20 +44,20 @@ _TOKEN = re.compile(
 
 
 def tokens_of(text: str) -> str:
-    """Kernel text or C without comments, its tokens apart by one blank; each line of the preprocessor stays a line."""
-    found: list[str] = []
+    """Return kernel text or C without comments, one blank between tokens. A directive of the preprocessor stays a line."""
+    tokens: list[str] = []
     for match in _TOKEN.finditer(text):
         if line := match["line"]:
-            found.append("\n" + " ".join(tokens_of(line.strip()[1:]).split()).join(("#", "\n")))
+            tokens.append("\n" + " ".join(tokens_of(line.strip()[1:]).split()).join(("#", "\n")))
         elif token := match["token"]:
-            found.append(token)
-    return " ".join(found)
+            tokens.append(token)
+    return " ".join(tokens)
 
 
 def source_text(path: Path) -> str:
-    """Return a source file's text, whatever the locale: UTF-8, with or without an editor's byte order mark.
+    """Read a source file in UTF-8, with or without a byte order mark, whatever the locale. Lines end in a line feed alone.
 
-    Lines end in a line feed alone. Raises UsageError for what is no such text.
+    Raise UsageError if the text is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -67,88 +67,94 @@ def source_text(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def hash_of_text(text: str) -> str:
-    """Of kernel text or C: comments and white space change none."""
-    return _of(tokens_of(text).encode())
+    """Hash kernel or C text, ignoring comments and white space."""
+    return _sha256(tokens_of(text).encode())
 
 
 def hash_of_code(files: Iterable[tuple[str, bytes]]) -> str:
-    """Hash of files by name and text: of Python their syntax trees, which are kept between processes, of others the text."""
-    listed = sorted(files)
-    texts = json.dumps([sys.version, *((name, hashlib.sha256(text).hexdigest()) for name, text in listed)])
+    """Hash files, given as (name, text): Python by its syntax tree, others by their text. The result is cached on the disk."""
+    sorted_files = sorted(files)
+    texts = json.dumps([sys.version, *((name, _sha256(text)) for name, text in sorted_files)])
 
-    def made() -> str:
-        known = [(name, _of_python(text) if name.endswith(".py") else _of(text)) for name, text in listed]
-        return _of(json.dumps(known).encode())
+    def hash_files() -> str:
+        hashes = [
+            (name, _hash_of_python(text) if name.endswith(".py") else _sha256(text)) for name, text in sorted_files
+        ]
+        return _sha256(json.dumps(hashes).encode())
 
-    return cached_text("code", _of(texts.encode()), made)
+    return cached_text("code", _sha256(texts.encode()), hash_files)
 
 
 @cache
 def hash_of_plan(plan: Callable[..., Any]) -> str:
-    """Of the class or function that drives a variant's launches, and of all classes, functions and constants that it uses.
+    """Hash a plan and every class, function and constant it uses, recursively.
 
-    Those of INSIDE, wherever they stand; TELLING is left out. What the plan has as `sources`, in another language, counts too.
-    Errors: UsageError where the plan does not stand in a file that can be imported.
+    plan: the class or function that drives a variant's launches. The definitions that it uses are taken from PLAN_MODULES;
+    UNTIMED_METHODS are left out. Files of its attribute `sources` in other languages are hashed too. Raise UsageError if the
+    plan is not at the top level of a module that is a file.
     """
-    own = inspect.unwrap(plan)
-    place = own.__module__, own.__qualname__.partition(".")[0]
-    others = [path for path in getattr(plan, "sources", ()) if path.suffix != ".py"]
-    texts = {str(path): _of(path.read_bytes()) for path in others}
-    key = cache_key(__file__, *place)
-    known = json.loads(read_cached(_KIND, key) or "{}")
-    if known.get("texts") == texts and known["modules"] == _modules(known["modules"]):
-        return _recorded_hashes().get(known["hash"]) or str(known["hash"])
-    closure = _Closure(own.__module__)
-    closure.add(*place)
+    definition = inspect.unwrap(plan)
+    address = definition.__module__, definition.__qualname__.partition(".")[0]
+    foreign_files = [path for path in getattr(plan, "sources", ()) if path.suffix != ".py"]
+    texts = {str(path): _sha256(path.read_bytes()) for path in foreign_files}
+    key = cache_key(__file__, *address)
+    cached = json.loads(read_cached(_KIND, key) or "{}")
+    if cached.get("texts") == texts and cached["modules"] == _modules(cached["modules"]):
+        return _recorded_hashes().get(cached["hash"]) or str(cached["hash"])
+    closure = _Closure(definition.__module__)
+    closure.add(*address)
     if not closure.definitions:
         raise UsageError(
-            f"{own.__module__}.{own.__qualname__}: a plan must stand at the top level of a module in a file"
+            f"{definition.__module__}.{definition.__qualname__}: a plan must stand at the top level of a module in a file"
         )
-    hashes = [hash_of_text(source_text(path)) for path in others]
-    made = _of(json.dumps([closure.texts(), hashes]).encode())
-    kept = {"modules": _modules(closure.modules), "texts": texts, "hash": made}
-    write_cached(_KIND, key, json.dumps(kept).encode())
-    return _recorded_hashes().get(made, made)
+    hashes = [hash_of_text(source_text(path)) for path in foreign_files]
+    plan_hash = _sha256(json.dumps([closure.texts(), hashes]).encode())
+    to_cache = {"modules": _modules(closure.modules), "texts": texts, "hash": plan_hash}
+    write_cached(_KIND, key, json.dumps(to_cache).encode())
+    return _recorded_hashes().get(plan_hash, plan_hash)
 
 
 @cache
 def _recorded_hashes() -> dict[str, str]:
-    """Hashes of plans as recorded rows have them, made when names of variables counted, by the hash that each plan has now."""
+    """Return today's hash of a plan -> its hash in recorded rows, which were made when names of variables counted."""
     return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
 
 
 def _modules(names: Iterable[str]) -> dict[str, str | None]:
-    """Return the modules that a plan's hash is made from, with hashes of their texts; those that make it are among them."""
+    """Return module -> hash of its text, for the named modules and the two that compute hashes of plans."""
     return {name: _hash_of_module(name) for name in sorted({__name__, python_names.__name__, *names})}
 
 
 @cache
 def _hash_of_module(name: str) -> str | None:
-    """Of its text; None where there is no such module, or none in Python."""
+    """Hash the text of a module; None if it is not a Python file."""
     path = _file_of_module(name)
-    return _of(path.read_bytes()) if path else None
+    return _sha256(path.read_bytes()) if path else None
 
 
 def _file_of_module(name: str) -> Path | None:
+    """Return the Python file of a module; None if it has none."""
     try:
         spec = importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):  # as of a notebook's names, which have no file
+    except (ModuleNotFoundError, ValueError):  # a notebook's names have no file
         return None
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 @dataclass
 class _Module:
-    """A module as text: its definitions by name, and what its imports bind: (module, name of it or None)."""
+    """A module as syntax trees."""
 
     name: str
     definitions: Mapping[str, ast.stmt]
+    """Name -> the statement at the top level that defines it."""
     imports: Mapping[str, tuple[str, str | None]]
+    """Name that an import binds -> (module, name in that module); (module, None) if it binds the module itself."""
 
 
 @cache
 def _module(name: str) -> _Module | None:
-    """None where there is no such module, or none in Python."""
+    """Parse a module; None if it is not a Python file."""
     if (path := _file_of_module(name)) is None:
         return None
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -162,19 +168,19 @@ def _module(name: str) -> _Module | None:
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a module defines."""
+    """Yield the names that a statement at the top level of a module defines."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Assign | ast.AnnAssign):
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            yield from (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
+            yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """What an import binds, and to what: a module, or a name of one."""
+    """Yield each name that an import binds, with (module, name in that module), or (module, None) for a module itself."""
     if isinstance(node, ast.ImportFrom):
-        up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-        base = ".".join([*up, *([node.module] if node.module else [])])
+        parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        base = ".".join([*parents, *([node.module] if node.module else [])])
         for alias in node.names:
             yield alias.asname or alias.name, (base, alias.name)
     elif isinstance(node, ast.Import):
@@ -183,81 +189,84 @@ def _imported(node: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, str
 
 
 class _Closure:
-    """A plan and all definitions that it uses, each once: of INSIDE and of the package of `home`, a module."""
+    """A plan and all definitions that it uses from PLAN_MODULES and from the package of the module `home`."""
 
     def __init__(self, home: str) -> None:
         self.home = home
-        self.definitions: dict[Place, ast.stmt] = {}
+        self.definitions: dict[Address, ast.stmt] = {}
         self.modules = set[str]()
-        """All that were looked at."""
+        """All modules that were read."""
 
     def add(self, module: str, name: str) -> None:
-        """Add a definition that stands in a module, or that the module imports, and what it uses, breadth first."""
+        """Add the definition that a name of a module stands for, and the definitions that it uses, breadth first."""
         pending = [(module, name)]
-        for used in pending:  # grows meanwhile
-            place = self.place_of(*used)
-            if place and place not in self.definitions:
-                self.definitions[place], uses, looked_at = _definition(*place)
-                self.modules |= looked_at
+        for used in pending:  # grows in the loop
+            address = self.address_of(*used)
+            if address and address not in self.definitions:
+                self.definitions[address], uses, modules = _definition(*address)
+                self.modules |= modules
                 pending += uses
 
-    def place_of(self, module: str, name: str) -> Place | None:
-        """Return where a name of a module is defined; None outside of what is part of a plan."""
-        seen = set[Place]()
-        while self._is_inside(module) and (module, name) not in seen:
+    def address_of(self, module: str, name: str) -> Address | None:
+        """Return the address of the definition that a name of a module stands for; None if it is not part of the plan."""
+        seen = set[Address]()
+        while self._is_part(module) and (module, name) not in seen:
             seen.add((module, name))
             self.modules.add(module)
-            known = _module(module)
-            if known is None:
+            parsed = _module(module)
+            if parsed is None:
                 return None
-            if name in known.definitions:
+            if name in parsed.definitions:
                 return module, name
-            if name not in known.imports:
+            if name not in parsed.imports:
                 return None
-            module, imported = known.imports[name]
+            module, imported = parsed.imports[name]
             name = imported or ""
         return None
 
     def texts(self) -> list[str]:
         """Return the definitions as texts, in the order in which they are used."""
-        naming = Naming(self.place_of, self.definitions)
-        return [naming.write(place) for place in self.definitions]
+        naming = Naming(self.address_of, self.definitions)
+        return [naming.write(address) for address in self.definitions]
 
-    def _is_inside(self, module: str) -> bool:
-        return module.startswith(INSIDE) or (_top(module) == _top(self.home) != PACKAGE)
+    def _is_part(self, module: str) -> bool:
+        """Return whether definitions of a module are part of the plan."""
+        return module.startswith(PLAN_MODULES) or (_top(module) == _top(self.home) != PACKAGE)
 
 
 def _top(module: str) -> str:
+    """Return the first part of a module's name."""
     return module.partition(".")[0]
 
 
 @cache
-def _definition(module: str, name: str) -> tuple[ast.stmt, list[Place], set[str]]:
-    """Return a definition as a syntax tree of what it does, the names that it uses, and the modules that were looked at."""
-    known = _module(module)
-    assert known
-    tree: ast.stmt = pickle.loads(pickle.dumps(known.definitions[name]))  # its own copy
+def _definition(module: str, name: str) -> tuple[ast.stmt, list[Address], set[str]]:
+    """Return a definition as a simplified syntax tree, the names that it uses, and the modules that were read."""
+    parsed = _module(module)
+    assert parsed
+    tree: ast.stmt = pickle.loads(pickle.dumps(parsed.definitions[name]))  # a copy, since it is changed
     resolve_names(tree)
-    plain = _Plain(known)
-    return plain.visit(tree), plain.uses, plain.looked_at
+    simplifier = _Simplifier(parsed)
+    return simplifier.visit(tree), simplifier.uses, simplifier.modules
 
 
-class _Plain(ast.NodeTransformer):
-    """Takes away what does nothing: docstrings, annotations, imports, names of modules; and notes the names that are used."""
+class _Simplifier(ast.NodeTransformer):
+    """Removes docstrings, annotations, imports and names of modules from a syntax tree, and notes the names that it uses."""
 
     def __init__(self, module: _Module) -> None:
         self.module = module
-        self.uses: list[Place] = []
-        """In the order of the text."""
-        self.looked_at: set[str] = set()
+        self.uses: list[Address] = []
+        """(module, name) of each name of a module that is used, in the order of the text."""
+        self.modules: set[str] = set()
+        """Modules that were read."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(body := getattr(node, "body", None), list):
-            body[:] = [each for each in body if not _is_idle(each)] or [ast.Pass()]
+            body[:] = [statement for statement in body if not _is_idle(statement)] or [ast.Pass()]
         return super().generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.body = [each for each in node.body if getattr(each, "name", None) not in TELLING]
+        node.body = [statement for statement in node.body if getattr(statement, "name", None) not in UNTIMED_METHODS]
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -269,17 +278,14 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """A field keeps its name, and its value where it has one."""
-        self.generic_visit_of(node.target)
+        """Turn an annotated assignment into a plain one; a field without a value gets `...` as its value."""
+        for child in ast.iter_child_nodes(node.target):
+            self.visit(child)
         value = self.visit(node.value) if node.value else ast.Constant(...)
         return ast.Assign([node.target], value)
 
-    def generic_visit_of(self, target: ast.AST) -> None:
-        for each in ast.iter_child_nodes(target):
-            self.visit(each)
-
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`module.name` is `name`."""
+        """Turn `module.name` into `name`."""
         if isinstance(node.value, ast.Name) and (module := self._module_of(node.value)):
             self.uses.append((module, node.attr))
             return name_elsewhere(module, node.attr)
@@ -291,38 +297,39 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def _module_of(self, name: ast.Name) -> str | None:
-        """Return the module of this project that a name stands for; None where it stands for something else."""
+        """Return the module of this project that a name stands for; None if it stands for no module."""
         if not is_of_module(name) or name.id in self.module.definitions or name.id not in self.module.imports:
             return None
         base, of = self.module.imports[name.id]
         full = f"{base}.{of}" if of else base
         if _top(full) not in (PACKAGE, _top(self.module.name)):
             return None
-        self.looked_at.add(full)
+        self.modules.add(full)
         return full if _module(full) else None
 
 
 def _is_idle(node: ast.AST) -> bool:
+    """Return whether a statement is a docstring or an import."""
     return _is_docstring(node) or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 @cache
-def _of_python(text: bytes) -> str:
-    """Of the syntax tree without comments, docstrings and places; of the text where there is none."""
+def _hash_of_python(text: bytes) -> str:
+    """Hash Python by its syntax tree without comments and docstrings; by its text if that is no valid Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return _of(text)
+        return _sha256(text)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
-            body[:] = [each for each in body if not _is_docstring(each)]
-    return _of(written(tree).encode())
+            body[:] = [statement for statement in body if not _is_docstring(statement)]
+    return _sha256(tree_text(tree).encode())
 
 
 def _is_docstring(node: ast.AST) -> bool:
-    """Of a module, class or function, or of the name that is assigned above it."""
+    """Return whether a statement is a string alone: a docstring of a module, class, function, constant or attribute."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _of(text: bytes) -> str:
+def _sha256(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()

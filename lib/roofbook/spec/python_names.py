@@ -1,7 +1,7 @@
-"""Python code as text that does not depend on the names its author chose for what nobody else sees.
+"""Python code as text that does not depend on local and private names. Serves the identity of host code, host_code.py.
 
-A local variable, a parameter, a private function, class, constant, attribute or method may be renamed, and the text stays the
-same. Serves the identity of host code, host_code.py.
+A local variable, a parameter, or a private function, class, constant, attribute or method may be renamed, and the text stays
+the same.
 """
 
 import ast
@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Place = tuple[str, str]
-"""A module, and the name of a definition at its top level."""
+Address = tuple[str, str]
+"""(module, name at its top level)"""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_UNWRITTEN = {"ctx", "kind", "type_comment", "type_params", "type_ignores"}
+_IGNORED_FIELDS = {"ctx", "kind", "type_comment", "type_params", "type_ignores"}
 _NAME_FIELDS = {"ExceptHandler": "name", "MatchAs": "name", "MatchStar": "name", "MatchMapping": "rest"}
 """Nodes that bind a variable by a string, and the field that holds it."""
 
 
 def is_private(name: str) -> bool:
-    """Whether a name begins with an underscore, but is none of Python's own such as `__init__`.
+    """Return whether a name begins with an underscore, and is none of Python's own such as `__init__`.
 
     >>> [is_private(name) for name in ("_sum", "__sum", "__init__", "sum", "_")]
     [True, True, False, False, False]
@@ -28,27 +28,29 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and name.strip("_") != "" and not (name.startswith("__") and name.endswith("__"))
 
 
-def written(node: Any) -> str:
-    """Return a syntax tree as text with all its names, the same by every version of Python, without places in the file."""
-    return _written(node, lambda node: {})
+def tree_text(node: Any) -> str:
+    """Return a syntax tree as text with all its names, without line numbers: the same by every version of Python."""
+    return _tree_text(node, lambda node: {})
 
 
-def _written(node: Any, names_of: Callable[[Any], Mapping[str, Any]]) -> str:
-    """Write a tree. names_of: returns those fields of a node that are written otherwise than they stand."""
+def _tree_text(node: Any, names_of: Callable[[Any], Mapping[str, Any]]) -> str:
+    """Return a syntax tree as text. names_of: takes a node, and returns the values that replace some of its fields."""
     if isinstance(node, _Text):
         return node
     if isinstance(node, list):
-        return f"[{','.join(_written(part, names_of) for part in node)}]"
+        return f"[{','.join(_tree_text(part, names_of) for part in node)}]"
     if not isinstance(node, ast.AST):
         return repr(node)
-    held = {name: getattr(node, name, None) for name in node._fields if name not in _UNWRITTEN}
-    held.update(names_of(node))
-    inner = (f"{name}={_written(value, names_of)}" for name, value in held.items() if value is not None and value != [])
-    return f"{type(node).__name__}({','.join(inner)})"
+    fields = {name: getattr(node, name, None) for name in node._fields if name not in _IGNORED_FIELDS}
+    fields.update(names_of(node))
+    texts = (
+        f"{name}={_tree_text(value, names_of)}" for name, value in fields.items() if value is not None and value != []
+    )
+    return f"{type(node).__name__}({','.join(texts)})"
 
 
 class _Text(str):
-    """Text that is written as it stands."""
+    """Text that `_tree_text` returns unchanged, without quotes."""
 
     __slots__ = ()
 
@@ -66,7 +68,7 @@ class _Scope:
             self.names = (bound | self.parameters) - elsewhere
 
     def owner_of(self, name: str) -> "_Scope | None":
-        """Return the scope whose variable a name stands for here; None where it is the module's, or Python's own."""
+        """Return the scope whose variable a name stands for here; None if it is the module's or Python's own."""
         scope: _Scope | None = self
         while scope and scope.outer:
             if name in scope.names and (scope is self or not scope.is_class):
@@ -76,7 +78,7 @@ class _Scope:
 
 
 def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:
-    """Yield all parameters of a function: by position first, then by keyword, then `*` and `**`."""
+    """Yield all parameters of a function: first by position, then by keyword, then `*` and `**`."""
     yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     yield from (argument for argument in (arguments.vararg, arguments.kwarg) if argument)
 
@@ -97,7 +99,7 @@ def _names_bound_in(scope: ast.AST) -> tuple[set[str], set[str]]:
             elsewhere.update(node.names)
         elif isinstance(node, ast.Lambda):
             continue
-        elif isinstance(node, _COMPREHENSIONS):  # what it assigns by := is bound around it
+        elif isinstance(node, _COMPREHENSIONS):  # a name that it assigns by := is bound in the scope around it
             bound.update(inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr))
             continue
         elif string := getattr(node, _NAME_FIELDS.get(type(node).__name__, ""), None):
@@ -107,7 +109,7 @@ def _names_bound_in(scope: ast.AST) -> tuple[set[str], set[str]]:
 
 
 def _own_code(scope: ast.AST) -> list[ast.AST]:
-    """Return the nodes that run in a scope, without those that run around it, such as defaults and decorators."""
+    """Return the nodes that run in a scope; defaults and decorators, for example, run in the scope around it."""
     if isinstance(scope, _COMPREHENSIONS):
         return [generator.target for generator in scope.generators]
     body = getattr(scope, "body", [])
@@ -115,7 +117,7 @@ def _own_code(scope: ast.AST) -> list[ast.AST]:
 
 
 def resolve_names(definition: ast.stmt) -> None:
-    """Note at each name within a definition which variable it stands for: `node.scope`, a scope or None for the module's.
+    """Set `node.scope` of each name within a definition to the scope of its variable, or to None if it is the module's.
 
     definition: a statement at the top level of a module.
     """
@@ -123,38 +125,38 @@ def resolve_names(definition: ast.stmt) -> None:
 
 
 def is_of_module(name: ast.Name) -> bool:
-    """Whether a resolved name stands for one of its module, or for Python's own: for no variable of a function or class."""
+    """Return whether a resolved name is the module's or Python's own, and no variable of a function or class."""
     return getattr(name, "scope", None) is None
 
 
 def name_elsewhere(module: str, name: str) -> ast.Name:
-    """Return a resolved name that stands for what another module has under it."""
+    """Return a resolved name that stands for a name of another module."""
     node = ast.Name(name, ast.Load())
-    node.place = module, name  # type: ignore[attr-defined]
+    node.address = module, name  # type: ignore[attr-defined]
     return node
 
 
 def _resolve(node: ast.AST, scope: _Scope) -> None:
+    """Set `scope` of all names in a tree that stands in a scope."""
     if isinstance(node, ast.Name):
-        _note(node, node.id, scope)
+        _set_scope(node, node.id, scope)
     elif isinstance(node, ast.arg):
-        _note(node, node.arg, scope)
+        _set_scope(node, node.arg, scope)
     elif string := getattr(node, _NAME_FIELDS.get(type(node).__name__, ""), None):
-        _note(node, string, scope)
+        _set_scope(node, string, scope)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        _note(node, node.name, scope)
+        _set_scope(node, node.name, scope)
     if isinstance(node, ast.Global | ast.Nonlocal):
-        node.names = []  # each use of such a name says whose it is
+        node.names = []  # each use of such a name has its scope
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         inner = _Scope(node, scope)
-        own = {id(part) for part in _own_code(node)}
         parameters = [*_arguments(node.args)] if isinstance(node, _FUNCTIONS) else []
-        own |= {id(part) for part in parameters}
+        inner_ids = {id(part) for part in (*_own_code(node), *parameters)}
         for parameter in parameters:
             _resolve(parameter, inner)
         for part in ast.iter_child_nodes(node):
             for below in ast.iter_child_nodes(part) if isinstance(part, ast.arguments) else [part]:
-                if id(below) not in own:
+                if id(below) not in inner_ids:
                     _resolve(below, scope)
                 elif below not in parameters:
                     _resolve(below, inner)
@@ -171,25 +173,28 @@ def _resolve(node: ast.AST, scope: _Scope) -> None:
             _resolve(part, scope)
 
 
-def _note(node: Any, name: str, scope: _Scope) -> None:
+def _set_scope(node: Any, name: str, scope: _Scope) -> None:
     node.scope = scope.owner_of(name)
 
 
 @dataclass
 class Naming:
-    """Writes definitions of one closure as text. Names that only they see become numbers; others are written."""
+    """Writes definitions of one closure as text. Names that only the closure uses become numbers; others stay."""
 
-    place_of: Callable[[str, str], Place | None]
-    """Takes a module and a name in it. Returns where that is defined within the closure, None where outside of it."""
-    definitions: Mapping[Place, ast.stmt]
+    address_of: Callable[[str, str], Address | None]
+    """Takes a module and a name in it. Returns the address of its definition in the closure, or None if it is not there."""
+    definitions: Mapping[Address, ast.stmt]
     """All definitions of the closure, with names that `resolve_names` has resolved."""
     _numbers: dict[Any, str] = field(default_factory=dict)
-    _own_attributes: set[str] = field(init=False)
+    """Names that became numbers so far."""
+    _private_attributes: set[str] = field(init=False)
+    """Private names of attributes and methods that the closure defines."""
     _keywords: set[str] = field(init=False)
+    """Keywords in calls of functions outside of the closure: parameters with these names are not renamed."""
 
     def __post_init__(self) -> None:
-        nodes = [(place[0], node) for place, tree in self.definitions.items() for node in ast.walk(tree)]
-        self._own_attributes = {name for _, node in nodes for name in _attributes_made(node) if is_private(name)}
+        nodes = [(address[0], node) for address, tree in self.definitions.items() for node in ast.walk(tree)]
+        self._private_attributes = {name for _, node in nodes for name in _attributes_defined(node) if is_private(name)}
         self._keywords = {
             keyword.arg
             for module, node in nodes
@@ -198,12 +203,12 @@ class Naming:
             if keyword.arg
         }
 
-    def write(self, place: Place) -> str:
-        """Return a definition as text, the same by every version of Python: node types and what they hold."""
-        return _written(self.definitions[place], lambda node: self._names_of(node, place[0]))
+    def write(self, address: Address) -> str:
+        """Return a definition as text, node types with their fields: the same by every version of Python."""
+        return _tree_text(self.definitions[address], lambda node: self._names_of(node, address[0]))
 
     def _names_of(self, node: Any, module: str) -> dict[str, Any]:
-        """Return those fields of a node that hold names, as they are written."""
+        """Return the fields of a node that hold names, with the texts that replace them."""
         match node:
             case ast.Name():
                 return {"id": self._variable(node, node.id, module)}
@@ -216,8 +221,8 @@ class Naming:
             case ast.Call():
                 names = self._parameters_of(node, module) or []
                 return {"keywords": [
-                    ast.keyword(_Text(f"parameter {names.index(one.arg)}"), one.value) if one.arg in names else one
-                    for one in node.keywords
+                    ast.keyword(_Text(f"parameter {names.index(word.arg)}"), word.value) if word.arg in names else word
+                    for word in node.keywords
                 ]}  # fmt: skip
             case ast.keyword(arg=_Text()):
                 return {"arg": node.arg}
@@ -226,12 +231,13 @@ class Naming:
         return {}
 
     def _variable(self, node: Any, name: str, module: str) -> "_Text":
+        """Return the text for a name of a variable or definition."""
         scope = getattr(node, "scope", None)
         if scope is None:
-            place = self.place_of(*getattr(node, "place", (module, name)))
-            if place is None:
+            address = self.address_of(*getattr(node, "address", (module, name)))
+            if address is None:
                 return _Text(repr(name))
-            return self._numbered(place, "definition") if is_private(place[1]) else _Text(repr(place[1]))
+            return self._numbered(address, "definition") if is_private(address[1]) else _Text(repr(address[1]))
         if scope.is_class:
             return self._attribute(name)
         if name in scope.parameters and name in self._keywords:
@@ -239,25 +245,27 @@ class Naming:
         return self._numbered((scope, name), "variable")
 
     def _attribute(self, name: str) -> "_Text":
-        return self._numbered(name, "attribute") if name in self._own_attributes else _Text(repr(name))
+        """Return the text for a name of an attribute."""
+        return self._numbered(name, "attribute") if name in self._private_attributes else _Text(repr(name))
 
-    def _numbered(self, thing: Any, kind: str) -> "_Text":
-        return _Text(self._numbers.setdefault(thing, f"{kind} {len(self._numbers)}"))
+    def _numbered(self, key: Any, kind: str) -> "_Text":
+        """Return a kind of name with a number: the same for the same key."""
+        return _Text(self._numbers.setdefault(key, f"{kind} {len(self._numbers)}"))
 
     def _parameters_of(self, call: ast.Call, module: str) -> Sequence[str] | None:
-        """Return the parameters of the closure's own function that is called; None where another thing is."""
+        """Return the parameters of the called function; None if it is not a function of the closure."""
         function = call.func
         if not isinstance(function, ast.Name) or getattr(function, "scope", None):
             return None
-        place = self.place_of(*getattr(function, "place", (module, function.id)))
-        called = self.definitions.get(place) if place else None
+        address = self.address_of(*getattr(function, "address", (module, function.id)))
+        called = self.definitions.get(address) if address else None
         if not isinstance(called, ast.FunctionDef | ast.AsyncFunctionDef) or called.decorator_list:
             return None
         return [argument.arg for argument in (*called.args.posonlyargs, *called.args.args, *called.args.kwonlyargs)]
 
 
-def _attributes_made(node: Any) -> Iterator[str]:
-    """Yield the names of attributes that a node makes: by assignment to one, or as a name of a class."""
+def _attributes_defined(node: Any) -> Iterator[str]:
+    """Yield the names of attributes that a node defines: by assignment to one, or as a name of a class."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
         yield node.attr
     elif (scope := getattr(node, "scope", None)) and scope.is_class:

@@ -1,13 +1,12 @@
-"""Kernel text with knobs. Knows no device: it resolves, renders, hashes and compares text.
+"""Kernel text with knobs: it is resolved, rendered for a language, hashed and compared. Serves ladders and plans.
 
-A knob is a macro that may be set from outside (`LAYOUT=SOA`). The head of the file that uses it documents it (`// Knob LAYOUT:
-...`), an `#ifndef` below gives its default, and its arms stand side by side. A knob that a text needs and that is neither
-given nor has a default is an error. What a compiler gets is exactly what `roofbook show` prints: the text after the knobs
-and the dialect have been expanded.
+A knob is a macro that a variant may set (`LAYOUT=SOA`). The file that uses it documents it in its head (`// Knob LAYOUT: ...`),
+gives its default in an `#ifndef`, and has its choices side by side. A knob without a value and without a default is an error.
+A compiler gets exactly the text that `roofbook show` prints: knobs and dialect are expanded.
 
-A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` or `.cl` files (in CUDA or OpenCL), which are
-never included; `.h` files, which stand alone and may be included anywhere and any number of times; and `.inc` files, which are
-pieces of the text around them and say in their first line what they use of it.
+A folder of kernels has four kinds of files. `.k` files (kernels in the neutral dialect) and `.cu` or `.cl` files (in CUDA or
+OpenCL) are never included. `.h` files stand alone and may be included anywhere and any number of times. `.inc` files are
+pieces of the text around them; their first line lists the names that they use of it.
 """
 
 import hashlib
@@ -32,15 +31,15 @@ from .host_code import hash_of_text, source_text
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
 
-_LINED = ContextVar("lined", default=False)
+_LINE_DIRECTIVES = ContextVar("line_directives", default=False)
 
 
 class TextError(UsageError, ValueError):
-    """A text and its knobs do not go together."""
+    """A kernel's text cannot be expanded with the knobs that are set."""
 
 
 class Settings(dict[str, Knob]):
-    """The knobs of a text with their values. Errors: TextError where a plan asks for one that the text has not."""
+    """Knobs of a text with their values. Raises TextError for a knob that the text does not have."""
 
     def __init__(self, text: str, values: Mapping[str, Knob]) -> None:
         super().__init__(values)
@@ -51,115 +50,117 @@ class Settings(dict[str, Knob]):
 
 
 @contextmanager
-def lined() -> Iterator[None]:
-    """Within it, what `render` returns tells a compiler by #line from which file and line each of its lines comes.
+def line_directives() -> Iterator[None]:
+    """Have `Source.render` write #line directives with the file and line of each line, for tools that report lines.
 
-    For tools that report lines. The code is the same; the text is laid out for no reader.
+    The code is the same, but the text is not laid out to be read.
     """
-    before = _LINED.set(True)
+    before = _LINE_DIRECTIVES.set(True)
     try:
         yield
     finally:
-        _LINED.reset(before)
+        _LINE_DIRECTIVES.reset(before)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One kernel file and the values of its knobs.
-
-    `path` is a `.k` file (neutral dialect), or a `.cu` or `.cl` file (CUDA C++ or OpenCL C alone).
-    Included files are looked up beside it.
-    """
+    """One kernel file and the values of its knobs."""
 
     path: Path
+    """A `.k` file (neutral dialect), a `.cu` file (only CUDA C++) or a `.cl` file (only OpenCL C). It may include files of its
+    folder and of the dialect."""
     knobs: tuple[tuple[str, Knob], ...] = field(default=())
+    """(name, value) of each knob that is set, sorted."""
 
     @classmethod
     def of(cls, path: Path, **knobs: Knob) -> "Source":
-        """A source with knobs by name. ValueError for a knob or an arm that the text never names: a typo picks no arm."""
+        """Return a source with knobs by name. Raise TextError for a knob, or a choice in capitals, that is not in the text."""
         for name, value in knobs.items():
-            if not _names(path, name):
+            if not _has_word(path, name):
                 raise TextError(f"{path.name} has no knob {name}")
-            if str(value).isupper() and not _names(path, str(value)):
+            if str(value).isupper() and not _has_word(path, str(value)):
                 raise TextError(f"{path.name}: knob {name} has no choice {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
     def with_knobs(self, **knobs: Knob) -> "Source":
-        """The same text with some knobs set otherwise."""
-        turned = dict(Source.of(self.path, **knobs).knobs)
-        return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))
+        """Return the same text with some knobs set to other values. Raise TextError as `of` does."""
+        changed = dict(Source.of(self.path, **knobs).knobs)
+        return Source(self.path, tuple(sorted({**dict(self.knobs), **changed}.items())))
 
     def of_size(self, sizes: Mapping[str, Knob]) -> "Source":
-        """The same text for a problem of these sizes: those of these knobs that it has."""
-        return self.with_knobs(**{name: size for name, size in sizes.items() if _names(self.path, name)})
+        """Return the same text for a problem size: with those knobs of `Lab.sizes` that it has."""
+        return self.with_knobs(**{name: size for name, size in sizes.items() if _has_word(self.path, name)})
 
     def without(self, *names: str) -> "Source":
-        """The same text with these knobs unset."""
-        return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
+        """Return the same text with some knobs unset."""
+        return replace(self, knobs=tuple(knob for knob in self.knobs if knob[0] not in names))
 
     @property
     def settings(self) -> Settings:
-        """Every knob that has a value here: those that are given, and for the others the default of the text."""
+        """Values of all knobs: those that are set, and the text's defaults of the others."""
         return Settings(self.path.name, {**_defaults(self.path), **dict(self.knobs)})
 
     def documented(self) -> dict[str, str]:
-        """Knob -> what the head of its file says of it, in the first line there."""
-        found = re.findall(r"^// Knobs? ([A-Z][A-Z0-9_, ]*): *(.+)$", "\n".join(_family(self.path).values()), re.M)
-        return {name: said for names, said in found for name in re.findall(r"\w+", names)}
+        """Return knob -> first line of its description in the head of the file that documents it."""
+        lines = re.findall(r"^// Knobs? ([A-Z][A-Z0-9_, ]*): *(.+)$", "\n".join(_family(self.path).values()), re.M)
+        return {name: description for names, description in lines for name in re.findall(r"\w+", names)}
 
     def resolve(self) -> str:
-        """The text with its knobs expanded and the dialect's words left as they are: what a diff should compare."""
+        """Return the text with its knobs expanded and the words of the dialect left as they are, to be compared."""
         return _preprocess(self.path, self.knobs, None)
 
     def render(self, dialect: str) -> str:
-        """A plain language, such as OpenCL C, CUDA C++ or C, fit to read, to compile and to paste elsewhere.
+        """Return the text in a plain language, such as OpenCL C, CUDA C++ or C, to read, to compile and to paste elsewhere.
 
-        dialect: a backend's name, or `c`. ValueError for no language, or one that lacks what the file needs.
+        dialect: a backend's name, or `c`. Raise ValueError for an unknown language, or one that lacks features of `needs`.
         """
-        known = backends.languages()
-        if dialect not in known:
-            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(known)}")
-        if not self.needs <= known[dialect].features:
-            found = backends.with_features(self.needs)
-            raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(found)))} only")
-        if _LINED.get():
+        languages = backends.languages()
+        if dialect not in languages:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(languages)}")
+        if not self.needs <= languages[dialect].features:
+            capable = backends.with_features(self.needs)
+            raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(capable)))} only")
+        if _LINE_DIRECTIVES.get():
             return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
         return _preprocess(self.path, self.knobs, dialect)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file and all that it may include, itself first."""
+        """The kernel's file, then all files that it may include."""
         return tuple(_family(self.path))
 
     @property
     def needs(self) -> frozenset[str]:
-        """The features without which no backend takes this file."""
-        return frozenset(_OF_LANGUAGE.get(self.path.suffix, ()))
+        """Features that a backend must have to compile this file."""
+        return frozenset(_FEATURES_BY_SUFFIX.get(self.path.suffix, ()))
 
     @property
     def sha256(self) -> str:
-        """Of the resolved text without comments and white space: two sources with the same hash compile to the same code."""
+        """Hash of the resolved text without comments and white space. Sources with equal hashes compile to the same code."""
         return hash_of_text(self.resolve())
 
     def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant"), dialect: str | None = None) -> str:
-        """Unified diff from `parent` to this source, resolved, or in a plain language; empty where nothing differs."""
+        """Return the unified diff from `parent` to this source; empty if they are equal.
+
+        names: of both, in the head of the diff. dialect: a language to render both in; by default they are resolved.
+        """
         from difflib import unified_diff
 
-        before, after = (each.render(dialect) if dialect else each.resolve() for each in (parent, self))
+        before, after = (source.render(dialect) if dialect else source.resolve() for source in (parent, self))
         lines = unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
         return "\n".join(lines)
 
 
-def _names(path: Path, word: str) -> bool:
-    """Whether the file, or one that it includes, has the word."""
+def _has_word(path: Path, word: str) -> bool:
+    """Return whether a file, or one that it includes, has a word."""
     if word not in _words(path):
-        _words.cache_clear()  # it may have been edited since
+        _words.cache_clear()  # the file may have been edited since
     return word in _words(path)
 
 
 @lru_cache(maxsize=256)
 def _words(path: Path) -> frozenset[str]:
-    """Of the file and of all that it may include; many files include the same ones, which are read once."""
+    """Return the words of a file and of all files that it may include. Each is read once, since many include the same."""
     text = source_text(path)
     return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
 
@@ -168,78 +169,82 @@ _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S.*)$", re.M)
 
 
 def _defaults(path: Path) -> dict[str, Knob]:
-    """The knobs that a kernel need not be given, and what they are then."""
+    """Return knob -> default, for a file and all files that it may include."""
     return {name: value for text in _family(path).values() for name, value in _defaults_of(text)}
 
 
 @lru_cache(maxsize=1024)
 def _defaults_of(text: str) -> tuple[tuple[str, Knob], ...]:
-    mine = documented(text)
+    """Return (knob, default) of each knob that a text documents and gives a default."""
+    names = documented(text)
     return tuple(
-        (name, int(value) if value.isdecimal() else value) for name, value in _DEFAULT.findall(text) if name in mine
+        (name, int(value) if value.isdecimal() else value) for name, value in _DEFAULT.findall(text) if name in names
     )
 
 
 def documented(text: str) -> list[str]:
-    """The knobs that the lines at the head of a file document."""
+    """Return the names of the knobs that the head of a text documents."""
     lines = re.findall(r"^// Knobs? ([A-Z][A-Z0-9_, ]*):", text, re.M)
     return [name for line in lines for name in re.findall(r"\w+", line)]
 
 
 def _included(folder: Path, text: str) -> list[Path]:
-    """The files beside a kernel, else of the dialect, that its text names."""
+    """Return the files that a text names in quotes: each from the kernel's folder, or else from the dialect's."""
     names = dict.fromkeys(re.findall(r'"([\w.]+\.\w+)"', text))
-    found = ([file for file in (folder / name, _DIALECT_FOLDER / name) if file.is_file()] for name in names)
-    return [files[0] for files in found if files]
+    candidates = ([file for file in (folder / name, _DIALECT_FOLDER / name) if file.is_file()] for name in names)
+    return [files[0] for files in candidates if files]
 
 
 def _family(path: Path) -> Mapping[Path, str]:
-    """The file and all that it may include, with their texts, as they are now: read again where one was edited."""
-    known = _FAMILIES.get(path)
-    if known is None or any(_stamp(file) != stamp for file, stamp in known.stamps.items()):
-        known = _FAMILIES[path] = _read_family(path)
-    return known.texts
+    """Return a file and all files that it may include, with their texts. They are read again after an edit."""
+    family = _FAMILIES.get(path)
+    if family is None or any(_stamp(file) != stamp for file, stamp in family.stamps.items()):
+        family = _FAMILIES[path] = _read_family(path)
+    return family.texts
 
 
 @dataclass(frozen=True)
 class _Family:
-    """Texts, and of their files and the folders where a file may come to stand the stamps by which an edit shows."""
+    """A file and all files that it may include, as they were read."""
 
     texts: Mapping[Path, str]
+    """The file itself is first."""
     stamps: Mapping[Path, tuple[int, int] | None]
+    """Stamps of the files, and of the folders where a further file may appear."""
 
 
 _FAMILIES: dict[Path, _Family] = {}
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """(when it was changed last, its size); None where it is gone."""
+    """Return (time of the last change in ns, size in bytes), which tell an edit; None if there is no such file."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _read_family(path: Path) -> _Family:
+    """Read a file and all files that it may include."""
     stamps = {folder: _stamp(folder) for folder in (path.parent, _DIALECT_FOLDER)}
     texts: dict[Path, str] = {}
-    open_ends = [path]
-    while open_ends:
-        file = open_ends.pop()
+    pending = [path]
+    while pending:
+        file = pending.pop()
         if file not in texts:
-            stamps[file] = _stamp(file)  # before it is read: an edit made meanwhile shows
+            stamps[file] = _stamp(file)  # before it is read, so that an edit in between shows
             texts[file] = source_text(file)
-            open_ends.extend(_included(path.parent, texts[file]))
+            pending.extend(_included(path.parent, texts[file]))
     return _Family(MappingProxyType(texts), stamps)
 
 
 _KNOB_LINES = re.compile(r"^(//\n)?(// (?:Knobs?|Uses) [^\n]*\n)(//  [^\n]*\n|// (?:Knobs?|Uses) [^\n]*\n)*", re.M)
-"""The lines that document a file's knobs or what a fragment uses: to the reader of the result they tell nothing."""
+"""Lines that document knobs, or the names that a fragment uses: an expanded text has neither."""
 
 
 def _wrap(line: str, width: int = 116) -> str:
-    """Expanded macros make long lines: break them after commas outside of strings, as a person would."""
+    """Break a long line after commas outside of strings, as a person would: expanded macros make long lines."""
     indent = " " * (len(line) - len(line.lstrip()) + 6)
     lines: list[str] = []
     while len(line) > width:
@@ -254,11 +259,11 @@ def _wrap(line: str, width: int = 116) -> str:
 
 
 Headers = tuple[str, tuple[tuple[str, str], ...]]
-"""Of a language: the text that makes the dialect it, and (word that it lacks, text that defines it)."""
+"""(dialect header, ((word missing in this language, header that defines it), ...))"""
 
 
 def _headers(dialect: str | None) -> Headers:
-    """Those of a language, as they are now; none where the dialect is to stay."""
+    """Read the headers of a language from their files; without a language they are empty, and the dialect's words stay."""
     if dialect is None:
         return "", ()
     language = backends.languages()[dialect]
@@ -269,20 +274,20 @@ def _headers(dialect: str | None) -> Headers:
 def _expand(
     path: Path, family: tuple[tuple[str, str], ...], knobs: tuple[tuple[str, Knob], ...], headers: Headers
 ) -> str:
-    """The text of `path`, expanded, or as it was expanded before: that takes the longest of all that a page needs.
+    """Expand the text of `path`, or return it from a cache on the disk: to expand is the slowest part of a page.
 
-    family: name and text of the file and of all it includes. headers: of the language. An edit to any of these texts is
-    another key of the cache.
+    family: name and text of the file and of all files that it may include. headers: of the language. All arguments are in
+    the key of the cache.
     """
-    said = json.dumps([family, knobs, headers, _expander()])
+    key = json.dumps([family, knobs, headers, _expander()])
     return paths.cached_text(
-        "expanded", hashlib.sha256(said.encode()).hexdigest(), lambda: _expanded(path, knobs, headers)
+        "expanded", hashlib.sha256(key.encode()).hexdigest(), lambda: _expanded(path, knobs, headers)
     )
 
 
 @lru_cache
 def _expander() -> list[str]:
-    """What expands besides the text itself: the dialects, the preprocessor, and this file."""
+    """Return all else that an expanded text depends on: the dialect's files, this file, and the preprocessor's version."""
     from importlib import metadata  # takes longer to import than all else here
 
     files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
@@ -297,9 +302,10 @@ def _expanded(
     lines: bool = False,
     lab_folder: Path | None = None,
 ) -> str:
-    """The text with macros expanded, laid out to be read, or with `lines` as `lined` has it.
+    """Return the text with macros expanded, laid out to be read.
 
-    lab_folder: the text is a stranger's. It may include the kernel files of this folder and of the dialect, and nothing else.
+    lines: write #line directives instead, as in `line_directives`. lab_folder: set for a stranger's text, which may include
+    only the kernel files of this folder and of the dialect.
     """
     import pcpp  # takes a while
 
@@ -311,14 +317,14 @@ def _expanded(
             if token.value.strip() == marker:
                 return True
             if not lines and token.value.startswith("//"):
-                token.value += f"{_OF_FILE}{Path(token.source or path).name}"
+                token.value += f"{_FILE_MARK}{Path(token.source or path).name}"
             return lab_folder is None  # comments stay: the result is to be read
 
         def on_error(self, file: str, line: int, message: str) -> None:
             problems.append(f"{file}:{line}: {message}")
 
         def on_unknown_macro_in_expr(self, ident: str) -> int:
-            unknown.append(ident)  # C takes it for 0, and so picks an arm that nobody asked for
+            unknown.append(ident)  # C takes it for 0, and so picks a choice that nobody asked for
             return 0
 
         def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
@@ -328,13 +334,13 @@ def _expanded(
                 problems.append(f"{path.name} includes {name}, which is not there")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
 
-        def on_directive_unknown(self, directive: Any, words: list[Any], *rest: Any) -> Any:
+        def on_directive_unknown(self, directive: Any, words: list[Any], *args: Any) -> Any:
             if directive.value == "error":
                 line = directive.lineno - (above.count("\n") if directive.source == str(path) else 0)
                 text = "".join(word.value for word in words).strip()
                 problems.append(f"{Path(directive.source).name}:{line}: #error {text}")
                 return True
-            return super().on_directive_unknown(directive, words, *rest)
+            return super().on_directive_unknown(directive, words, *args)
 
         def on_file_open(self, system: bool, file: str) -> Any:
             if lab_folder and not _may_be_included(Path(file), lab_folder):
@@ -368,7 +374,7 @@ def _expanded(
         text = _KNOB_LINES.sub("", text)
         text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
         text = "\n".join(_wrap(line) for line in text.split("\n"))
-    _need_all(path, unknown, text, documented(source_text(path)) if lab_folder else None)
+    _refuse_unset(path, unknown, text, documented(source_text(path)) if lab_folder else None)
     if lab_folder:
         _refuse_directives(path, text)
     for word, header in lacks:
@@ -377,58 +383,59 @@ def _expanded(
     return text
 
 
-_OF_LANGUAGE = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}
-"""By the ending of a kernel's file, what a backend needs to take it; any takes the neutral dialect."""
-_OF_FILE = "\x1f"
-"""What stands between a comment and the name of its file while a text is expanded."""
+_FEATURES_BY_SUFFIX = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}
+"""Suffix of a kernel's file -> features that a backend must have to compile it. All compile the neutral dialect."""
+_FILE_MARK = "\x1f"
+"""Separator between a comment and the name of its file, while a text is expanded."""
 
 
 def _without_lone_comments(text: str, main: str) -> str:
     """Return expanded text without comments of included files whose code is not there, such as that on a file of macros.
 
-    A comment belongs to the code behind it. Of several files' comments in a row those of the last stay, and those of `main`.
+    A comment belongs to the code behind it. If comments of several files follow each other, only those of the last file and
+    of `main` stay.
     """
-    kept: list[str] = []
-    run: list[tuple[str, str]] = []
+    lines: list[str] = []
+    comments: list[tuple[str, str]] = []
 
-    def end_run() -> None:
-        last = next((file for _, file in reversed(run) if file), "")
-        kept.extend(comment for comment, file in run if not file or file in (main, last))
-        run.clear()
+    def end_comments() -> None:
+        last = next((file for _, file in reversed(comments) if file), "")
+        lines.extend(comment for comment, file in comments if not file or file in (main, last))
+        comments.clear()
 
     for line in text.split("\n"):
-        comment, _, file = line.partition(_OF_FILE)
+        comment, _, file = line.partition(_FILE_MARK)
         if line.lstrip().startswith("//"):
-            run.append((comment, file))
+            comments.append((comment, file))
         elif line.strip():
-            end_run()
-            kept.append(comment)
+            end_comments()
+            lines.append(comment)
         else:
-            run.append((line, ""))
-    end_run()
-    return "\n".join(kept)
+            comments.append((line, ""))
+    end_comments()
+    return "\n".join(lines)
 
 
 def _with_lines(expander: Any, path: Path, above: int) -> str:
-    """What the preprocessor has left, and before each line that does not follow the one before it, #line with its place.
+    """Return the expanded text with a #line directive before each line that does not follow the previous one in its file.
 
-    above: lines that the text of `path` has before the file's own.
+    above: number of lines that stand before the text of `path`.
     """
     out: list[str] = []
     line: list[Any] = []
-    due = None
+    next_position = None
     for token in iter(expander.token, None):
         line.append(token)
         if not token.value.startswith("\n"):
             continue
-        if first := next((each for each in line if each.value.strip()), None):
+        if first := next((word for word in line if word.value.strip()), None):
             file = first.source or str(path)
             number = first.lineno - (above if file == str(path) else 0)
-            if (file, number) != due and number > 0:
+            if (file, number) != next_position and number > 0:
                 out.append(f'#line {number} "{file}"\n')
-            text = "".join(each.value for each in line[:-1])
+            text = "".join(word.value for word in line[:-1])
             out.append(f"{text}\n")
-            due = file, number + 1 + text.count("\n")
+            next_position = file, number + 1 + text.count("\n")
         line.clear()
     return "".join([*out, *(token.value for token in line), "\n"])
 
@@ -438,29 +445,29 @@ _HARMLESS = re.compile(
     r'\s*#\s*(?:line \d+ "[^"\\\n]*"'
     r"|pragma\s+(?:OPENCL|STDC|once|unroll|nounroll|clang\s+(?:loop|fp)|GCC\s+(?:unroll|ivdep))\b.*)?"
 )
-"""Directives that a compiler may still find in a stranger's text, whose others are done by then: none of them opens a file."""
+"""Directives that may stay in a stranger's expanded text, since none of them opens a file."""
 _DIRECTIVE = re.compile(r"\s*(?:#|%:)|.*\*/\s*(?:#|%:)|.*\\\s*$")
-"""A line that a compiler takes for a directive, also behind a comment, or that goes on in the next."""
+"""A line that a compiler takes for a directive, also behind a comment, or a line that continues in the next."""
 
 
 def stranger_text(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str, lab_folder: Path) -> str:
     """Return a stranger's text in a plain language, with #line for each of its lines.
 
-    It may include the kernel files of `lab_folder` and of the dialect. TextError where it asks for any other file, also by a
-    directive that macros make or that only the compiler would see.
+    It may include the kernel files of `lab_folder` and of the dialect. Raise TextError if it asks for any other file, also by
+    a directive that macros make or that only the compiler would see.
     """
     return _expanded(path, knobs, _headers(dialect), lines=True, lab_folder=lab_folder)
 
 
 def _may_be_included(file: Path, lab_folder: Path) -> bool:
-    """Whether a file is a kernel file of the lab or of the dialect, and where it is a link, leads to one."""
+    """Return whether a file, and the target of a link, is a kernel file of the lab or of the dialect."""
     folders = {lab_folder.resolve(), _DIALECT_FOLDER.resolve()}
     real = file.resolve()
     return all(path.suffix in (".k", ".h", ".inc") for path in (file, real)) and real.parent in folders
 
 
 def _refuse_directives(path: Path, expanded: str) -> None:
-    """TextError where expanded text, without comments, has a directive by which a compiler may open a file."""
+    """Raise TextError if expanded text without comments has a directive by which a compiler may open a file."""
     for line in expanded.split("\n"):
         plain = line.replace("??=", "#").replace("??/", "\\")
         pragmas = re.findall(r'_Pragma\s*\(?\s*(?:"([^"]*)")?', plain)
@@ -471,19 +478,19 @@ def _refuse_directives(path: Path, expanded: str) -> None:
             raise TextError(f"{path.name} has a directive that is none for a kernel: {words}; {_MAY_INCLUDE}")
 
 
-_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
-"""Comments and strings."""
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 
 
-def _need_all(path: Path, unknown: list[str], expanded: str, known: Sequence[str] | None) -> None:
-    """ValueError where the text asks for a macro that has no value: in a condition, or for a knob in the code itself.
+def _refuse_unset(path: Path, unknown: list[str], expanded: str, knob_names: Sequence[str] | None) -> None:
+    """Raise TextError if a condition asks for a macro without a value, or a knob without a value is left in the code.
 
-    known: the knobs of the text; by default those that the file and all that it may include document.
+    unknown: macros without a value in conditions. knob_names: by default those that the file and all files that it may
+    include document.
     """
-    knobs = {name for text in _family(path).values() for name in documented(text)} if known is None else set(known)
-    left = knobs & set(re.findall(r"\w+", _NO_CODE.sub(" ", expanded)))
-    missing = sorted(left | (knobs & set(unknown)))
-    if missing:
+    if knob_names is None:
+        knob_names = [name for text in _family(path).values() for name in documented(text)]
+    words = {*unknown, *re.findall(r"\w+", _COMMENT_OR_STRING.sub(" ", expanded))}
+    if missing := sorted(words & set(knob_names)):
         raise TextError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
     if unknown:
         raise TextError(f"{path.name}: a condition asks for {', '.join(sorted({*unknown}))}, which nothing defines")
