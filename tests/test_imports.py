@@ -9,6 +9,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,33 @@ def test_every_room_has_its_place() -> None:
 def test_a_room_imports_the_rooms_before_it() -> None:
     found = violations(LIBRARY)
     assert not found, "\n".join(found)
+
+
+def circle(library: Path) -> list[str]:
+    """Return modules that import each other in a circle, in its order; none where there is no circle."""
+    imported_by: defaultdict[str, set[str]] = defaultdict(set)
+    for module, _, imported in imports(library):
+        if imported and imported != module:
+            imported_by[module].add(imported)
+    try:
+        TopologicalSorter(imported_by).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle(LIBRARY) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "modules_in_circle"), [("import os", set()), ("from .one import y", {"one", "two", "three"})]
+)
+def test_a_circle_is_found(tmp_path: Path, last: str, modules_in_circle: set[str]) -> None:
+    texts = {"one": "from . import two", "two": "def late():\n    from .three import x", "three": last}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert set(circle(tmp_path)) == modules_in_circle
 
 
 def test_no_two_modules_have_one_name() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import background_jobs, render_recorded
-from roofbook.measure import precompile, schedule
+from roofbook.book import background_jobs, background_worker, render_recorded
+from roofbook.measure import schedule
 from roofbook.paths import project_root
 
 
@@ -23,7 +23,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         found.append((lab.name, len(cells)))
         return len(cells)
 
-    monkeypatch.setattr(precompile, "prebuild", prebuild)
+    monkeypatch.setattr(background_worker, "prebuild", prebuild)
     return found
 
 
@@ -35,7 +35,7 @@ def test_each_lab_has_a_file_once_it_is_compiled(tmp_path: Path, compiled: list[
         "cnn": {"scale": "tset", "results": results},
         "lbm": {"scale": "test", "results": results, "variants": ["fused", "soa"]},
     }
-    background_jobs.compile_ahead(project_root(), labs, tmp_path)
+    background_worker.compile_ahead(project_root(), labs, tmp_path)
     assert compiled == [("stencil", 1), ("lbm", 2)]
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"stencil", "lbm"}
 
@@ -106,5 +106,5 @@ def test_drawing_meanwhile_draws_all_and_says_nothing_of_what_goes_wrong(
         raise RuntimeError
 
     monkeypatch.setattr(render_recorded, "draw", draw)
-    background_jobs.draw_devices(tmp_path)
+    background_worker.draw_devices(tmp_path)
     assert drawn == [((tmp_path,), {})]

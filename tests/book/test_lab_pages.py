@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from roofbook.book import lab_pages
+from roofbook.book import lab_page_files, lab_pages
 from roofbook.errors import UsageError
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -124,7 +124,7 @@ def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_pat
     story, folder = tmp_path / "labs" / "a.ipynb", tmp_path / "labs" / "a"
     story.parent.mkdir()
     story.write_text(json.dumps(notebook()))
-    lab_pages.write_pages(tmp_path)
+    lab_page_files.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "sweeps.ipynb"}
     other = folder / "kernels.md"
     other.write_text("# Kernels")
@@ -133,19 +133,19 @@ def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_pat
     again["cells"][1]["outputs"], again["cells"][3]["execution_count"] = [], 8
     again["cells"][3]["metadata"]["papermill"]["start_time"] = "2026-01-02"
     story.write_text(json.dumps(again))
-    lab_pages.write_pages(tmp_path)
+    lab_page_files.write_pages(tmp_path)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, "another run that shows the same"
     again["cells"][5]["outputs"] = []
     story.write_text(json.dumps(again))
-    lab_pages.write_pages(tmp_path)
+    lab_page_files.write_pages(tmp_path)
     changed = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path]}
     assert changed == {"sweeps.ipynb"}
     again["cells"] = again["cells"][:4]
     story.write_text(json.dumps(again))
-    lab_pages.write_pages(tmp_path)
+    lab_page_files.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "kernels.md"}
     story.write_text("{")
-    lab_pages.write_pages(tmp_path)
+    lab_page_files.write_pages(tmp_path)
     assert (folder / "results.ipynb").exists(), "whoever reads the story says what is wrong with it"
 
 

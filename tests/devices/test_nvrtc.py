@@ -1,4 +1,4 @@
-"""Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows the instructions it claims.
+"""Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows its instructions.
 
 A device on paper takes the place of the GPU: plans build, allocate and launch on it as they would, and each launch is
 compared with the compiler's report of the kernel: number and kind of its arguments, registers, size of the group.

@@ -1,22 +1,19 @@
 """Work in the background while labs are measured: compile the next labs' kernels, draw recorded devices, rebuild the site.
 
-The processes are paused while samples are taken (`measure.background_group`). This one leads them; it compiles, lab by lab, and
-then draws: `python -m roofbook.book.background_jobs ROOT LABS DRAW FOLDER`.
+The processes are paused while samples are taken (`measure.background_group`). background_worker.py leads them.
 """
 
-import contextlib
 import json
-import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import memory
-from ..measure.background_group import POLL_S, BackgroundGroup, run_in_background
+from ..measure.background_group import POLL_S, BackgroundGroup
+
+WORKER = "roofbook.book.background_worker"
 
 
 class BackgroundJobs(BackgroundGroup):
@@ -32,7 +29,7 @@ class BackgroundJobs(BackgroundGroup):
         """
         self._root = root
         self._renewing: subprocess.Popen[bytes] | None = None
-        super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs), "draw" * draw], done)
+        super().__init__([sys.executable, "-m", WORKER, str(root), json.dumps(labs), "draw" * draw], done)
 
     def renew_site(self) -> None:
         """Begin to build the site from the current pages. An error is ignored here: the final build raises it again."""
@@ -52,44 +49,3 @@ class BackgroundJobs(BackgroundGroup):
             tell("Drawing the labs on the other recorded devices")
         while self.is_leader_alive():
             time.sleep(POLL_S)
-
-
-def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
-    """Compile all kernels that measuring these labs needs; a file named after each finished lab appears in `folder`."""
-    from ..measure.policy import UNTIMED
-    from ..measure.precompile import Compilers, prebuild
-    from .experiment import Experiment
-
-    with Compilers() as compilers:
-        for lab, parameters in labs.items():
-            with contextlib.suppress(Exception):  # the notebook raises the error again
-                experiment = Experiment(lab, parameters, root)
-                device, seed = experiment.device, experiment.policy.seed
-                due = [cell for cell in experiment.plan() if cell.device is device and cell.state != "fresh"]
-                kernels = [(cell.case, cell.variant) for cell in due]
-                is_untimed = experiment.scale == UNTIMED
-                prebuild(experiment.lab, kernels, device, seed, lambda _: None, meet=is_untimed, compilers=compilers)
-                (folder / lab).touch()
-
-
-def _exit_with_parent() -> None:
-    sys.stdin.read()
-    os._exit(0)
-
-
-def draw_devices(root: Path) -> None:
-    """Draw stale recorded devices. An error is ignored here: the final build raises it again."""
-    from . import render_recorded
-
-    with contextlib.suppress(Exception):
-        render_recorded.draw(root)
-
-
-if __name__ == "__main__":
-    run_in_background()
-    memory.collect_seldom()
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    checkout = Path(sys.argv[1])
-    compile_ahead(checkout, json.loads(sys.argv[2]), Path(sys.argv[4]))
-    if sys.argv[3]:
-        draw_devices(checkout)

@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from html import unescape
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ..analysis.lab_data import LabData
 from ..escaping import escape
 
-if TYPE_CHECKING:
-    from .page import Page
+
+class HasData(Protocol):
+    """A page, as far as its cases go."""
+
+    @property
+    def data(self) -> LabData: ...
 
 
 _END = "<!-- of a case -->"
@@ -104,7 +109,7 @@ def embed_cases(draw: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a page method whose one parameter is `case`: without a case it draws the main one and embeds the others."""
 
     @wraps(draw)
-    def draw_cases(page: "Page", case: str | None = None) -> Any:
+    def draw_cases(page: HasData, case: str | None = None) -> Any:
         main = page.data.case().name
         if case:
             return OfCase(draw(page, case), case, case == main)
@@ -125,7 +130,7 @@ def mark_case(draw: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(draw)
-    def draw_mark_case(page: "Page", *args: Any, **kwargs: Any) -> Any:
+    def draw_mark_case(page: HasData, *args: Any, **kwargs: Any) -> Any:
         output = draw(page, *args, **kwargs)
         case = parameters.bind(page, *args, **kwargs).arguments.get("case")
         return OfCase(output, case, case == page.data.case().name) if case else output

@@ -7,21 +7,16 @@ the page labs/LAB/NAME; the tag `page-story` leads back. Other pages of the fold
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, one_of
 from ..escaping import escape, raw_html
-from ..paths import write_whole
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-PREPARED = "ROOFBOOK_PREPARED"
-"""Of a builder's environment: whoever started it writes the pages itself, before it tells it to build."""
 STORY = "story"
 PAGES = {
     STORY: "Story",
@@ -56,28 +51,6 @@ def pages_of(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str,
                 raise UsageError(f"cell {number}: {one_of('tag of a page', tag, known)}")
         found.append((page, cell))
     return found
-
-
-def write_pages(book: Path) -> None:
-    """Write the pages beside the story of each lab that has run, as notebooks, where they would be others than they are.
-
-    Where devices are recorded their outputs lie in scripts, those of this machine too: then a page is the same after each run.
-    """
-    from .device_choices import choices
-
-    for story in sorted((book / "labs").glob("*.ipynb")):
-        try:
-            outputs = not choices(book.parent, story.stem)
-            made = side_pages(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
-        except (ValueError, KeyError, TypeError):
-            continue  # whoever reads the story says what is wrong with it
-        for name in SPREAD:
-            path = book / "labs" / story.stem / f"{name}.ipynb"
-            if name not in made:
-                path.unlink(missing_ok=True)
-            elif not path.exists() or path.read_text(encoding="utf-8") != made[name]:
-                path.parent.mkdir(exist_ok=True)
-                write_whole(path, made[name])
 
 
 def side_pages(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> dict[str, str]:
@@ -162,16 +135,6 @@ def below_title(text: str, more: str) -> str:
     """Markdown with `more` after its first line, which is its title."""
     title, _, rest = text.partition("\n")
     return f"{title}\n\n{more}\n{rest}" if _HEADING.match(text) and more else text
-
-
-def write_before_reading(app: Sphinx) -> None:
-    """For a builder that nobody prepares the pages for, as plain Sphinx. Two at once would take away each other's files."""
-    from . import render_local
-
-    if os.environ.get(PREPARED):
-        return
-    write_pages(Path(app.srcdir))
-    render_local.draw(Path(app.srcdir).parent)
 
 
 def pages_with_changed_list(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:

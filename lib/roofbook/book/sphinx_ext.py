@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
-from . import card_links, device_switch, extension_code, lab_pages, table_files
+from . import card_links, device_switch, extension_code, lab_page_files, lab_pages, table_files
 from .case_markup import without_others
 from .notebook_cells import has_parameters, outputs_of
 from .page_html import on_site, one_legend, scroll_tables, unique_svg_ids
@@ -260,7 +260,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", set_options)
     app.connect("env-get-outdated", pages_with_changed_fragments)
     app.connect("env-get-outdated", pages.page_for_changed_assets)
-    app.connect("builder-inited", lab_pages.write_before_reading)
+    app.connect("builder-inited", lab_page_files.write_before_reading)
     app.connect("env-get-outdated", lab_pages.pages_with_changed_list)
     app.connect("env-get-outdated", device_switch.pages_with_changed_choice)
     app.connect("source-read", run_card)

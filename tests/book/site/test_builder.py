@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import lab_pages, render_local, site
+from roofbook.book import lab_page_files, render_local, site
 from roofbook.book.input_hashes import InputHashes
 
 
@@ -63,7 +63,7 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
 ) -> None:
     """Who tells it to build has written them by then, and may be writing them while it gets ready."""
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\necho "${lab_pages.PREPARED}" > {tmp_path}/told\n')
+    program.write_text(f'#!/bin/sh\necho "${lab_page_files.PREPARED}" > {tmp_path}/told\n')
     program.chmod(0o755)
     (tmp_path / "book").mkdir()
     for name in ("_config.yml", "book/_toc.yml"):
@@ -72,11 +72,11 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
     with site.start(tmp_path) as builder:
         builder.communicate()
     wrote: list[Path] = []
-    monkeypatch.setattr(lab_pages, "write_pages", wrote.append)
+    monkeypatch.setattr(lab_page_files, "write_pages", wrote.append)
     monkeypatch.setattr(render_local, "draw", wrote.append)
     sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
-    lab_pages.write_before_reading(sphinx)
+    lab_page_files.write_before_reading(sphinx)
     assert wrote == [tmp_path / "book", tmp_path], "by plain Sphinx"
-    monkeypatch.setenv(lab_pages.PREPARED, (tmp_path / "told").read_text().strip())
-    lab_pages.write_before_reading(sphinx)
+    monkeypatch.setenv(lab_page_files.PREPARED, (tmp_path / "told").read_text().strip())
+    lab_page_files.write_before_reading(sphinx)
     assert len(wrote) == 2
