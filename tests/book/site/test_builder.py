@@ -17,7 +17,7 @@ class Started:
 
     def __init__(self, root: Path) -> None:
         self.root, self.used, self.killed = root, 0, 0
-        self.known = {name: InputHashes(root).site()[name] for name in site.READ_AHEAD}
+        self.inputs_read = {name: InputHashes(root).site()[name] for name in site.READ_AHEAD}
 
     def __enter__(self) -> "Started":
         return self
