@@ -301,7 +301,7 @@ def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
     kept = [path for path in (ROOT / "results" / "recorded").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in kept) < 30e6
     for lab in sorted({part.removeprefix("lab=") for path in kept for part in path.parts if part.startswith("lab=")}):
-        rows = Store(ROOT / "results").rows(lab, where=("recorded",))
+        rows = Store(ROOT / "results").rows(lab, parts=("recorded",))
         good = rows[rows["status"] == "ok"]
         assert len(good) and all(len(samples) >= 3 for samples in good["samples_s"])
         assert (good["error"] <= good["bound"]).all() | (good["role"] == "probe").any()

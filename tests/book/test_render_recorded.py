@@ -20,7 +20,7 @@ from roofbook.book import device_choices, device_switch, render_recorded
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
 from roofbook.spec import registry
-from roofbook.store.files import Where
+from roofbook.store.files import StorePart
 from roofbook.store.parquet import Store
 
 from ..analysis.test_comparison import row as made
@@ -30,7 +30,7 @@ LAB = "lbm"
 CELLS = ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", "lab.ladder()")
 
 
-def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded", scale: str = "published") -> None:
+def add(root: Path, run: str, lab: str = LAB, where: StorePart = "recorded", scale: str = "published") -> None:
     """One more run, of a step as it is today."""
     source = registry.get(LAB).variant("fused").source
     assert source is not None

@@ -143,7 +143,7 @@ def test_a_store_of_one_part_reads_that_alone(kept: Store) -> None:
         ours.state(**cell(variant="mine")).state == "missing" and kept.state(**cell(variant="mine")).state != "missing"
     )
     assert variants(ours) == list(ours.query("select variant from cells")["variant"])
-    assert list(ours.rows("lbm", where=["local"])["variant"]) == ["mine"]
+    assert list(ours.rows("lbm", parts=["local"])["variant"]) == ["mine"]
 
 
 letters = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Zl", "Zp"], exclude_characters="/\\")
@@ -283,9 +283,9 @@ def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monke
     moved = kept.files("lbm")[-1]
     os.replace(moved, first)
     assert known() == known() == (3, 1), "a file of the same name and other content"
-    for case in map(str, range(parquet._KEPT)):
+    for case in map(str, range(parquet._MOST_ANSWERS)):
         kept.rows("lbm", case=case)
-    assert len(kept._answers) == parquet._KEPT and known() == (4 + parquet._KEPT, 1)
+    assert len(kept._answers) == parquet._MOST_ANSWERS and known() == (4 + parquet._MOST_ANSWERS, 1)
     before = asked
     for _ in range(2):
         assert kept.query("select count(*) as n from cells")["n"][0] == 1
@@ -412,7 +412,7 @@ def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pyt
     assert kept.state(**cell()).state == "fresh"
     assert readings.newest(kept.rows("lbm").iloc[::-1])["fused"].ok
     assert [each.run for each in fastest_variant.timed(registry.get("lbm"), kept)] == [row()["run"]]
-    said = f"warning: {wrong} has rows of {far:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
+    said = f"warning: {wrong} has rows of {far:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was wrong"
     assert capsys.readouterr().err == f"{said}; they count as older than all others\n"
     kept.append([row(run="last", started=far + timedelta(days=1), status="failed")])
     assert kept.rows("lbm")["run"].tolist() == ["wrong", "last", row()["run"]], "those of the future among themselves"

@@ -42,14 +42,14 @@ def read(kept: Store) -> list[dict[str, Any]]:
 def by_themselves(kept: Store) -> list[dict[str, Any]]:
     """What the files say where none is kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_cache, "_known", {})
+        patch.setattr(row_cache, "_memory", {})
         patch.setattr(row_cache, "read_cached", lambda kind, key: None)
         patch.setattr(row_cache, "write_cached", lambda kind, key, content: None)
         return read(kept)
 
 
 def of_another_process() -> None:
-    row_cache._known.clear()
+    row_cache._memory.clear()
 
 
 def in_the_cache(tmp_path: Path) -> int:
@@ -91,7 +91,7 @@ def test_rows_of_files_of_all_kinds(kept: Store, capsys: pytest.CaptureFixture[s
 
 
 def test_what_is_known_opens_no_file(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(kept, 0, 2 * row_cache._TOGETHER + 3)
+    fill(kept, 0, 2 * row_cache._FILES_PER_GROUP + 3)
     before = read(kept)
     assert in_the_cache(tmp_path) == 2 + 3
     of_another_process()
@@ -106,12 +106,12 @@ def test_what_is_known_opens_no_file(kept: Store, tmp_path: Path, monkeypatch: p
     assert read(kept) == before and not opened
     (new,) = fill(kept, 90, 91)
     assert len(read(kept)) == len(before) + 1 and set(opened) == {new}
-    fill(kept, 91, 90 + row_cache._TOGETHER)
-    assert len(read(kept)) == len(before) + row_cache._TOGETHER
+    fill(kept, 91, 90 + row_cache._FILES_PER_GROUP)
+    assert len(read(kept)) == len(before) + row_cache._FILES_PER_GROUP
 
 
 def test_it_follows_what_happens_to_files(kept: Store, tmp_path: Path) -> None:
-    made = fill(kept, 0, row_cache._TOGETHER + 2)
+    made = fill(kept, 0, row_cache._FILES_PER_GROUP + 2)
     read(kept)
     made[3].unlink()
     assert read(kept) == by_themselves(kept) and len(read(kept)) == len(made) - 1
@@ -127,8 +127,8 @@ def test_it_follows_what_happens_to_files(kept: Store, tmp_path: Path) -> None:
 
 def test_it_is_read_where_nothing_can_be_kept(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("no folder")
-    fill(kept, 0, row_cache._TOGETHER + 1)
-    assert len(read(kept)) == row_cache._TOGETHER + 1
+    fill(kept, 0, row_cache._FILES_PER_GROUP + 1)
+    assert len(read(kept)) == row_cache._FILES_PER_GROUP + 1
 
 
 def test_a_file_at_which_the_process_was_killed_is_tried_again(

@@ -16,7 +16,7 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
-from ..store.files import EVERYWHERE, stamp
+from ..store.files import STORE_PARTS, stamp
 from ..store.parquet import Store
 from ..store.schema import MEASUREMENT, age
 from .throttled import without_slowed
@@ -118,8 +118,8 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
     further = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
-    for part in EVERYWHERE:
-        table = store.checked(lab.name, where=(part,)).table
+    for part in STORE_PARTS:
+        table = store.checked(lab.name, parts=(part,)).table
         steps = table.filter(pc.equal(table["role"].cast("string"), "step")).select([*names, *further])
         rows += [row | {"recorded": part == "recorded"} for row in steps.to_pylist()]
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}

@@ -279,7 +279,7 @@ def stored_rows(ref: str, folder: Path) -> Store:
     if "://" in ref:
         return Store(ref)
     path = Path(ref)
-    if path.is_dir() and any((path / part).is_dir() for part in files.EVERYWHERE):
+    if path.is_dir() and any((path / part).is_dir() for part in files.STORE_PARTS):
         return Store(path)
     sources = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not sources:
@@ -290,10 +290,10 @@ def stored_rows(ref: str, folder: Path) -> Store:
         except OSError as error:
             raise UsageError(of_system(error)) from None
         if checked.facts.fault:
-            raise UsageError(f"{files.shown(source)} holds no rows of the store: {checked.facts.fault}")
+            raise UsageError(f"{files.printable(source)} holds no rows of the store: {checked.facts.fault}")
         if not len(checked.rows):
-            problem = files.of_rows(checked.facts) if checked.facts.wrong else "it is empty"
-            raise UsageError(f"{files.shown(source)} holds no rows of the store: {problem}")
+            problem = files.left_out_rows(checked.facts) if checked.facts.wrong else "it is empty"
+            raise UsageError(f"{files.printable(source)} holds no rows of the store: {problem}")
         files.warn_of(source, checked.facts)
         table = checked.rows.select(schema().names).cast(schema())
         for lab, device in set(zip(table["lab"].to_pylist(), table["device"].to_pylist(), strict=True)):

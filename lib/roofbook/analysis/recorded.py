@@ -12,7 +12,7 @@ from ..measure.placement import target_of
 from ..peers import missing
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from ..store.files import Where
+from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.todays_code import matching_source, newest_measurements, source_hashes
@@ -59,7 +59,7 @@ class RecordedData(LabData):
         scale: str,
         rows: "pd.DataFrame",
         peer_rows: "pd.DataFrame",
-        parts: Sequence[Where],
+        parts: Sequence[StorePart],
     ) -> None:
         self.lab, self.store_device, self.scale = lab, store_device, scale
         self._store, self._rows, self._peer_rows, self._parts = store, rows, peer_rows, parts
@@ -82,13 +82,13 @@ class RecordedData(LabData):
         peaks = registry.get(registry.PEAKS)
         units = {case.name: case.units for case in peaks.cases(self.scale)}
         only = {"device": self.store_device.slug, "backend": self.store_device.backend}
-        rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
+        rows = matching_source(peaks, self._store.rows(registry.PEAKS, parts=self._parts, **only))
         rows = rows[[units.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return newest_measurements(rows)
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
-        rows = self._store.rows(self.lab.name, where=self._parts, role=PROFILE, device=self.store_device.slug)
+        rows = self._store.rows(self.lab.name, parts=self._parts, role=PROFILE, device=self.store_device.slug)
         return matching_source(self.lab, rows)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
@@ -112,7 +112,7 @@ _MOST = 32
 
 
 def recorded(
-    lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
+    lab: Lab, store: Store, scale: str = "published", parts: Sequence[StorePart] = ("recorded",)
 ) -> list[RecordedData]:
     """Return a lab on each device and backend with measurements in these parts of the store.
 
@@ -131,8 +131,8 @@ def recorded(
     return list(_RECENT[key])
 
 
-def _read(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[RecordedData]:
-    rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
+def _read(lab: Lab, store: Store, scale: str, parts: Sequence[StorePart]) -> list[RecordedData]:
+    rows = matching_source(lab, store.rows(lab.name, scale=scale, parts=parts))
 
     def order(record: RecordedData) -> tuple[bool, bool, int, str]:
         device = record.store_device

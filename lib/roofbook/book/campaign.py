@@ -23,7 +23,7 @@ from ..measure.precompile import SCALES
 from ..measure.progress import ProgressLine
 from ..measure.schedule import Done
 from ..spec import registry
-from ..store.files import EVERYWHERE, Where
+from ..store.files import STORE_PARTS, StorePart
 from ..store.identity import cell_key, new_run_id
 from ..store.schema import CONTROL
 from ..store.storage import storage_of
@@ -105,8 +105,8 @@ class ClusterSweep:
         *,
         runs: int,
         remeasure: bool,
-        where: Where = "local",
-        parts: Sequence[Where] = EVERYWHERE,
+        where: StorePart = "local",
+        parts: Sequence[StorePart] = STORE_PARTS,
         peaks: bool = True,
         sweeps: bool = True,
         host: bool = True,
@@ -210,7 +210,14 @@ class _Stage:
     """The cases of one lab, in as many runs as are due."""
 
     def __init__(
-        self, sweep: ClusterSweep, planned: Answer, crew: Crew, runs: int, remeasure: bool, where: Where, total: Tally
+        self,
+        sweep: ClusterSweep,
+        planned: Answer,
+        crew: Crew,
+        runs: int,
+        remeasure: bool,
+        where: StorePart,
+        total: Tally,
     ) -> None:
         self.sweep, self.planned, self.crew, self.where, self.total = sweep, planned, crew, where, total
         self.cells = planned["cells"]

@@ -26,7 +26,7 @@ from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.files import EVERYWHERE, Where
+from ..store.files import STORE_PARTS, StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
@@ -162,7 +162,7 @@ class Experiment(Page):
         lab: str,
         parameters: Mapping[str, Any] | None = None,
         root: Path | None = None,
-        parts: Sequence[Where] = EVERYWHERE,
+        parts: Sequence[StorePart] = STORE_PARTS,
     ) -> None:
         """parts: the parts of the store whose rows count."""
         self.parameters = check(parameters or {})

@@ -67,7 +67,7 @@ def readings(data: LabData) -> list[Reading]:
 
 def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:
     """The same of a lab on a recorded device."""
-    rows = store.rows(data.lab.name, where=("recorded",), scale=data.scale)
+    rows = store.rows(data.lab.name, parts=("recorded",), scale=data.scale)
     return draw(root, data, name, on, records(rows), spec_of(data.device))
 
 

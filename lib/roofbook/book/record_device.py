@@ -23,7 +23,7 @@ from ..measure.schedule import Done
 from ..paths import expanded
 from ..spec import registry
 from ..spec.lab import Case, Lab
-from ..store.files import Where
+from ..store.files import StorePart
 from ..terminal import say
 from . import campaign
 from .experiment import Experiment, check
@@ -63,7 +63,7 @@ def record(
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
     checkout.ignore(out)
-    where: Where = "local" if uncommitted else "recorded"
+    where: StorePart = "local" if uncommitted else "recorded"
     if where == "recorded" and (why := checkout.no_place(out)):
         raise UsageError(why)
     asked = chosen_cases(labs, scales, cases, variants)
@@ -155,7 +155,7 @@ def _names_of(what: str, labs: Sequence[str], scales: Sequence[str]) -> list[str
     return list(dict.fromkeys(names))
 
 
-def _hold_to_commit(where: Where) -> None:
+def _hold_to_commit(where: StorePart) -> None:
     """Raises UsageError where rows that are to be recorded would not name their code: asked before each lab, and at the end."""
     if where == "recorded" and (why := checkout.refusal()):
         raise UsageError(why)
@@ -172,7 +172,9 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def _by_cluster(crew: campaign.ClusterSweep, lab: str, parameters: dict[str, Any], *, where: Where, **how: Any) -> Done:
+def _by_cluster(
+    crew: campaign.ClusterSweep, lab: str, parameters: dict[str, Any], *, where: StorePart, **how: Any
+) -> Done:
     """As `_here`, by the workers of a cluster."""
     _hold_to_commit(where)
     summary, _, texts = crew.bring_up_to_date(
@@ -184,7 +186,7 @@ def _by_cluster(crew: campaign.ClusterSweep, lab: str, parameters: dict[str, Any
 
 
 def _here(
-    lab: str, parameters: dict[str, Any], *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: Where
+    lab: str, parameters: dict[str, Any], *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: StorePart
 ) -> Done:
     """Measure what is not fresh, into this part of the store, and print the tables."""
     experiment = Experiment(lab, parameters, parts=[where])

@@ -186,7 +186,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     from ..paths import project_root
     from ..report import ladder_chart
     from ..spec import registry as all_labs
-    from ..store.files import EVERYWHERE
+    from ..store.files import STORE_PARTS
     from ..store.parquet import Store
     from ..store.storage import located
 
@@ -194,7 +194,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     all_names = [variant.name for variant in (*lab_definition.ladder, *lab_definition.peers)]
     order = [lab_definition.variant(name).name for name in only] or all_names
     name, newest = lab_definition.case(case, scale).name, {}
-    for data in recorded(lab_definition, Store(located(project_root(), results)), scale, EVERYWHERE):
+    for data in recorded(lab_definition, Store(located(project_root(), results)), scale, STORE_PARTS):
         own_rows = data.rows[(data.rows["backend"] == data.store_device.backend) & (data.rows["case"] == name)]
         if (runs := own_rows[own_rows["variant"].isin(order)]["run"]).size:
             newest[data] = runs.max()

@@ -22,7 +22,7 @@ from ..peers import threads
 from ..process_tree import BadLine, Lines, ProcessTree, how_ended
 from ..spec import registry
 from ..spec.lab import Variant
-from ..store.files import Where
+from ..store.files import StorePart
 from ..store.parquet import Store
 from . import background_group, messages
 from .case_run import WAITING, StoredRow
@@ -142,7 +142,7 @@ def measure_isolated(
     *,
     run: str,
     store: Store,
-    where: Where,
+    where: StorePart,
     resume: bool = True,
     once: str = "",
     progress: Progress = silent,
@@ -205,7 +205,7 @@ def _said(
     variants: Sequence[Variant],
     run: str,
     store: Store,
-    where: Where,
+    where: StorePart,
     resume: bool,
     once: str,
 ) -> Generator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..devices.contract import Device
 from ..errors import UserFacingError
 from ..spec.lab import Variant
-from ..store.files import Where
+from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import CONTROL
 from .background_group import paused
@@ -46,7 +46,7 @@ def measure_and_store(
     *,
     run: str,
     store: Store,
-    where: Where,
+    where: StorePart,
     resume: bool = True,
     once: str = "",
     progress: Progress = silent,

@@ -16,7 +16,7 @@ from ..devices.find import open_device
 from ..errors import UsageError, of_system
 from ..peers import threads
 from ..spec import registry
-from ..store.files import Where
+from ..store.files import StorePart
 from ..store.parquet import Store
 from . import case_run, gpu_claim, verify
 from .background_group import end_with_parent
@@ -32,10 +32,10 @@ POISONED = 70
 class _WithoutPandas(Store):
     """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
 
-    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local", once: str = "") -> list[Path]:
+    def append(self, rows: Sequence[Mapping[str, Any]], part: StorePart = "local", once: str = "") -> list[Path]:
         sys.meta_path.insert(0, self)
         try:
-            return super().append(rows, where, once)
+            return super().append(rows, part, once)
         finally:
             sys.meta_path.remove(self)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..devices.contract import Device
 from ..spec.lab import Case, Lab, Variant
-from ..store.files import Where
+from ..store.files import StorePart
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
@@ -117,7 +117,7 @@ def bring_up_to_date(
     runs: int = 1,
     remeasure: bool = False,
     resume: bool = True,
-    where: Where = "local",
+    where: StorePart = "local",
     progress: Progress = silent,
     isolated: bool = False,
     workers: Workers | None = None,

@@ -1,1 +1,1 @@
-"""Where results are kept: rows as Parquet files, what identifies a row, and the published figures."""
+"""The store of results: rows in Parquet files, the identity of a measurement, and the published results."""

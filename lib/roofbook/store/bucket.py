@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
 from .file_check import MOST_BYTES
-from .files import shown, unnamed, warn_once
+from .files import name_fault, printable, warn_once
 from .storage_interface import Entry, digest
 
 _REQUESTS = 16
@@ -94,7 +94,9 @@ class Bucket:
                     name = meta["path"]
                     if name.count("/") == depth and PurePosixPath(name).match(pattern):
                         if fault := _fault(name, meta["size"]):
-                            warn_once(self.root / cache_key(name), f"{self.address}/{shown(name)} is left out: {fault}")
+                            warn_once(
+                                self.root / cache_key(name), f"{self.address}/{printable(name)} is left out: {fault}"
+                            )
                         else:
                             entries.append(Entry(name, meta["size"], _tag(meta)))
         if is_empty:
@@ -206,7 +208,7 @@ class Bucket:
 
 def _fault(name: str, size: int) -> str:
     """Return why an object is not fetched; '' if it is."""
-    return unnamed(name) or (f"it has {size} bytes, {MOST_BYTES} at most" if size > MOST_BYTES else "")
+    return name_fault(name) or (f"it has {size} bytes, {MOST_BYTES} at most" if size > MOST_BYTES else "")
 
 
 def _tag(meta: Any) -> str:

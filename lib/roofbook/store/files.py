@@ -1,6 +1,6 @@
-"""The Parquet files of a store: how they are named, how rows are written to one, and what is said of those that are left out.
+"""The Parquet files of a store: their names, their encoding, and the warnings on files and rows that are left out.
 
-Where they lie is in storage.py, what may be in one in row_rules.py. Serves the store.
+The media that hold them are in storage.py, the rules for rows in row_rules.py. Serves the store.
 """
 
 import json
@@ -17,28 +17,28 @@ from .schema import COLUMNS, TIMES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Where = Literal["recorded", "local"]
+StorePart = Literal["recorded", "local"]
+"""Top folders of a store: committed runs, and the user's own."""
 Stamp = tuple[int, int, int]
-"""What tells a file from another of its name: mode, time and size."""
-EVERYWHERE: tuple[Where, ...] = ("recorded", "local")
-"""The parts of results that hold rows: committed runs, and yours."""
-_GROUP = 1024
-"""Rows of a merged file that are read together: few, since most questions are about a few of its rows."""
+"""Mode, modification time in ns and size of a file: they change if another file takes its name."""
+STORE_PARTS: tuple[StorePart, ...] = ("recorded", "local")
+_ROWS_PER_GROUP = 1024
+"""Rows in a row group of a merged file: few, since most queries read only a few of its rows."""
 MOST_NAME = 160
-"""Bytes of a file's name: what is put beside it, or in a cache, has a longer one."""
-_MOST_SAID = 3
-"""Rows that a warning names."""
+"""Largest number of bytes in a file's name: temporary files and files in caches add some to it."""
+_LISTED_ROWS = 3
+"""Largest number of rows that a warning lists."""
 
 
-def folder_of(where: Where, lab: str, device: str) -> str:
-    """The folder of a lab and a device in a part of results."""
-    if where not in EVERYWHERE:
-        raise one_of("place", where, list(EVERYWHERE))
-    return f"{where}/lab={lab}/device={device}"
+def folder_of(part: StorePart, lab: str, device: str) -> str:
+    """Return the folder of a lab and a device, relative to the store. UsageError for an unknown part."""
+    if part not in STORE_PARTS:
+        raise one_of("part of the store", part, list(STORE_PARTS))
+    return f"{part}/lab={lab}/device={device}"
 
 
-def unnamed(name: str | Path) -> str:
-    """Why a name of a file or folder cannot be used, '' for one that can: Arrow and DuckDB take UTF-8 alone."""
+def name_fault(name: str | Path) -> str:
+    """Return why a name of a file or folder cannot be used, '' if it can. Arrow and DuckDB take UTF-8 only."""
     try:
         last = str(name).encode().rpartition(b"/")[2]
     except UnicodeEncodeError:
@@ -48,66 +48,66 @@ def unnamed(name: str | Path) -> str:
     return "" if str(name).isprintable() else "its name has a control character"
 
 
-def shown(name: str | Path) -> str:
-    """A name as a message has it: on one line, and what a terminal would obey escaped."""
+def printable(name: str | Path) -> str:
+    """Return a name for a message: on one line, with control characters escaped."""
     return str(name) if str(name).isprintable() else repr(str(name))
 
 
 def warn_of_closed(root: Path, pattern: str) -> None:
-    """Of each folder that may hold files whose names fit and may not be read, once: it lists as an empty one."""
+    """Warn once of each folder that may not be read though it may hold matching files: it would seem empty."""
     *parts, _ = pattern.split("/")
     for depth in range(len(parts) + 1):
         for folder in root.glob("/".join(parts[:depth])) if depth else [root]:
             if folder not in _warned and folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
-                warn_once(folder, f"{shown(folder)} is left out: it may not be read")
+                warn_once(folder, f"{printable(folder)} is left out: it may not be read")
 
 
 MERGED = "merged-"
-"""How the name of a merged file begins."""
+"""Prefix of the names of merged files."""
 
 
-def pattern(where: Where, lab: str = "*", device: str = "*", name: str = "[!.]*") -> str:
-    """What the names of its Parquet files fit."""
-    return f"{folder_of(where, lab, device)}/{name}.parquet"
+def pattern(part: StorePart, lab: str = "*", device: str = "*", name: str = "[!.]*") -> str:
+    """Return the glob pattern of the Parquet files of a lab and a device, relative to the store."""
+    return f"{folder_of(part, lab, device)}/{name}.parquet"
 
 
 _warned: set[Path] = set()
 
 
-def warn_once(path: Path, what: str) -> None:
-    """Say on standard error what is wrong with a file or folder, unless something was said of it before."""
+def warn_once(path: Path, message: str) -> None:
+    """Print a warning on a file or folder on standard error, unless one was printed before."""
     if path not in _warned:
         _warned.add(path)
-        warn(f"warning: {what}")
+        warn(f"warning: {message}")
 
 
 def warn_of(path: Path, facts: Facts) -> None:
-    """Say, once, what of a file is left out: all of it, or rows; or that it has rows from the future."""
+    """Warn once that a file or some of its rows are left out, or that it has rows from the future."""
     if path in _warned:
         return
     newest = facts.newest_at()
     if facts.fault:
-        warn_once(path, f"{shown(path)} is left out: {facts.fault}; restore it, or move it out of the store")
+        warn_once(path, f"{printable(path)} is left out: {facts.fault}; restore it, or move it out of the store")
     elif facts.wrong:
-        warn_once(path, f"{shown(path)}: {of_rows(facts)}")
+        warn_once(path, f"{printable(path)}: {left_out_rows(facts)}")
     elif newest and newest > datetime.now(UTC):
-        what = f"has rows of {newest:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
-        warn_once(path, f"{shown(path)} {what}; they count as older than all others")
+        problem = f"has rows of {newest:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was wrong"
+        warn_once(path, f"{printable(path)} {problem}; they count as older than all others")
 
 
-def of_rows(facts: Facts) -> str:
-    """Which rows of a file are left out, by their numbers from 0, and why."""
-    named = [f"row {row} ({why})" for row, why in facts.left_out[:_MOST_SAID]]
-    if facts.wrong > len(named):
-        named.append(f"{facts.wrong - len(named)} more")
-    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+def left_out_rows(facts: Facts) -> str:
+    """Return a clause on the rows of a file that are left out: their numbers from 0, with the reasons."""
+    rows = [f"row {row} ({reason})" for row, reason in facts.left_out[:_LISTED_ROWS]]
+    if facts.wrong > len(rows):
+        rows.append(f"{facts.wrong - len(rows)} more")
+    listed = rows[0] if len(rows) == 1 else f"{', '.join(rows[:-1])} and {rows[-1]}"
     return f"{listed} {'is' if facts.wrong == 1 else 'are'} left out"
 
 
 def encoded(table: "pa.Table", merged_from: Sequence[str] | None = None) -> bytes:
-    """A table as a Parquet file. merged_from: digests of the files that it was merged from.
+    """Return a table as the bytes of a Parquet file. merged_from: digests of the files that it was merged from.
 
-    A dictionary of samples would be as long as they are, and take longer to write than all the rest.
+    Samples get no dictionary: it would be as long as they are, and take longer to write than everything else.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -115,18 +115,18 @@ def encoded(table: "pa.Table", merged_from: Sequence[str] | None = None) -> byte
     if merged_from is not None:
         table = table.replace_schema_metadata({MERGED_FROM: json.dumps(sorted(set(merged_from)))})
     buffer = pa.BufferOutputStream()
-    repeated = [
+    with_dictionary = [
         f"{name}.list.element" if kind.endswith("[]") else name for name, kind in COLUMNS.items() if name not in TIMES
     ]
-    group = None if merged_from is None else _GROUP
-    pq.write_table(table, buffer, compression="zstd", row_group_size=group, use_dictionary=repeated)
+    group = None if merged_from is None else _ROWS_PER_GROUP
+    pq.write_table(table, buffer, compression="zstd", row_group_size=group, use_dictionary=with_dictionary)
     return bytes(buffer.getvalue())
 
 
 def stamp(path: Path) -> Stamp:
-    """What tells a file from another of its name. Zeros where it is gone."""
+    """Return the stamp of a file; zeros if it is gone."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return 0, 0, 0
-    return found.st_mode, found.st_mtime_ns, found.st_size
+    return status.st_mode, status.st_mtime_ns, status.st_size

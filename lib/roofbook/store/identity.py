@@ -1,4 +1,4 @@
-"""What a measurement is known by: the key of its cell, that of its environment, and the name of the run that it is of."""
+"""Identity of a measurement: the hash of its definition, the hash of its environment, and the name of its run."""
 
 import hashlib
 import json
@@ -9,16 +9,16 @@ from typing import Any
 
 
 def cell_key(identity: Mapping[str, Any]) -> str:
-    """sha256 over canonical JSON (sorted keys, no spaces) of what decides a cell. Raises ValueError on NaN."""
+    """Return the SHA-256 of a measurement's identity as canonical JSON (sorted keys, no spaces). ValueError for NaN."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def env_key(environment: Mapping[str, Any]) -> str:
-    """The same over `provenance.environment(device)`."""
+    """Return the SHA-256 of an environment, as `provenance.environment(device)` returns it."""
     return cell_key(environment)
 
 
 def new_run_id() -> str:
-    """UTC time and 6 random hex digits: sorts by time, and two runs of one second still differ."""
+    """Return a name for a run: UTC time and 6 random hex digits. Names sort by time, and differ within one second."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"

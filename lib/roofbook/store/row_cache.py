@@ -1,7 +1,7 @@
-"""Rows of checked files, in the cache of this machine: a file is checked once, and opened no more as long as it stays as it is.
+"""Cache of checked rows on this machine: a Parquet file is checked once, and not opened again until it changes.
 
-What several files of a folder hold is kept as one Arrow file, under their names, times and sizes: to open a file takes longer
-than to read it, and a store has hundreds. Serves the store and whoever needs rows without SQL.
+The rows of several files of a folder are cached as one Arrow file, whose key contains their names, times and sizes: to open a
+file takes longer than to read it, and a store has hundreds. Serves the store and readers of rows without SQL.
 """
 
 import contextlib
@@ -24,42 +24,47 @@ if TYPE_CHECKING:
 
 FILE = "filename"
 AT = (FILE, NUMBER)
-"""Columns that are added to the rows: the file of each, and its number there."""
-_TOGETHER = 16
-"""Files that are kept as one. Those of a folder beyond the last so many are kept each by itself, until they are so many."""
+"""Columns that are added to the rows: a row's file, and its number there."""
+_FILES_PER_GROUP = 16
+"""Number of files that are cached as one. The last files of a folder, if fewer, are cached one by one."""
 _LARGE = 1 << 20
-"""Bytes of a file from which on it is kept by itself."""
+"""Bytes of a file above which it is cached by itself."""
 _GROUPS = 4096
-"""Groups of files whose rows this process remembers."""
+"""Largest number of groups of files whose rows this process keeps in memory."""
 _KIND = "rows"
+"""Folder of the cache."""
 _FACTS = b"roofbook.facts"
+"""Metadata key of a cached table's schema for the facts on its files."""
+
+
+StampedPath = tuple[Path, files.Stamp]
 
 
 class CheckedRows(NamedTuple):
-    """Rows that may count, with AT, and what there is to say of each file that they were looked for in."""
+    """Valid rows of several files, with the columns AT, and the facts on each file."""
 
     table: "pa.Table"
     facts: dict[Path, Facts]
 
     @property
     def gone(self) -> bool:
-        """Whether a file was listed and is there no more, as after a merge."""
+        """Whether a listed file does not exist any more, as after a merge."""
         return any(facts.fault == _GONE for facts in self.facts.values())
 
 
 _GONE = "it cannot be reached"
 
 
-def read_rows(found: Sequence[Path]) -> CheckedRows:
-    """Return the rows of these files that hold what rows may hold. A warning names, once, what is left out."""
+def read_rows(paths: Sequence[Path]) -> CheckedRows:
+    """Return the valid rows of these files. Warn once of each file of which anything is left out."""
     import pyarrow as pa
 
     tables, facts = [_schema().empty_table()], dict[Path, Facts]()
-    for group in _groups(found):
+    for group in _groups(paths):
         rows = _read_group(group)
         tables.append(rows.table)
         facts |= rows.facts
-    for path in found:
+    for path in paths:
         if facts[path].fault != _GONE or path.is_symlink():
             files.warn_of(path, facts[path])
     return CheckedRows(pa.concat_tables(tables), facts)
@@ -72,45 +77,46 @@ def _schema() -> "pa.Schema":
     return checked_schema().append(pa.field(FILE, pa.dictionary(pa.int32(), pa.string())))
 
 
-def _groups(found: Sequence[Path]) -> Iterator[list[tuple[Path, files.Stamp]]]:
-    """The files that are kept as one: of a folder, in the order of their names, merged ones first, as those stay."""
-    stamped = [(path, files.stamp(path)) for path in found]
-    yield from ([each] for each in stamped if each[1][2] > _LARGE)
-    small = [each for each in stamped if each[1][2] <= _LARGE]
-    small.sort(key=lambda each: (each[0].parent, not each[0].name.startswith(files.MERGED), each[0].name))
-    for _, group in itertools.groupby(small, lambda each: each[0].parent):
-        mine = list(group)
-        whole = len(mine) // _TOGETHER * _TOGETHER
-        yield from (mine[at : at + _TOGETHER] for at in range(0, whole, _TOGETHER))
-        yield from ([each] for each in mine[whole:])
+def _groups(paths: Sequence[Path]) -> Iterator[list[StampedPath]]:
+    """Yield the files in groups that are cached as one: of one folder, sorted by name, merged files first since they stay."""
+    stamped = [(path, files.stamp(path)) for path in paths]
+    yield from ([(path, stamp)] for path, stamp in stamped if stamp[2] > _LARGE)
+    small = [(path, stamp) for path, stamp in stamped if stamp[2] <= _LARGE]
+    small.sort(key=lambda file: (file[0].parent, not file[0].name.startswith(files.MERGED), file[0].name))
+    for _, group in itertools.groupby(small, lambda file: file[0].parent):
+        siblings = list(group)
+        grouped = len(siblings) // _FILES_PER_GROUP * _FILES_PER_GROUP
+        yield from (siblings[first : first + _FILES_PER_GROUP] for first in range(0, grouped, _FILES_PER_GROUP))
+        yield from ([file] for file in siblings[grouped:])
 
 
-_known: dict[tuple[tuple[Path, files.Stamp], ...], CheckedRows] = {}
+_memory: dict[tuple[StampedPath, ...], CheckedRows] = {}
+"""Rows that this process has read, by group of files."""
 
 
-def _read_group(group: Sequence[tuple[Path, files.Stamp]]) -> CheckedRows:
-    """The rows of files of one folder: as this process knows them, as the cache does, or checked now."""
+def _read_group(group: Sequence[StampedPath]) -> CheckedRows:
+    """Return the rows of files of one folder: from memory, from the cache, or checked now."""
     key = tuple(group)
-    if key in _known:
-        return _known[key]
-    rows = _kept(key)
+    if key in _memory:
+        return _memory[key]
+    rows = _read_cache(key)
     lasting = True
     if rows is None:
         rows, lasting = _check_group(group)
         if lasting:
             write_cached(_KIND, _key(key), _encoded(rows))
-            for each in key if len(key) > 1 else ():  # nobody looks for them one by one any more
+            for file in key if len(key) > 1 else ():  # the rows of single files are not needed any more
                 with contextlib.suppress(OSError):
-                    (cache_dir() / _KIND / _key((each,))).unlink(missing_ok=True)
+                    (cache_dir() / _KIND / _key((file,))).unlink(missing_ok=True)
     if lasting:
-        while len(_known) >= _GROUPS:
-            _known.pop(next(iter(_known)), None)
-        _known[key] = rows
+        while len(_memory) >= _GROUPS:
+            _memory.pop(next(iter(_memory)), None)
+        _memory[key] = rows
     return rows
 
 
-def _kept(group: tuple[tuple[Path, files.Stamp], ...]) -> CheckedRows | None:
-    """What the cache has of these files; None where it has nothing, or nothing whole."""
+def _read_cache(group: tuple[StampedPath, ...]) -> CheckedRows | None:
+    """Return the cached rows of a group of files; None if the cache does not have them, or its file is damaged."""
     import pyarrow as pa
 
     content = read_cached(_KIND, _key(group))
@@ -118,78 +124,80 @@ def _kept(group: tuple[tuple[Path, files.Stamp], ...]) -> CheckedRows | None:
         return None
     with pa.ipc.open_file(pa.py_buffer(content)) as file:
         table = file.read_all()
-    told = json.loads(table.schema.metadata[_FACTS])
-    facts = {path: Facts.of_json(text) for (path, _), text in zip(group, told, strict=True)}
+    texts = json.loads(table.schema.metadata[_FACTS])
+    facts = {path: Facts.of_json(text) for (path, _), text in zip(group, texts, strict=True)}
     return CheckedRows(table.replace_schema_metadata(), facts)
 
 
 def _encoded(rows: CheckedRows) -> bytes:
     import pyarrow as pa
 
-    table = rows.table.replace_schema_metadata({_FACTS: json.dumps([each.as_json() for each in rows.facts.values()])})
+    table = rows.table.replace_schema_metadata({_FACTS: json.dumps([facts.as_json() for facts in rows.facts.values()])})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
     return bytes(sink.getvalue())
 
 
-def _check_group(group: Sequence[tuple[Path, files.Stamp]]) -> tuple[CheckedRows, bool]:
-    """The rows of these files, checked now; and whether the same files would give the same again."""
+def _check_group(group: Sequence[StampedPath]) -> tuple[CheckedRows, bool]:
+    """Check files. Return their rows, and whether another check would give the same."""
     import pyarrow as pa
 
     tables, facts, lasting = [_schema().empty_table()], dict[Path, Facts](), True
     for path, stamp in group:
-        rows, lasts = (_kept(((path, stamp),)), True) if len(group) > 1 else (None, True)
+        rows, is_lasting = (_read_cache(((path, stamp),)), True) if len(group) > 1 else (None, True)
         if rows is None:
-            rows, lasts = _check_one(path, stamp)
+            rows, is_lasting = _check_one(path, stamp)
         tables.append(rows.table)
         facts |= rows.facts
-        lasting &= lasts
-    whole = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    return CheckedRows(whole, facts), lasting
+        lasting &= is_lasting
+    combined = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    return CheckedRows(combined, facts), lasting
 
 
 def _check_one(path: Path, stamp: files.Stamp) -> tuple[CheckedRows, bool]:
-    """As `_check_group`, of one file."""
+    """Check one file. Return its rows, and whether another check would give the same."""
     import pyarrow as pa
 
-    if why := _unread(path, stamp):
-        return CheckedRows(_schema().empty_table(), {path: Facts(why)}), stamp != (0, 0, 0)
+    if fault := _fault(path, stamp):
+        return CheckedRows(_schema().empty_table(), {path: Facts(fault)}), stamp != (0, 0, 0)
     try:
         checked = check_file(read_regular(path, MOST_BYTES))
     except OSError as error:
-        return CheckedRows(_schema().empty_table(), {path: Facts(_refused(error))}), False
-    place = pa.array([0] * len(checked.rows), pa.int32())
-    names = pa.DictionaryArray.from_arrays(place, pa.array([str(path.absolute())]))
+        return CheckedRows(_schema().empty_table(), {path: Facts(_reason(error))}), False
+    indices = pa.array([0] * len(checked.rows), pa.int32())
+    names = pa.DictionaryArray.from_arrays(indices, pa.array([str(path.absolute())]))
     rows = CheckedRows(checked.rows.append_column(_schema().field(FILE), names), {path: checked.facts})
     return rows, checked.lasting and files.stamp(path) == stamp
 
 
-def _unread(path: Path, stamp: files.Stamp) -> str:
-    """Why a file is not even opened; '' for one that is."""
+def _fault(path: Path, stamp: files.Stamp) -> str:
+    """Return why a file is not opened; '' if it may be."""
     if stamp == (0, 0, 0):
         return _GONE
     if not stat.S_ISREG(stamp[0]):
         return "it is no file"
     if stamp[2] > MOST_BYTES:
         return f"it has {stamp[2]} bytes, {MOST_BYTES} at most"
-    return files.unnamed("/".join(path.parts[-3:]))
+    return files.name_fault("/".join(path.parts[-3:]))
 
 
-def _refused(error: OSError) -> str:
+def _reason(error: OSError) -> str:
+    """Return why a file could not be read."""
     if isinstance(error, FileNotFoundError):
         return _GONE
     return "it may not be read" if isinstance(error, PermissionError) else error.strerror or "it cannot be read"
 
 
-def _key(group: tuple[tuple[Path, files.Stamp], ...]) -> str:
+def _key(group: tuple[StampedPath, ...]) -> str:
+    """Return the key in the cache of a group of files of one folder."""
     folder = repr(str(group[0][0].parent.absolute()))
     return cache_key(_rules(), folder, *(f"{path.name!r} {stamp}" for path, stamp in group))
 
 
 @cache
 def _rules() -> str:
-    """What another text of the checks, or another library, changes: what was checked by others is checked again."""
+    """Return a hash of the checks' source and pyarrow's version: if it changes, all files are checked again."""
     import pyarrow as pa
 
     texts = [Path(str(module.__file__)).read_text() for module in (columns, row_rules, file_check)]

@@ -1,4 +1,4 @@
-"""What a row of the store has: its columns, what every row needs, and what is refused before anything is written.
+"""Schema of the store's rows: columns, required fields, roles, and the checks before rows are written.
 
 pyarrow is imported on first use: it takes longer to import than all else here.
 """
@@ -19,7 +19,7 @@ TEXT = [
     *("device", "device_name", "device_kind", "backend", "policy", "timed", "unit"),
     *("cell_key", "env_key", "source_sha256", "status", "reason", "extra", "provenance"),
 ]
-"""The columns that hold text: a reader may filter by these."""
+"""Columns of text: readers may filter by these."""
 COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
     "started": "TIMESTAMPTZ",
     "units": "BIGINT",
@@ -28,61 +28,55 @@ COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
     **dict.fromkeys(("flops", "bytes", "error", "bound"), "DOUBLE"),
     **dict.fromkeys(("samples_s", "wall_s", "clock_mhz", "temperature_c"), "DOUBLE[]"),
 }
-"""The columns of a row with their SQL types. `throttle` has each reason once, `sample_throttle` those of each sample as a text:
-it is empty where no sample has any."""
+"""Columns of a row with their SQL types. `throttle` lists each reason once; `sample_throttle` has one text of reasons for each
+sample, or is empty if no sample was throttled."""
 
 TIMES = ("samples_s", "wall_s")
-"""The columns in which hardly any value is there twice."""
+"""Columns of times: hardly any value occurs twice."""
 REASONS = ", "
-"""What stands between two throttle reasons of one sample."""
+"""Separator between the throttle reasons of one sample."""
 
 PROFILE = "profile"
-"""The role of a row of hardware counters. Its time is under a profiler, so only those get the row who ask for this role."""
+"""Role of a row of hardware counters. Its time was taken under a profiler, so readers get such rows only on request."""
 CONTROL = "again"
-"""The role of the A/A control: a variant that is measured a second time beside itself."""
+"""Role of the A/A control: a second measurement of a variant in the same run."""
 
 ROLES = ("step", "base", "peer", "sweep", "probe", "peak", CONTROL, PROFILE)
-"""What a row is measured as."""
+"""Roles of rows: the purpose for which a variant was measured."""
 
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
-"""Rows equal in these are one measurement in two files."""
+"""Columns that identify a row: two rows equal in these are copies of one."""
 MEASUREMENT = ("cell_key", "env_key")
-"""What the runs of one measurement have in common: code, policy and device, and the environment."""
-_EMPTY = (
-    "samples_s",
-    "wall_s",
-    "rounds",
-    "clock_mhz",
-    "temperature_c",
-    "throttle",
-    "sample_throttle",
-)  # rather than null
+"""Columns that all runs of one measurement share: hashes of code, policy and device, and of the environment."""
+_LISTS = tuple(name for name, kind in COLUMNS.items() if kind.endswith("[]"))
+"""Columns of lists: a missing one is written as an empty list, not as null."""
 JSON = ("policy", "extra", "provenance")
-"""The columns of text that is the JSON of an object."""
+"""Columns of text that is a JSON object."""
 OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
-"""The order of rows in SQL, as `age` has it."""
+"""Orders of rows in SQL, by the rule of `age`."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-"""What a lab, a device and a run are named by: they name folders and files."""
+"""Pattern of the names of labs, devices and runs, which also name folders and files."""
 
 
 def __getattr__(name: str) -> Any:
-    """SCHEMA, the pyarrow schema of a row, is made on first use."""
+    """Return SCHEMA, the pyarrow schema of a row, on first use."""
     if name == "SCHEMA":
         return schema()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def age(started: datetime) -> tuple[bool, datetime]:
-    """What sorts rows by their `started`, oldest first: one from the future, of a wrong clock, is older than all others.
+    """Return a sort key for rows by their `started`, oldest first. A start in the future, by a wrong clock, counts as oldest.
 
-    Else a row that failed under a wrong clock would be the newest for ever. When its time has come it counts by it.
+    Otherwise a row that failed under a wrong clock would stay the newest for years.
     """
     return started <= datetime.now(UTC), started
 
 
 @cache
 def schema() -> "pa.Schema":
+    """Return the pyarrow schema of COLUMNS."""
     import pyarrow as pa
 
     plain = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64()}
@@ -92,7 +86,7 @@ def schema() -> "pa.Schema":
 
 
 def check(row: Mapping[str, Any]) -> None:
-    """Raise UsageError for an unknown field, a missing required one or a time without its zone; row_rules.py has more."""
+    """Raise UsageError for an unknown field, a missing required one or a start without a time zone. row_rules.py has more."""
     for name in row:
         if name not in COLUMNS:
             raise one_of("field of a row", name, list(COLUMNS))
@@ -104,16 +98,16 @@ def check(row: Mapping[str, Any]) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> "pa.Table":
-    """The rows as one table; a list that is not given is empty, another field null. UsageError for a wrong type."""
+    """Return the rows as one table. A missing list is empty, another missing field null. UsageError for a wrong type."""
     import pyarrow as pa
 
-    seen = {tuple(str(row.get(name)) for name in IDENTITY) for row in rows}
-    if len(seen) < len(rows):
+    identities = {tuple(str(row.get(name)) for name in IDENTITY) for row in rows}
+    if len(identities) < len(rows):
         raise UsageError(f"two rows of one append are the same measurement: give each its own {', '.join(IDENTITY)}")
     arrays = []
     for field in schema():
         values = [row.get(field.name) for row in rows]
-        if field.name in _EMPTY:
+        if field.name in _LISTS:
             values = [[] if value is None else value for value in values]
         try:
             arrays.append(pa.array(values, field.type))

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import UsageError, ctrl_c_waits
 from ..paths import expanded, read_regular, write_whole
 from .file_check import MOST_BYTES
-from .files import unnamed, warn_of_closed
+from .files import name_fault, warn_of_closed
 from .identity import new_run_id
 from .storage_interface import Entry, Storage, digest
 
@@ -121,7 +121,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root, self.address = root, os.path.realpath(root)
-        fault = unnamed(self.address)
+        fault = name_fault(self.address)
         if root.exists() and not root.is_dir():
             fault = "it is a file, not a folder"
         if any(folder.is_symlink() and not folder.exists() for folder in (root, *root.parents)):

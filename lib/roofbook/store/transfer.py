@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..errors import warn
 from .checker import check_file
 from .file_check import MOST_BYTES, Facts
-from .files import EVERYWHERE, MERGED, of_rows, pattern, shown, unnamed
+from .files import MERGED, STORE_PARTS, left_out_rows, name_fault, pattern, printable
 from .row_cache import read_rows
 from .storage import keep
 from .storage_interface import Entry, Storage, digest
@@ -33,7 +33,7 @@ def copy(source: Storage, target: Storage, tell: Callable[[int, int], object] = 
     tell: called with the number of finished files and the number of all. A call that was killed can be repeated: it continues.
     UsageError if a storage cannot be reached.
     """
-    listed = [entry for part in EVERYWHERE for entry in source.entries(pattern(part))]
+    listed = [entry for part in STORE_PARTS for entry in source.entries(pattern(part))]
     counts = Copied(0, 0, 0)
     with ThreadPoolExecutor(_THREADS) as pool:
         digests = _contents(target, pool)
@@ -55,7 +55,7 @@ def copy(source: Storage, target: Storage, tell: Callable[[int, int], object] = 
 def _contents(target: Storage, pool: ThreadPoolExecutor) -> set[str]:
     """Return the digests of all files of `target`, and of the files that were merged into them."""
     digests = set[str]()
-    for part in EVERYWHERE:
+    for part in STORE_PARTS:
         digests |= set(pool.map(lambda entry: _digest(target, entry), target.entries(pattern(part))))
         for facts in read_rows(target.files([pattern(part, name=f"{MERGED}*")])).facts.values():
             digests |= set(facts.merged_from)
@@ -72,9 +72,9 @@ def _digest(storage: Storage, entry: Entry) -> str:
 
 def _copy_one(source: Storage, target: Storage, entry: Entry, digests: set[str]) -> str:
     """Copy a file unless its digest is among `digests`. Return the field of Copied that counts it; '' if it was removed."""
-    label = f"{source.address}/{shown(entry.name)}"
+    label = f"{source.address}/{printable(entry.name)}"
     try:
-        fault = unnamed(entry.name) or (
+        fault = name_fault(entry.name) or (
             f"it has {entry.size} bytes, {MOST_BYTES} at most" if entry.size > MOST_BYTES else ""
         )
         if not fault and source.digest(entry) in digests:
@@ -89,7 +89,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, digests: set[str])
         warn(f"warning: {label} is left out: {facts.fault}")
         return "broken"
     if facts.wrong:
-        warn(f"warning: {label} is copied with all its rows, but readers skip some: {of_rows(facts)}")
+        warn(f"warning: {label} is copied with all its rows, but readers skip some: {left_out_rows(facts)}")
     folder, _, name = entry.name.rpartition("/")
     origins = facts.merged_from if name.startswith(MERGED) else ()
     if digest(content) in digests or (origins and digests.issuperset(origins)):
