@@ -1,4 +1,4 @@
-// accelerate_flow as a kernel of its own: one work-item a cell of row ny-2.
+// accelerate_flow as a separate kernel: one work-item a cell of row ny-2.
 #pragma once
 #include "grid.h"
 KERNEL void accelerate_flow(TO_GRID, GLOBAL const SOLID *RESTRICT obstacles, int nx, int ny, float w1, float w2) {

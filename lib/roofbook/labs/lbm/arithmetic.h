@@ -1,7 +1,7 @@
-// How the kernels that hold a grid on the chip compute a cell: CELL is the file to include for it.
+// The arithmetic of a cell in kernels that keep a grid on the chip: CELL is the file to include.
 //
-// Knob ARITHMETIC: RECIPROCAL  the values of the kernels for one step, to the last bit
-//                  MOMENTUM    fewer operations, of which few wait for each other; rounded otherwise
+// Knob ARITHMETIC: RECIPROCAL  the same values as the kernels for one step, to the last bit
+//                  MOMENTUM    fewer operations, few of which wait for each other; other roundings
 #pragma once
 #ifndef ARITHMETIC
 #define ARITHMETIC RECIPROCAL

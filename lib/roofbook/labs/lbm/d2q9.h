@@ -1,5 +1,5 @@
 // The D2Q9 lattice: 0 rest, 1 E, 2 N, 3 W, 4 S, 5 NE, 6 NW, 7 SW, 8 SE.
-// A kernel on vectors sets REAL and MASK before it includes this: the types of a population and of a condition.
+// A kernel on vectors sets REAL and MASK, the types of a population and of a condition, before it includes this.
 //
 // Knob CONSTANTS: DIVIDED  the equilibrium divides by the speed of sound squared, as the course's program does
 //                 HOISTED  the quotients are constants, the kernel only multiplies

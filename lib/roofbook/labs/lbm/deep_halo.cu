@@ -1,12 +1,18 @@
-// Several steps an exchange, the whole loop in one launch: a block keeps a tile of the grid and a halo around it as wide as the
-// steps that it takes before it asks its neighbours again. In each of these a ring of the halo is computed as well, and
-// then no longer right. A thread has a cell; populations pass between them through shared memory.
+// The whole loop in one launch, with DEPTH steps, a round, between two exchanges. A block keeps a tile of the grid and a halo of DEPTH
+// cells around it, one cell a thread; populations pass between threads through shared memory:
 //
-// Three populations and the number of the exchange travel in one word of 16 bytes, which is written and read in one piece:
-// who finds the number finds the populations. Words alternate between two places. A neighbour has read a word before
-// this block can write to its place again, since that needs the neighbour's own next word.
+//   +-----------------+
+//   | halo, DEPTH     |     step 1 of a round computes the tile and all but the outermost ring of the halo,
+//   |   +---------+   |     step 2 all but two rings, ...,
+//   |   |  tile   |   |     step DEPTH the tile alone; then the neighbours send the halo anew
+//   |   +---------+   |
+//   +-----------------+
 //
-// Speeds of a round, the steps between two exchanges, are added up during the next one by a warp that has no cells.
+// Three populations and the number of the exchange travel in one word of 16 bytes, written and read in one piece: a reader that sees
+// the number has the populations. Words alternate between two places. A neighbour has read a word before this block can write to
+// its place again, since this block first needs the neighbour's next word.
+//
+// A warp without cells adds up the speeds of a round during the next one.
 //
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
@@ -107,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
         send(words + GRID_CELLS, h3, h4, h5, tag);
         send(words + 2 * GRID_CELLS, h6, h7, h8, tag);
       }
-      __syncwarp(); /* no lane waits before the others of its warp have sent */
+      __syncwarp(); /* no lane waits before the other lanes of its warp have sent */
       if (!own && p < CELLS) {
         ulonglong2 one, two, three;
         do {

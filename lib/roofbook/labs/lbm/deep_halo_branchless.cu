@@ -1,30 +1,34 @@
-// As deep_halo.cu, but lanes of a warp go the same way in every step:
-//   - A solid cell reads each population from where its opposite lies, and relaxes by nothing. That turns them round.
-//   - A warp computes its cells while any of them is still needed.
-//   - A cell of the halo stores its speed as well, to where nobody reads it.
-// Which planes a step writes to is known when it is compiled. It costs registers, for eight places and a cell's own rate of
-// relaxation, and shared memory for the speeds that nobody reads.
+// The whole loop in one launch, with DEPTH steps, a round, between two exchanges, and without branches that divide a warp. A block keeps
+// a tile of the grid and a halo of DEPTH cells around it, one cell a thread. Each step of a round computes one ring of the halo less;
+// after the last one the neighbours send the halo anew, in words of three populations and the number of the exchange.
 //
-// A question that comes too soon is in the way of the words, so a block may pause before it asks. That costs a barrier a round.
+// The lanes of a warp do the same in every step:
+//   - A solid cell reads each population from the place of its opposite, and relaxes by nothing. That reflects them.
+//   - A warp computes its cells as long as any of them is needed.
+//   - A cell of the halo stores its speed as well, to memory that is not read.
+// The planes that a step writes are known at compile time. This costs registers, for eight places and each cell's own rate of
+// relaxation, and shared memory for the speeds that are not read.
+//
+// Polling too early delays the words, so a block may pause before it polls. That costs a barrier a round.
 //
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
-// Knob PAUSE:          clock cycles between a block's last word and its first question; 0: none, and with an even
-//                      DEPTH a warp asks as soon as it has sent
+// Knob PAUSE:          clock cycles between a block's last word and its first poll; 0: none, and with an even DEPTH a
+//                      warp polls as soon as it has sent
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "deep_halo.inc"
 
-// A step puts populations into one set of planes, the next step into the other.
+// Two sets of planes, used by alternate steps.
 #define PUT(K, VALUE) (j % 2 ? put<(K) + 8>(place, VALUE) : put<(K)>(place, VALUE))
 #define GET(PLACE) (j % 2 ? get<9, 0>(PLACE) : get<1, 0>(PLACE))
-// Where a cell finds population K, that many cells further; a solid one finds its opposite there.
+// The place where a cell finds population K, FURTHER cells on; a solid cell finds the opposite population instead.
 #define FROM(K, FURTHER, OPPOSITE) \
   (place + 4 * (solid ? ((OPPOSITE) - 1) * PLANE - (FURTHER) : ((K) - 1) * PLANE + (FURTHER)))
-// The compiler keeps a value instead of working it out again in each step.
+// Makes the compiler keep a value in a register instead of computing it again in each step.
 #define KEEP(VALUE) asm volatile("" : "+r"(VALUE))
-// As `meet`. The instruction itself waits for all lanes of a warp.
+// Waits at a barrier like `meet`; the instruction itself waits for all lanes of a warp.
 template <int NUMBER, int COUNT> static __device__ __forceinline__ void barrier() {
   asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
 }
@@ -49,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
   const bool own = column >= 0 && column < TILE_X && line >= 0 && line < TILE_Y;
   const bool told = own && (column < DEPTH || column >= TILE_X - DEPTH || line < DEPTH || line >= TILE_Y - DEPTH);
   const bool solid = obstacles[i], driven = y == NY - 2 && !solid, some_driven = __any_sync(0xffffffff, driven);
-  constexpr bool walled = false; // no cell needs to be turned round
+  constexpr bool walled = false; // no cell's populations need to be swapped
   const float omega = solid ? 0.0f : rate;
   bool needed[DEPTH + 1];
 #pragma unroll
@@ -133,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
         send(words + GRID_CELLS, h3, h4, h5, tag);
         send(words + 2 * GRID_CELLS, h6, h7, h8, tag);
       }
-      if (PAUSE > 0 || DEPTH % 2 == 1) { /* after an odd round the next one begins with the planes of the last step */
+      if (PAUSE > 0 || DEPTH % 2 == 1) { /* after a round with an odd DEPTH, the next round begins with the planes of the last step */
         barrier<1, THREADS>();
       } else {
         __syncwarp();

@@ -1,14 +1,14 @@
-// How the nine populations of a grid lie in memory and how the host hands them over.
+// The nine populations of a grid: their layout in memory, and the kernels' arguments for them.
 //
 // Knob LAYOUT: AOS     the nine of a cell side by side
 //              SOA     one array a direction
 // Knob GRID:   ONE     one buffer for all
 //              NINE    nine buffers, nine arguments (SOA)
-//              STRUCT  nine pointers in a structure that lies in device memory (SOA)
-//              SIXTEEN one buffer of fp16: what a population lies above or below its weight at rest, scaled (SOA)
-// Knob SOLID:  the type of the obstacle map: `int`, as the course has it, or `char`
+//              STRUCT  nine pointers in a structure in device memory (SOA)
+//              SIXTEEN one buffer of fp16: the difference of a population from its weight at rest, scaled (SOA)
+// Knob SOLID:  the type of the obstacle map: `int`, the course's, or `char`
 // Knob REST:   the density at rest, for SIXTEEN
-// Knob PROBE:  1  the kernels return at once: what is left is what the host costs
+// Knob PROBE:  1  the kernels return at once, so that only the host's costs are left
 #pragma once
 #ifndef LAYOUT
 #define LAYOUT AOS

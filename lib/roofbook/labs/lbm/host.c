@@ -1,6 +1,5 @@
-/* The host in C: loops that enqueue an already built kernel, for the comparison of a Python host with a C host.
-   No OpenCL or CUDA header is needed: the calls come as function pointers. Called by native.py. Both loops return 0,
-   or the first error code of the driver. */
+/* The host in C: loops that enqueue an already built kernel, to compare a Python host with a C host. No OpenCL or CUDA
+   header is needed: the calls are function pointers. Both loops return 0, or the first error code of the driver. */
 #include <stddef.h>
 
 typedef int (*Enqueue)(void *queue, void *kernel, unsigned dims, const size_t *offset, const size_t *global,
@@ -20,7 +19,7 @@ int opencl_loop(void *enqueue_fn, void *setarg_fn, void *finish_fn, void *queue,
         if (step_arg_index >= 0) error = set_arg(kernel, step_arg_index, sizeof s, &s);
         if (!error) error = enqueue(queue, kernel, dims, NULL, global, local, 0, NULL, NULL);
     }
-    const int finished = ((Finish)finish_fn)(queue); /* also after an error: nothing may stay in flight */
+    const int finished = ((Finish)finish_fn)(queue); /* also after an error: no command may be left running */
     return error ? error : finished;
 }
 

@@ -1,8 +1,8 @@
 /* The lattice Boltzmann problem in C with OpenACC: the loops stay loops, and directives say what a device may do in parallel.
    Structure of arrays, propagate + rebound + collision + av_velocity in one loop nest, both grids on the device throughout.
-   A program of its own, since GCC offloads from programs only. openacc.py talks with it by standard input and output:
+   A separate program, since GCC offloads only from programs. It talks with Python by standard input and output:
      argv       nx ny omega w1 w2 where; `where` is `nvidia` or `host`
-     at first   it says a line: where it runs, or `error: ` and why it does not; then it reads nx*ny bytes, not 0 where blocked
+     at first   it writes a line: where it runs, or `error: ` and the reason; then it reads nx*ny bytes, not 0 where blocked
      s          reads f[9][ny][nx] (float) as the state; the other grid becomes NaN
      r          reads n (int), does n steps, answers with seconds (double) and n mean speeds (double)
      g          answers with f[9][ny][nx]
@@ -18,7 +18,7 @@
 
 typedef unsigned char Byte;
 
-/* The drive of row ny-2. n: cells of the grid. */
+/* Drives row ny-2. n: cells of the grid. */
 static void accelerate_flow(int nx, int ny, size_t n, float w1, float w2, float *restrict f, const Byte *restrict blocked) {
     const size_t row = (size_t)(ny - 2) * nx;
 #pragma acc parallel loop present(f[0 : 9 * n], blocked[0 : n])
@@ -31,8 +31,8 @@ static void accelerate_flow(int nx, int ny, size_t n, float w1, float w2, float 
     }
 }
 
-/* A step from `f` to `g`; returns the sum of |u| over fluid cells. Rows are added up in double: a float loses digits of a large
-   grid's sum. */
+/* Takes a step from `f` to `g`; returns the sum of |u| over fluid cells. Rows are added up in double: a float would lose digits
+   of a large grid's sum. */
 static double fused(int nx, int ny, size_t n, float omega, const float *restrict f, float *restrict g,
                     const Byte *restrict blocked) {
     double sum = 0;
@@ -69,7 +69,7 @@ static double fused(int nx, int ny, size_t n, float omega, const float *restrict
 }
 
 static void get(void *data, size_t size, size_t count) {
-    if (fread(data, size, count, stdin) != count) exit(EXIT_SUCCESS); /* whoever asked is gone */
+    if (fread(data, size, count, stdin) != count) exit(EXIT_SUCCESS); /* the other side is gone */
 }
 
 static void put(const void *data, size_t size, size_t count) {
@@ -88,7 +88,7 @@ static void *room(size_t bytes) {
     return memory;
 }
 
-/* NULL, or why the loops cannot run there. */
+/* Returns the reason why the loops cannot run there, or NULL. */
 static const char *choose(const char *where) {
 #ifdef _OPENACC
     const acc_device_t kind = strcmp(where, "nvidia") ? acc_device_host : acc_device_nvidia;

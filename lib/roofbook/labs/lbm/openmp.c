@@ -1,5 +1,5 @@
-/* The lattice Boltzmann problem in C: the peer a good student would write (fused, structure of arrays, OpenMP, SIMD)
-   and the program the course hands out (array of structures, one loop nest a stage, one thread). Called by native.py.
+/* The lattice Boltzmann problem in C: the program that a good student would write (fused, structure of arrays, OpenMP, SIMD)
+   and the program that the course hands out (array of structures, one loop nest a stage, one thread).
    States outside this file are float f[9][ny][nx]; obstacles are one byte a cell, not 0 where blocked.
    Flags: the first part -O3 -march=native (the widest vectors) -ffast-math (lets sums and quotients vectorise; the
    bounds of problem.py still hold) -fopenmp; the given program -O3, as the course builds it. */
@@ -16,13 +16,13 @@ typedef struct {
     int nx, ny, threads, fluid;
     size_t stride, plane; /* floats in a row and in a direction, with padding */
     float w1, w2, omega;
-    float *block[2]; /* what was allocated */
+    float *block[2]; /* the allocated memory */
     float *f[2][9];  /* cell (0, 0) of each direction: x = -1 and x = nx are valid too and hold the periodic copies */
     int *blocked;    /* rows of `stride` */
     struct { double sum[LINE / 2]; } part[2][MAX_THREADS]; /* a cache line each */
 } Grid;
 
-/* The drive of row ny-2, then the periodic copies of that row. */
+/* Drives row ny-2, then writes the periodic copies of that row. */
 static void accelerate(const Grid *g, float *const f[9]) {
     const size_t row = (size_t)(g->ny - 2) * g->stride;
     const float w1 = g->w1, w2 = g->w2;
@@ -45,7 +45,7 @@ static void wrap(const Grid *g, float *const f[9], int y) {
     }
 }
 
-/* One row of propagate + rebound + collision; returns the sum of |u|. Collision conserves density and momentum, so
+/* Does propagate + rebound + collision on one row; returns the sum of |u|. Collision conserves density and momentum, so
    the velocity before it is the velocity after it. */
 static float fused_row(const Grid *g, float *const src[9], float *const dst[9], int y) {
     const int nx = g->nx, ny = g->ny;
@@ -93,7 +93,8 @@ void lbm_free(Grid *g) {
     free(g->block[0]), free(g->block[1]), free(g->blocked), free(g);
 }
 
-/* NULL when memory runs out. `threads` is cut to what the build and the arrays allow: lbm_threads tells. */
+/* Allocates two grids; NULL if memory runs out. `threads` is cut to the number that the build and the arrays allow, which
+   lbm_threads returns. */
 Grid *lbm_create(int nx, int ny, float density, float accel, float omega, const unsigned char *obstacles, int threads) {
     Grid *g = calloc(1, sizeof *g);
     if (!g) return NULL;
@@ -104,7 +105,7 @@ Grid *lbm_create(int nx, int ny, float density, float accel, float omega, const 
     g->threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
     g->w1 = density * accel / 9, g->w2 = density * accel / 36;
     g->stride = (size_t)(nx + LINE - 1) / LINE * LINE + 2 * LINE;
-    g->plane = g->stride * ny + 3 * LINE; /* 3 lines: else 18 streams share few cache sets when nx is a power of 2 */
+    g->plane = g->stride * ny + 3 * LINE; /* 3 lines: without them, 18 streams share few cache sets if nx is a power of 2 */
     for (int k = 0; k < 2; k++) {
         g->block[k] = aligned_alloc(64, 9 * g->plane * sizeof(float));
         for (int i = 0; g->block[k] && i < 9; i++) g->f[k][i] = g->block[k] + i * g->plane + LINE;
@@ -144,8 +145,8 @@ void lbm_get(const Grid *g, float *f) {
                 f[((size_t)i * g->ny + y) * g->nx + x] = g->f[0][i][y * g->stride + x];
 }
 
-/* `steps` steps in place; av_vels[steps] is the mean of |u| over fluid cells. One barrier a step: the row that is
-   accelerated is accelerated for the next step by the thread that has just computed it. */
+/* Takes `steps` steps; av_vels[steps] is the mean of |u| over fluid cells. There is one barrier a step: the thread that has just
+   computed the driven row accelerates it for the next step. */
 void lbm_run(Grid *g, int steps, float *av_vels) {
     if (steps < 1) return;
     accelerate(g, g->f[0]);
@@ -258,7 +259,7 @@ static float given_av_velocity(int nx, int ny, const Cell *cells, const unsigned
     return total / count;
 }
 
-/* `steps` steps on cells[ny*nx] in place, with a second grid of the same size as scratch. */
+/* Takes `steps` steps on cells[ny*nx] in place, with a second grid of the same size as scratch. */
 void lbm_given(int nx, int ny, float density, float accel, float omega, const unsigned char *obstacles, Cell *cells,
                Cell *moved, int steps, float *av_vels) {
     for (int t = 0; t < steps; t++) {

@@ -1,11 +1,11 @@
-// The partial sums of |u|, one a work-group: how they are formed, where they go, and the sum of a step at the end.
-// A kernel on vectors sets WIDTH before it includes this, the cells of a work-item, and has a partial sum a work-item.
+// The partial sums of |u|, one a work-group: their reduction, their places in memory, and the sum of a step at the end.
+// A kernel on vectors sets WIDTH, the cells of a work-item, before it includes this, and has one partial sum a work-item.
 //
-// Knob REDUCE:      SERIAL  one work-item of the group adds them up;  TREE  halving
-// Knob COUNT_CELLS: 1  the fluid cells are counted anew each step, as the course's program does;  0  the host knows them
-// Knob PARTIALS:    READ   one slot a group, the host reads them after each step
-//                   KEPT   a row of slots a step stays on the device
-//                   GRAPH  kept as well; the step is counted on the device, for launches that are recorded once
+// Knob REDUCE:      SERIAL  one work-item of the group adds them up;  TREE  by halving
+// Knob COUNT_CELLS: 1  each step counts the fluid cells anew, like the course's program;  0  the host knows their number
+// Knob PARTIALS:    READ   one slot a group, which the host reads after each step
+//                   KEPT   one row of slots a step, which stays on the device
+//                   GRAPH  one row of slots a step; the device counts the steps, for launches that are recorded once
 // Knob GROUP_SIZE:  work-items of a group
 #pragma once
 #ifndef REDUCE

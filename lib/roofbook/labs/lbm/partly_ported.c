@@ -1,5 +1,5 @@
-/* What the report's first program left to the host: rebound, collision and av_velocity in C, one thread, one loop nest each,
-   on an array of structures. Called by partly_ported.py after each copy of the grid from the device. */
+/* The host's part of the report's first program: rebound, collision and av_velocity in C, one thread, one loop nest each, on an
+   array of structures. Called after each copy of the grid from the device. */
 #include <math.h>
 #include <stddef.h>
 
@@ -34,7 +34,7 @@ static void collision(size_t n, float omega, Cell *cells, const Cell *moved, con
     }
 }
 
-/* The sum is a double: a float loses digits of the mean of a large grid. */
+/* The sum is a double: a float would lose digits of the mean of a large grid. */
 static double av_velocity(size_t n, const Cell *cells, const unsigned char *blocked) {
     size_t fluid = 0;
     double sum = 0;
@@ -48,7 +48,8 @@ static double av_velocity(size_t n, const Cell *cells, const unsigned char *bloc
     return sum / fluid;
 }
 
-/* From `moved`, as propagate left it, to `cells`; n of each. Returns the mean |u| of fluid cells. */
+/* Does the last three functions of a step, from `moved`, the result of propagate, to `cells`; n of each. Returns the mean |u|
+   of fluid cells. */
 double rest_of_step(size_t n, float omega, Cell *cells, const Cell *moved, const unsigned char *blocked) {
     rebound(n, cells, moved, blocked);
     collision(n, omega, cells, moved, blocked);

@@ -1,11 +1,14 @@
-// The whole loop in one kernel: every block keeps its rows in registers from the first step to the last. Neighbours on the
-// chip are read through shared memory, rows of the blocks above and below through the L2. No launch and no barrier over the
-// grid is left: a step costs one exchange between neighbours. All blocks must run at once.
+// The whole loop in one kernel: each block keeps ROWS rows of the grid in registers from the first step to the last, one cell a thread.
+//
+//   neighbours in the block              through shared memory
+//   rows of the blocks above and below   through the L2 cache, in `halo`
+//
+// A step needs no launch and no barrier over the grid, only one exchange between neighbouring blocks. All blocks must run at once.
 //
 // Knob NX:       columns, a multiple of 32
 // Knob ROWS:     rows of a block, NX * ROWS threads, one a cell
 // Knob EXCHANGE: FLAGS  a block writes its rows, then raises a flag; neighbours wait for the flag, then read the rows
-//                TAGS   each value carries the number of its step in the same 8 bytes; neighbours read until it is there
+//                TAGS   each value has the number of its step in the same 8 bytes; neighbours read until that is there
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #ifndef EXCHANGE
 #define EXCHANGE FLAGS

@@ -1,4 +1,4 @@
-// propagate as a kernel of its own: each cell takes from its neighbours what travels towards it.
+// propagate as a separate kernel, one work-item a cell: each cell takes the populations that move towards it from its neighbours.
 #pragma once
 #include "grid.h"
 KERNEL void propagate(FROM_GRID, TO_GRID, int nx, int ny) {

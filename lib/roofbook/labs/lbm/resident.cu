@@ -1,11 +1,15 @@
-// The whole loop in one launch on a grid that fills the chip: every block keeps some rows of it on its multiprocessor from the
-// first step to the last, one copy of them, each population written where one was read (as in in_place.k). What moves along
-// a row or across it lies in shared memory; what stays or moves within a thread's column, in registers; what crosses to
-// the block above or below, in the L2, beside the number of the step that wrote it, in one word of 8 bytes.
+// The whole loop in one launch, on a grid that fills the chip. A block keeps ROWS rows on its multiprocessor from the first step to the
+// last, one copy of each population, which is written where one was read (the AA pattern): odd steps read from the neighbours, even
+// steps in the cell itself. A thread has NX / THREADS columns of all rows.
 //
-// In each step one cell alone reads a place, and then writes to it. So one barrier a step is enough within a block; between
-// blocks a reader waits until the word has the number of the step before. A block begins a step with its outer rows' neighbours
-// and sends what these rows become before it computes the rest: the words are on their way meanwhile.
+//   directions 1, 3, 5, 6, 7, 8   move to another column    shared memory
+//   directions 0, 2, 4            stay in a column          registers
+//   2, 5, 6 and 4, 7, 8           at the outer rows, to and from the blocks above and below: in the L2 cache, in words of 8 bytes,
+//                                 each a population and the number of the step that wrote it
+//
+// In each step only one cell reads a place, and then writes to it. So one barrier a step is enough within a block. Between blocks, a
+// reader waits until a word has the number of the step before. A block computes its outer rows first and sends their words, which
+// travel while it computes the other rows.
 //
 // Knob NX, NY:  sides of the grid; NX a multiple of THREADS, NY of ROWS
 // Knob ROWS:    rows of a block, four or more
@@ -16,29 +20,29 @@
 constexpr int COLUMNS = NX / THREADS, BLOCKS = NY / ROWS, CELLS = NX * NY;
 typedef unsigned long long word;
 
-// Where a row of a population lies in shared memory: 5 and 6 of all rows but the last, 7 and 8 of all but the first.
+// Return the offset of row r of a population in shared memory: 5 and 6 of all rows but the last, 7 and 8 of all but the first.
 static __device__ constexpr int plane_1(int r) { return r * NX; }
 static __device__ constexpr int plane_3(int r) { return (ROWS + r) * NX; }
 static __device__ constexpr int plane_5(int r) { return (2 * ROWS + r) * NX; }
 static __device__ constexpr int plane_6(int r) { return (3 * ROWS - 1 + r) * NX; }
 static __device__ constexpr int plane_7(int r) { return (4 * ROWS - 3 + r) * NX; }
 static __device__ constexpr int plane_8(int r) { return (5 * ROWS - 4 + r) * NX; }
-// Three rows of words: of what leaves a block upwards, and downwards.
+// Return the offset of the three rows of words that leave a block upwards, and downwards.
 static __device__ constexpr int upwards(int block) { return block * 6 * NX; }
 static __device__ constexpr int downwards(int block) { return (block * 6 + 3) * NX; }
 
-// The nine populations of a cell, or three of them in the words of a row.
+// The nine populations of a cell, and three of them as words.
 struct nine {
   float f0, f1, f2, f3, f4, f5, f6, f7, f8;
 };
 struct three {
   word straight, from_west, from_east;
 };
-// A bit a row of a thread's column; of those of all threads of its warp.
+// Obstacles: a bit a row, of a thread's column, and of any column of its warp.
 struct obstacles {
   unsigned own, of_warp;
 };
-// What a thread keeps of a column.
+// The populations of a column that a thread keeps in registers.
 struct column {
   float f0[ROWS], f2[ROWS], f4[ROWS];
 };
@@ -55,10 +59,10 @@ static __device__ __forceinline__ word look(const word *slot) {
 static __device__ __forceinline__ float value(word of) { return __uint_as_float((unsigned)of); }
 static __device__ __forceinline__ bool is_of(word seen, int tag) { return (int)(seen >> 32) == tag; }
 
-// Where a thread finds its populations in a step: in the cell itself (TURNED), each in its opposite's place, or at the neighbours.
+// The places of a thread's populations in a step: in the cell itself, each in its opposite's place (TURNED), or at the neighbours.
 template <bool TURNED> struct places {
   float *near;
-  word *south, *north; /* words of the row below a block's first row, or of that row; of the row above its last, or of that */
+  word *south, *north; /* words of the row below the block's first row, or of that row; words of the row above its last, or of that */
   int x, west, east;
 
   __device__ __forceinline__ places(float *near, word *halo, int block, int x)
@@ -66,7 +70,7 @@ template <bool TURNED> struct places {
     south = halo + (TURNED ? downwards(block) : upwards(block == 0 ? BLOCKS - 1 : block - 1));
     north = halo + (TURNED ? upwards(block) : downwards(block + 1 == BLOCKS ? 0 : block + 1));
   }
-  // Of three words of a row: 2, 5, 6 or 4, 7, 8 in the places where they lie.
+  // Return the places of the words of 2, 5, 6 or 4, 7, 8.
   __device__ __forceinline__ word *south_2() const { return south + x; }
   __device__ __forceinline__ word *south_5() const { return south + NX + (TURNED ? x : west); }
   __device__ __forceinline__ word *south_6() const { return south + 2 * NX + (TURNED ? x : east); }
@@ -193,7 +197,7 @@ static __device__ __forceinline__ void step(float *near, word *halo, column (&ke
   __syncthreads();
 }
 
-// After the last step: what each cell has become is where it has written it.
+// Copies the cells to the grid after the last step, from where they wrote their populations.
 template <bool TURNED>
 static __device__ __forceinline__ void leave(float *near, word *halo, column (&kept)[COLUMNS], float *grid) {
 #pragma unroll
@@ -229,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const places<true> at(near, halo, block, threadIdx.x + c * THREADS);
     walls[c].own = 0;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) { /* as if the cells had just written them */
+    for (int r = 0; r < ROWS; r++) { /* the state that the cells would have written */
       const int i = (block * ROWS + r) * NX + at.x;
       const float *from = grid + i;
       walls[c].own |= (map[i] != 0) << r;

@@ -1,14 +1,16 @@
-// How rows of a grid lie for a CPU's kernels, a vector of cells at a time, and what is beyond their ends.
+// Rows of a grid for a CPU's kernels, which compute a vector of cells at a time. A row is its nine directions one after the other:
 //
-// A row lies as its nine directions one after the other. Each of them has a line of sixteen cells more on either side, and in
-// the cell next to the row its periodic copy. The lanes behind the last cell of a row are taken for obstacles.
+//   direction 0   | 16 cells of padding | NX cells, rounded up to 16 | 16 cells of padding |      STRIDE floats
+//   direction 1   ...                     the padding cells next to the row hold its periodic copies
+//
+// The lanes after the last cell of a row count as obstacles.
 //
 // Knob NX:         cells of a row
 // Knob NY:         rows of the grid
-// Knob STEPS:      steps of a walk, at most
-// Knob LANES:      cells of a vector, which are a register: 16 with AVX-512, 8 with AVX2
-// Knob ARITHMETIC: SELECT_BOTH  as in the kernels for one cell
-//                  PAIRS        opposite directions share what differs in its sign alone; one division
+// Knob STEPS:      largest number of steps in a walk
+// Knob LANES:      cells of a vector, as many as a register: 16 with AVX-512, 8 with AVX2
+// Knob ARITHMETIC: SELECT_BOTH  both results for each cell, one is chosen
+//                  PAIRS        opposite directions share terms that differ only in sign; one division
 #pragma once
 #define WIDTH 16
 #ifndef LANES
@@ -49,9 +51,9 @@
 #define ALIGNED_AT(row, k) *(GLOBAL REAL *)((row) + (k) * STRIDE + x)
 #define LOAD(row, k, shift) *(GLOBAL const unaligned *)((row) + (k) * STRIDE + x + (shift))
 
-typedef REAL unaligned __attribute__((aligned(4))); /* any row of cells: a vector's own is its size */
+typedef REAL unaligned __attribute__((aligned(4))); /* a plain vector must lie at a multiple of its size */
 
-// The cells beyond both ends of a row.
+// Writes the periodic copies beyond both ends of a row.
 DEVICE void wrap(GLOBAL float *row) {
   row[1 * STRIDE - 1] = row[1 * STRIDE + NX - 1];
   row[5 * STRIDE - 1] = row[5 * STRIDE + NX - 1];

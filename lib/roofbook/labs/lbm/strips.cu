@@ -18,7 +18,7 @@
 // Knob STEPS:   steps of a pass
 // Knob THREADS: columns that a block computes
 // Knob OWN:     columns that it writes, at most THREADS - 2 (STEPS - 1)
-// Knob LAYOUT, GRID, SOLID: of grid.h, here SOA, ONE and char
+// Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 constexpr int CELLS = NX * NY;
 constexpr int LINE = THREADS + 2; // floats in a line of shared memory: one more at either end

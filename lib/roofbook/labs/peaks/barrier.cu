@@ -1,9 +1,9 @@
-// Blocks that wait for each other, `rounds` times. In the first rounds each also leaves a word for its neighbour and counts
-// what it finds, so that a barrier that lets one through early is seen.
+// Blocks that wait for each other, `rounds` times. In the first rounds each block also leaves a word for its neighbour and counts
+// the words that it finds, which shows a barrier that lets a block through early.
 //
 // Knob OVER: GRID     all blocks of the device, by a counter in global memory
 //            CLUSTER  the 8 blocks of a cluster, by Hopper's own barrier
-//            RELAXED  the same, which orders no memory: the rounds that are watched have a fence of their own
+//            RELAXED  the barrier of a cluster without ordering memory; the verified rounds have a separate fence
 #ifndef OVER
 #define OVER GRID
 #endif
@@ -36,7 +36,7 @@ DEVICE void meet(int *arrivals, int target) {
 }
 #endif
 
-// arrivals: 0 at first; words (2, block); right (block): how many words were the neighbour's of this round.
+// arrivals: 0 at first; words (2, block); right (block): number of words that were the neighbour's of the same round.
 KERNEL_OF(256, 1) SHAPE void barrier(int *arrivals, int *words, int *right, int rounds) {
   const int block = blockIdx.x, blocks = gridDim.x;
   int found = 0;

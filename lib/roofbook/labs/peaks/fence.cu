@@ -1,9 +1,9 @@
-// Threads that have their accesses to memory ordered, `rounds` times, for all threads of the device. In the first rounds a thread
-// of each block writes a word, and a second word behind the fence: who finds the second must find the first.
+// Threads that order their accesses to memory for all threads of the device, `rounds` times. In the first rounds a thread of each block
+// writes a word, and after the fence a second one: a reader that finds the second must find the first.
 #define WATCHED 64
 #define FENCE asm volatile("fence.acq_rel.gpu;" ::: "memory");
 
-// words (2, block); right (block): in how many rounds the neighbour's first word was as new as its second. arrivals: not used.
+// words (2, block); right (block): number of rounds in which the neighbour's first word was as new as its second. arrivals: not used.
 KERNEL_OF(256, 1) void fence(int *arrivals, int *words, int *right, int rounds) {
   const int block = blockIdx.x, blocks = gridDim.x, neighbour = (block + 1) % blocks;
   int found = 0;

@@ -1,7 +1,7 @@
-// Products of 16 x 32 bytes by 32 bytes x 8, out of registers and nothing else: the peak of the tensor cores as every
-// NVIDIA GPU since Ampere has them. A warp has eight sums, so that no product waits for another.
+// The peak of the tensor cores of every NVIDIA GPU since Ampere: only products of 16 x 32 bytes by 32 bytes x 8, in registers. A
+// warp has eight sums, so that no product waits for another.
 //
-// Knob ELEMENT: F16, BF16, TF32, S8: what is multiplied; sums are fp32, of s8 int32
+// Knob ELEMENT: F16, BF16, TF32, S8: the type of the operands; sums are fp32, for S8 int32
 #ifndef ELEMENT
 #define ELEMENT F16
 #endif
@@ -29,7 +29,7 @@
 #endif
 #define SUMS 8
 
-// rows (16, 8 words) and columns (8, 8 words): the operands, the same for all; ends (block, thread): its part of all sums.
+// rows (16, 8 words) and columns (8, 8 words): the operands, the same for all warps; ends (block, thread): a thread's part of all sums.
 KERNEL_OF(512, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RESTRICT columns, float *RESTRICT ends,
                               int rounds) {
   const int lane = threadIdx.x % 32, row = GROUP(lane) * 8, word = MEMBER(lane);

@@ -1,7 +1,7 @@
-// Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the peak of Hopper's
-// tensor cores. A row and a column are 128 bytes, laid out as TMA would with its 128-byte swizzle.
+// The peak of Hopper's tensor cores: only products of 64 rows by 256 columns, both in shared memory, one after the other. A row and
+// a column are 128 bytes, in the layout of TMA's 128-byte swizzle.
 //
-// Knob ELEMENT: F16, BF16, TF32, S8, E4M3: what is multiplied; sums are fp32, of s8 int32
+// Knob ELEMENT: F16, BF16, TF32, S8, E4M3: the type of the operands; sums are fp32, for S8 int32
 #ifndef ELEMENT
 #define ELEMENT F16
 #endif
@@ -54,8 +54,8 @@ DEVICE void product(SUM (&c)[128], unsigned long long a, unsigned long long b) {
       : "l"(a), "l"(b));
 }
 
-// rows (64, 32 words) and columns (256, 32 words): the operands, the same for all, already swizzled; ends (block, thread):
-// its part of all sums.
+// rows (64, 32 words) and columns (256, 32 words): the operands, the same for all warpgroups, already swizzled; ends (block, thread):
+// a thread's part of all sums.
 KERNEL_OF(256, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RESTRICT columns, float *RESTRICT ends,
                               int rounds) {
   __shared__ __align__(1024) unsigned operands[(ROWS + COLUMNS) * WORDS];
