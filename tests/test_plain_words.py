@@ -29,7 +29,6 @@ UNFINISHED = {
     "book",
     "devices",
     "measure",
-    "spec",
     "store",
     "tests",
     "roofbook",

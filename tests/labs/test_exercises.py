@@ -56,7 +56,7 @@ def test_a_hole_is_the_solution_without_its_lines(lab: str, name: str) -> None:
     whole, hole, cut = solution(known, exercise), holed(known, exercise), missing_lines(known, exercise)
     assert len(exercise.cases) > 1 and whole.count(cut) == 1 and HOLE in hole and HOLE not in whole
     assert re.sub(rf"^ *// {HOLE}:\n(?: *// .*\n)*", lambda _: cut, hole, flags=re.M) == whole
-    assert set(exercise.known) <= set(re.findall(r"\w+", whole.partition("\n\n")[2])), "each known size is used"
+    assert set(exercise.plan_knobs) <= set(re.findall(r"\w+", whole.partition("\n\n")[2])), "each known size is used"
 
 
 @pytest.mark.parametrize("lab", WITH)
@@ -71,7 +71,7 @@ def test_what_is_predicted_and_turned_is_in_the_lab(lab: str) -> None:
         (sweep,) = [each for each in known.sweeps if each.axis == turn.axis]
         points = [each for each in sweep.variants if re.fullmatch(turn.at or ".*", str(each.point))]
         assert 2 < len(points) < 40 and (turn.case is None or turn.case in published)
-    said = " ".join([*(each.why for each in own.predict), *(each.why for each in own.turn)])
+    said = " ".join([*(each.explanation for each in own.predict), *(each.explanation for each in own.turn)])
     assert not re.search(r"\d+(\.\d+)? times|\d %", said), "a number that was measured comes from the store"
 
 

@@ -13,10 +13,10 @@ from roofbook.spec.prediction import (
     NO_GAIN,
     NO_LOSS,
     SAME,
+    SCOPE_WORDS,
     SEVERAL,
     SLOWER,
     SMALL,
-    WHERE,
     Prediction,
     about,
     at_least,
@@ -73,7 +73,7 @@ def of_labs() -> list[tuple[Lab, Variant]]:
 def test_a_step_predicts_over_a_parent_by_known_words_and_says_so_in_a_sentence(lab: Lab, variant: Variant) -> None:
     assert variant.parent and variant.expect and variant.role in ("step", "base", "probe")
     if not isinstance(variant.predicts, Prediction):
-        assert variant.predicts and all({*words.split()} <= WHERE for words in variant.predicts)
+        assert variant.predicts and all({*words.split()} <= SCOPE_WORDS for words in variant.predicts)
         classes = {lab.case_class(case) for scale in ("quick", "published") for case in lab.cases(scale)}
         for words in variant.predicts:
             assert {*words.split()} & {SMALL, LARGE} <= classes, "a class that a case of the lab has"

@@ -102,7 +102,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
         f"<code>{escape(it.step)}</code>?</legend>\n{radios}</fieldset>\n"
         '<p class="exercise-said" role="status"></p>\n'
         f'<details><summary>The measurement</summary>\n<p><span class="exercise-there">{escape(there)}</span>: '
-        f'<span class="exercise-measured">{_measured(it, ratio)}</span> {escape(it.why)}</p>\n'
+        f'<span class="exercise-measured">{_measured(it, ratio)}</span> {escape(it.explanation)}</p>\n'
         f"{table.html}</details>\n</section>\n"
     )
 
@@ -212,7 +212,8 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
         f'<input type="range" id="{ident}" min="0" max="{len(points) - 1}" value="0" step="1">\n'
         f'<output for="{ident}"></output>\n<div class="exercise-bars"></div></div>\n'
         f'<details open class="exercise-table"><summary>All points as a table</summary>\n{table.html}</details>\n'
-        f"<details><summary>The fastest point, and why</summary>\n<ul>{answers}</ul>\n<p>{escape(it.why)}</p></details>\n"
+        f"<details><summary>The fastest point, and why</summary>\n<ul>{answers}</ul>\n"
+        f"<p>{escape(it.explanation)}</p></details>\n"
         "</section>\n"
     )
 

@@ -1,1 +1,1 @@
-"""What a lab is made of: problems, cases, variants, kernel text with its dialect, and how a lab is found by name."""
+"""The parts of a lab: cases, variants, kernel text with its dialect, exercises; and how a lab is found by name."""

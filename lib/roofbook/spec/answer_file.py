@@ -12,41 +12,42 @@ from ..errors import UsageError, of_system
 from ..escaping import printable
 
 LARGEST = 1 << 20
-"""Bytes that a kernel's text may have."""
+"""Most bytes that a kernel's text may have."""
 WRITER_S, PIPE_S = 3.0, 60.0
-"""Seconds to wait for somebody who writes into a pipe, and for all that is written."""
+"""Seconds to wait for a writer into a pipe, and for the end of the pipe."""
 PART = 1 << 16
 """Bytes that are read at once."""
 STANDARD_INPUT = "-"
 MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-"""How a text of another encoding begins."""
+"""Byte order mark at the start of a text -> its encoding, for encodings that are refused."""
 
 
 @dataclass(frozen=True)
 class AnswerFile:
-    """What was handed in."""
+    """A reader's answer: the text of a kernel."""
 
     name: str
-    """Of the file, as a message shows it."""
+    """Name of the file in messages."""
     text: str
+    """Text with line feeds alone."""
 
 
 def read_answer(file: Path) -> AnswerFile:
     """Read a text file in UTF-8, with or without a byte order mark; `-` is standard input.
 
-    Errors: UsageError for what is no such file, larger than LARGEST, or a pipe into which nothing is written.
+    Raise UsageError for another kind of file or encoding, for more than LARGEST bytes, and for a pipe without a writer.
     """
-    shown = "standard input" if str(file) == STANDARD_INPUT else on_one_line(str(file))
+    label = "standard input" if str(file) == STANDARD_INPUT else on_one_line(str(file))
     try:
-        content = _content(file, shown)
+        content = _content(file, label)
     except OSError as error:
-        raise UsageError(f"{shown}: {of_system(OSError(error.errno, error.strerror))}") from None
-    name = shown if str(file) == STANDARD_INPUT else on_one_line(file.name)
-    return AnswerFile(name, _decoded(content, shown))
+        raise UsageError(f"{label}: {of_system(OSError(error.errno, error.strerror))}") from None
+    name = label if str(file) == STANDARD_INPUT else on_one_line(file.name)
+    return AnswerFile(name, _decoded(content, label))
 
 
 def on_one_line(text: str) -> str:
-    r"""Return text with each character that is not printable as its escape, ends of lines too.
+    r"""Return text with escapes in place of characters that are not printable, line ends included.
 
     >>> on_one_line("a\nb c")
     'a\\nb c'
@@ -54,30 +55,32 @@ def on_one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _content(file: Path, shown: str) -> bytes:
+def _content(file: Path, label: str) -> bytes:
+    """Read a file or standard input. label: its name in messages."""
     if str(file) == STANDARD_INPUT:
         if sys.stdin is None or os.isatty(0):
-            raise UsageError(f"{shown} is a terminal; a file, or a pipe with the kernel's text, is meant")
-        return _all_of(os.dup(0), shown)
-    return _all_of(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), shown)
+            raise UsageError(f"{label} is a terminal; give a file, or a pipe with the kernel's text")
+        return _all_of(os.dup(0), label)
+    return _all_of(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), label)
 
 
-def _all_of(descriptor: int, shown: str) -> bytes:
-    """Read to the end and close. Errors: UsageError for what is no file or pipe, and for too much."""
+def _all_of(descriptor: int, label: str) -> bytes:
+    """Read a file or pipe to its end, and close it. Raise UsageError for other kinds of files, and for too many bytes."""
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise UsageError(f"{shown} is a directory; a file with the kernel's text is meant")
+            raise UsageError(f"{label} is a directory; a file with the kernel's text is meant")
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)):
-            raise UsageError(f"{shown} is a device; a file with the kernel's text is meant")
+            raise UsageError(f"{label} is a device; a file with the kernel's text is meant")
         if status.st_size > LARGEST and stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{shown} has {status.st_size} bytes; a kernel's text has {LARGEST} at most")
-        return _read(descriptor, shown, is_pipe=not stat.S_ISREG(status.st_mode))
+            raise UsageError(f"{label} has {status.st_size} bytes; a kernel's text has {LARGEST} at most")
+        return _read(descriptor, label, is_pipe=not stat.S_ISREG(status.st_mode))
     finally:
         os.close(descriptor)
 
 
-def _read(descriptor: int, shown: str, *, is_pipe: bool) -> bytes:
+def _read(descriptor: int, label: str, *, is_pipe: bool) -> bytes:
+    """Read to the end. Raise UsageError for too many bytes, and for a pipe without a writer or an end."""
     start, content = time.monotonic(), b""
     while True:
         waited = time.monotonic() - start
@@ -86,18 +89,18 @@ def _read(descriptor: int, shown: str, *, is_pipe: bool) -> bytes:
             break
         content += part or b""
         if len(content) > LARGEST:
-            raise UsageError(f"{shown} has more than {LARGEST} bytes, as many as a kernel's text may have")
+            raise UsageError(f"{label} has more than {LARGEST} bytes; a kernel's text may have no more")
         if waited > PIPE_S:
-            raise UsageError(f"{shown} is a pipe that did not end within {PIPE_S:g} s")
+            raise UsageError(f"{label} is a pipe that did not end within {PIPE_S:g} s")
         if not part:
             time.sleep(0.05)
     if is_pipe and not content:
-        raise UsageError(f"{shown} is a pipe into which nobody wrote within {WRITER_S:g} s")
+        raise UsageError(f"{label} is a pipe into which nobody wrote within {WRITER_S:g} s")
     return content
 
 
 def _part(descriptor: int) -> bytes | None:
-    """Return what a pipe has; empty at its end, and where nobody has opened it to write; None where there is nothing yet."""
+    """Return the bytes that are in a pipe: none at its end or without a writer; None if the writer has written none yet."""
     if os.get_blocking(descriptor) and not select.select([descriptor], [], [], 0)[0]:
         return None
     try:
@@ -106,17 +109,18 @@ def _part(descriptor: int) -> bytes | None:
         return None
 
 
-def _decoded(content: bytes, shown: str) -> str:
+def _decoded(content: bytes, label: str) -> str:
+    """Decode UTF-8, and make all line ends line feeds. Raise UsageError for another encoding."""
     mark = next((name for start, name in MARKS.items() if content.startswith(start)), None)
     if mark:
-        raise UsageError(f"{shown} is no text in UTF-8 but in {mark}; save it as UTF-8")
+        raise UsageError(f"{label} is no text in UTF-8 but in {mark}; save it as UTF-8")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UsageError(
-            f"{shown} is no text in UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as UTF-8"
+            f"{label} is no text in UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as UTF-8"
         ) from None
     if "\0" in text:
-        raise UsageError(f"{shown} is no text in UTF-8: it has zero bytes; save it as UTF-8")
+        raise UsageError(f"{label} is no text in UTF-8: it has zero bytes; save it as UTF-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")

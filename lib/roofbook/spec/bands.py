@@ -1,4 +1,4 @@
-"""NumPy by bands of rows, on all cores: references and checks of grids that no cache holds."""
+"""Runs NumPy on all cores, by bands of rows. Serves references and checks of grids that no cache holds."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,11 +7,11 @@ from ..devices.host import processors
 
 T = TypeVar("T")
 ELEMENTS = 1 << 17
-"""Of a band, about: a handful of float64 arrays of that size stay in a core's second-level cache or near it."""
+"""Approximate elements of a band: a handful of float64 arrays of this size fit into a core's second-level cache or nearly."""
 
 
 def by_bands(height: int, width: int, work: Callable[[slice], T]) -> list[T]:
-    """`work(rows)` for bands that together are all rows of a grid, in their order; NumPy lets other threads run meanwhile."""
+    """Call `work(rows)` for each band of rows of a grid, in threads, and return the results in the order of the rows."""
     rows = max(1, ELEMENTS // max(width, 1))
     slices = [slice(start, min(start + rows, height)) for start in range(0, height, rows)]
     if len(slices) == 1:

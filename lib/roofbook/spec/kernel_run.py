@@ -1,4 +1,4 @@
-"""What the plans of most labs share: kernels on one device, timed by the device from the first to the last."""
+"""The base of most labs' plans: kernels on one queue, timed by the device from the first to the last."""
 
 from abc import abstractmethod
 from typing import Any
@@ -11,17 +11,22 @@ from .lab import Runnable
 
 
 def ceil_div(size: int, part: int) -> int:
-    """How many parts cover the size."""
+    """Return how many parts cover a size: `size / part`, rounded up."""
     return -(-size // part)
 
 
 class KernelRun(Runnable):
-    """A runnable of one queue. `run` tells the seconds of all that `submit` launches; its facts are those of `kernel`."""
+    """A runnable with one queue. `run` returns the seconds of all that `submit` launches.
+
+    The `__init__` of a subclass sets `kernel`, `group` and `size`, and adds each buffer to `buffers`, which `close` releases.
+    """
 
     kernel: Kernel
+    """The kernel whose facts are stored."""
     group: tuple[int, ...]
+    """Work-items of a group, by axis."""
     size: tuple[int, ...]
-    """The global size."""
+    """Work-items of a launch, by axis: the global size."""
 
     def __init__(self, device: Device, units: int) -> None:
         self.device, self.units = device, units
@@ -30,7 +35,7 @@ class KernelRun(Runnable):
 
     @abstractmethod
     def submit(self) -> None:
-        """Queue all that is timed."""
+        """Queue all launches and copies that are timed."""
 
     def run(self) -> float:
         return self.queue.timed(self.submit)
@@ -47,24 +52,24 @@ class KernelRun(Runnable):
 
 
 def resources(device: Device, kernel: Kernel, group: tuple[int, ...]) -> dict[str, Any]:
-    """What the compiler says a kernel takes and, where the device tells what there is, how many groups fit.
+    """Return the resources of a kernel by its compiler, and its occupancy if the device's multiprocessors are known.
 
-    What sets the limit is told by NVIDIA's published rule. `occupancy` is the driver's own count where there is one, and then
-    `occupancy_by` is `driver`; else it is by that rule as well.
+    NVIDIA's published rule gives the resource that limits the occupancy. `occupancy` is the driver's count if it has one
+    (`occupancy_by` is then `driver`), otherwise by the rule as well (`rule`).
     """
-    taken, items = kernel.resources(), int(np.prod(group))
-    place = device.multiprocessor
-    if not place:
-        return taken
-    found: dict[str, Any] = {**taken, **occupancy(taken, items, place)}
+    compiled, items = kernel.resources(), int(np.prod(group))
+    multiprocessor = device.multiprocessor
+    if not multiprocessor:
+        return compiled
+    facts: dict[str, Any] = {**compiled, **occupancy(compiled, items, multiprocessor)}
     groups = kernel.groups_at_once(items)
     if groups is None:
-        return {**found, "occupancy_by": "rule"}
-    return {**found, "occupancy": share(groups, items, place), "occupancy_by": "driver"}
+        return {**facts, "occupancy_by": "rule"}
+    return {**facts, "occupancy": share(groups, items, multiprocessor), "occupancy_by": "driver"}
 
 
 def fit(device: Device, group: tuple[int, ...]) -> None:
-    """Raises Unsupported where a group is larger than the device takes."""
+    """Raise Unsupported if a work-group is larger than the device allows."""
     items = int(np.prod(group))
     if items > device.max_work_group:
         shape = f" ({'x'.join(map(str, group))})" if len(group) > 1 else ""

@@ -1,4 +1,4 @@
-"""Finds labs by name. A lab is a package in `roofbook.labs`, so adding one touches no list."""
+"""Finds labs by name. A lab is a package in `roofbook.labs` or in a folder that ROOFBOOK_LABS names; there is no list."""
 
 import importlib
 import os
@@ -13,44 +13,44 @@ if TYPE_CHECKING:
     from .lab import Lab
 
 PEAKS = "peaks"
-"""The lab that measures the device itself: its rows are the peaks under which the other labs' times stand."""
+"""Name of the lab that measures the device itself: its rows are the peaks in the bounds of the other labs."""
 
 
 def folders() -> dict[str, Path]:
-    """The folder of each lab by its name, PEAKS included: of two with one name that which Python imports."""
-    found: dict[str, Path] = {}
-    for place in labs.__path__:
-        for file in Path(place).glob("*/__init__.py"):
-            found.setdefault(file.parent.name, file.parent)
-    return found
+    """Return name -> folder of each lab, PEAKS included. If two have one name, it is the folder that Python imports."""
+    folder_by_name: dict[str, Path] = {}
+    for folder in labs.__path__:
+        for file in Path(folder).glob("*/__init__.py"):
+            folder_by_name.setdefault(file.parent.name, file.parent)
+    return folder_by_name
 
 
 def useless_folders() -> str:
-    """Return what is wrong with folders that ROOFBOOK_LABS names: they are not there, or hold no lab; '' for none."""
-    named = [Path(place) for place in labs.__path__[1:]]
-    missing = [str(place) for place in named if not place.is_dir()]
-    labless = [str(place) for place in named if place.is_dir() and not any(place.glob("*/__init__.py"))]
-    said = [f"ROOFBOOK_LABS names no folder: {', '.join(missing)}"] * bool(missing)
+    """Return a message about folders of ROOFBOOK_LABS that are missing or hold no lab; '' if all hold labs."""
+    named = [Path(folder) for folder in labs.__path__[1:]]
+    missing = [str(folder) for folder in named if not folder.is_dir()]
+    labless = [str(folder) for folder in named if folder.is_dir() and not any(folder.glob("*/__init__.py"))]
+    messages = [f"ROOFBOOK_LABS names no folder: {', '.join(missing)}"] * bool(missing)
     right = "it is to hold a folder for each lab, with __init__.py"
-    said += [f"ROOFBOOK_LABS names a folder without labs: {', '.join(labless)}; {right}"] * bool(labless)
-    return "; ".join(said)
+    messages += [f"ROOFBOOK_LABS names a folder without labs: {', '.join(labless)}; {right}"] * bool(labless)
+    return "; ".join(messages)
 
 
 def names() -> list[str]:
-    """Names of all labs but PEAKS, in alphabetical order."""
+    """Return the names of all labs but PEAKS, in alphabetical order."""
     return sorted(folders().keys() - {PEAKS})
 
 
 def environment() -> dict[str, str]:
-    """What a process that starts in another folder needs to find the same labs."""
+    """Return the environment variables with which a process in another folder finds the same labs."""
     return {"ROOFBOOK_LABS": os.pathsep.join(labs.__path__[1:])}
 
 
 @lru_cache
 def get(name: str) -> "Lab":
-    """The lab of that name, PEAKS included. Errors: UsageError for a name that no lab has, and for one that cannot be read."""
-    known = folders()
-    if name not in known:
+    """Import the lab of a name, PEAKS included. Raise UsageError if no lab has this name, or if its code has a mistake."""
+    folder_by_name = folders()
+    if name not in folder_by_name:
         if useless := useless_folders():
             raise UsageError(f"there is no lab {name!r}; {useless}")
         raise one_of("lab", name, [*names(), PEAKS])
@@ -61,28 +61,28 @@ def get(name: str) -> "Lab":
             right = f"a lab is named as its folder is, {name!r}, since its rows and pages are kept under that name"
             raise ValueError(f"it calls itself {lab.name!r}; {right}")
     except UserFacingError as error:
-        raise UsageError(f"lab {name}: {_where(error, known[name])}{error}") from error
+        raise UsageError(f"lab {name}: {_line_of(error, folder_by_name[name])}{error}") from error
     except Exception as error:
         if is_ctrl_c(error):
             raise
-        raise UsageError(f"lab {name} in {known[name]}: {_where(error, known[name])}{_said(error)}") from error
+        folder = folder_by_name[name]
+        raise UsageError(f"lab {name} in {folder}: {_line_of(error, folder)}{_message(error)}") from error
     return lab
 
 
 def _check(lab: "Lab") -> None:
-    """ValueError for names that stand for nothing, or for two things."""
+    """Raise ValueError if two variants have one name, or if the parent of a step is no variant."""
     from collections import Counter
 
-    variants = lab.all_variants()
-    names = Counter(each.name for each in variants)
-    if twice := [name for name, times in names.items() if times > 1]:
-        raise ValueError(f"two variants are named {', '.join(twice)}")
-    if lost := [f"{each.parent!r} of {each.name}" for each in lab.ladder if each.parent and each.parent not in names]:
-        raise ValueError(f"no variant is the parent {', '.join(lost)}")
+    names = Counter(variant.name for variant in lab.all_variants())
+    if repeated := [name for name, times in names.items() if times > 1]:
+        raise ValueError(f"two variants are named {', '.join(repeated)}")
+    if orphans := [f"{v.parent!r} of {v.name}" for v in lab.ladder if v.parent and v.parent not in names]:
+        raise ValueError(f"no variant is the parent {', '.join(orphans)}")
 
 
-def _where(error: BaseException, folder: Path) -> str:
-    """The lab's own line where it came to that: `ladder.py, line 40: `."""
+def _line_of(error: BaseException, folder: Path) -> str:
+    """Return the last line of a lab's code in the traceback, such as `ladder.py, line 40: `; '' if it has none."""
     import traceback
 
     if isinstance(error, SyntaxError):
@@ -93,6 +93,7 @@ def _where(error: BaseException, folder: Path) -> str:
     return f"{Path(lines[-1].filename).name}, line {lines[-1].lineno}: " if lines else ""
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
+    """Return an error's message in one line, with the error's type unless it is ValueError."""
     words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
     return words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"

@@ -25,7 +25,7 @@ EXERCISES = Exercises(
             "weight[filter][channel][p][q] times x[channel][row + p][column + q]. x has HEIGHT + TAPS - 1 rows of "
             "WIDTH + TAPS - 1 columns.",
             cut=("for (int j = 0; j < CHANNELS", ""),
-            known=("CHANNELS", "HEIGHT", "WIDTH", "TAPS"),
+            plan_knobs=("CHANNELS", "HEIGHT", "WIDTH", "TAPS"),
             cases=("16ch-16x28-k5", "3to16ch-32x28-k3", "5to32ch-16x56-k1"),
         ),
     ),

@@ -23,7 +23,7 @@ EXERCISES = Exercises(
             "weight[filter][channel][p][q]. Write each that is not zero to values, from k * TAPS * TAPS on; to places, how far "
             "its input lies behind that of tap (0, 0), in rows of SIZE + TAPS - 1. Write to counts[k] how many there are.",
             cut=("int count = 0;", "counts[k] = count;"),
-            known=("DEPTH", "SIZE", "TAPS", "LAYERS"),
+            plan_knobs=("DEPTH", "SIZE", "TAPS", "LAYERS"),
             cases=("5x7x9x9-k3", "3x2x7x7-k5", "4x130x6x6-k3"),
         ),
     ),

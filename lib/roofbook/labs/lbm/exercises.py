@@ -22,7 +22,7 @@ EXERCISES = Exercises(
             "speeds[0] to speeds[GROUP_SIZE - 1] hold a number of each work-item, and all have been written. Leave their "
             "sum in speeds[0]. GROUP_SIZE is a power of two. All work-items of a group must reach every BARRIER().",
             cut=("for (int reach =", ""),
-            known=("GROUP_SIZE",),
+            plan_knobs=("GROUP_SIZE",),
             cases=("40x24", "128x128"),
         ),
     ),

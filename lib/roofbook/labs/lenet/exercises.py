@@ -25,7 +25,7 @@ EXERCISES = Exercises(
             "filter m at k0 + column, to right x[image][c][h + p][w + q], and 0 where m, k0 + column, k or pixel lies outside. "
             "Wait for the others, then add 16 products to sum. x has SIZE rows and columns.",
             cut=("left[row * 16 + column] =", "for (int i = 0; i < 16; i++) sum"),
-            known=("CHANNELS", "FILTERS", "SIZE"),
+            plan_knobs=("CHANNELS", "FILTERS", "SIZE"),
             cases=("batch-3", "batch-1", "batch-17"),
         ),
     ),

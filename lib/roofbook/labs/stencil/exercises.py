@@ -25,7 +25,7 @@ EXERCISES = Exercises(
             "so that r is read at k, g is read and written at k + WIDTH, and b is read at k + 2 * WIDTH. r and b never change. "
             "NATIVE_RSQRT takes a float4.",
             cut=("const float4 root", "*(GLOBAL float4 *)(g + k + WIDTH) = sum"),
-            known=("WIDTH", "COUNT", "PASSES"),
+            plan_knobs=("WIDTH", "COUNT", "PASSES"),
             cases=("6x1024", "7x48", "3x4", "34x100"),
         ),
     ),
