@@ -1,8 +1,8 @@
-"""What was published: the figures and statements of the original reports, read from results/published and checked.
+"""Published results: the figures and claims of the original reports, read from results/published and checked.
 
-Figures are in published/LAB.csv, statements in published/claims/LAB.csv. This is the one reader of these files: of the
-tables that set them beside our own cells, and of the views that SQL asks. A file with a broken row is refused with its
-line number.
+Figures are in published/LAB.csv, claims in published/claims/LAB.csv. Only this module reads these files. It serves the tables
+that compare them with our measurements, and the SQL views `published` and `claims`. A file with an invalid row is refused, with
+the line number.
 """
 
 import csv
@@ -24,12 +24,12 @@ SECONDS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def labs(results: str | Path) -> list[str]:
-    """The labs with a file of figures under results/published, in alphabetical order."""
+    """Return the labs with a file of figures, in alphabetical order. results: the folder that holds published/."""
     return _labs(Path(results) / "published")
 
 
 def labs_with_claims(results: str | Path) -> list[str]:
-    """The labs with a file of statements, in alphabetical order."""
+    """Return the labs with a file of claims, in alphabetical order. results: the folder that holds published/."""
     return _labs(Path(results) / "published" / "claims")
 
 
@@ -38,12 +38,11 @@ def _labs(folder: Path) -> list[str]:
 
 
 def figures(lab: str, results: str | Path) -> "pd.DataFrame":
-    """Every published figure of `lab`, in the order of the file.
+    """Return the published figures of a lab, in the order of its file.
 
-    results: the folder that holds published/LAB.csv. Returns the file's columns as text, but `value` as float64, plus
-    `printed` (the value as it was printed), `seconds` (float64: the value in seconds where the unit is a time, else NaN) and
-    `line` (of the file). Errors: UsageError for an unknown lab, a missing column, an empty field or a value that is no
-    finite number.
+    results: the folder that holds published/LAB.csv. Columns are those of the file as text, but `value` as float64, plus
+    `printed` (the value as text), `seconds` (float64: the value in seconds; NaN if the unit is no time) and `line` (of the
+    file). Errors: UsageError for an unknown lab, a missing column, an empty field or a value that is no finite number.
     """
     import pandas as pd
 
@@ -57,10 +56,10 @@ def figures(lab: str, results: str | Path) -> "pd.DataFrame":
 
 
 def claims(lab: str, results: str | Path) -> "pd.DataFrame":
-    """The statements of the lab's report, in the order of the file.
+    """Return the claims of a lab's report, in the order of its file.
 
-    results: the folder that holds published/claims/LAB.csv. Returns CLAIMS, and `effects`, the tuple of factors that
-    published_effect names (one, or one a case; empty for a statement without a number). Errors: as of `figures`.
+    results: the folder that holds published/claims/LAB.csv. Columns are CLAIMS, `effects` and `line`. `effects` is the tuple of
+    factors in `published_effect`: one, or one for each case; empty for a claim without a number. Errors: see `figures`.
     """
     import pandas as pd
 
@@ -72,18 +71,18 @@ def claims(lab: str, results: str | Path) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=[*CLAIMS, "effects", "line"])
 
 
-def _file(folder: Path, lab: str, what: str) -> Path:
-    """The file of a lab. UsageError where there is none, with the labs that have one."""
-    known = _labs(folder)
-    if lab not in known:
-        raise one_of(what, lab, known) if known else UsageError(f"no CSV files in {folder}")
+def _file(folder: Path, lab: str, noun: str) -> Path:
+    """Return the file of a lab. If there is none, raise a UsageError that lists the labs with files. noun: for its message."""
+    valid = _labs(folder)
+    if lab not in valid:
+        raise one_of(noun, lab, valid) if valid else UsageError(f"no CSV files in {folder}")
     return folder / f"{lab}.csv"
 
 
 def view_of_figures(results: Path) -> "pa.Table":
-    """What SQL sees as `published`: lab, FIGURES with `trial` as an integer and `value` as printed, and `number`, a double.
+    """Return the SQL view `published`: lab, FIGURES with `trial` as an integer and `value` as printed, and `number`, a double.
 
-    An empty field is null. Empty where nothing is published.
+    An empty field is null. The view is empty if there are no files.
     """
     import pandas as pd
     import pyarrow as pa
@@ -92,52 +91,53 @@ def view_of_figures(results: Path) -> "pa.Table":
     frames = [figures(lab, results).assign(lab=lab) for lab in labs(results)]
     if not frames:
         return _table({name: [] for name in names}, number=pa.float64(), trial=pa.int32())
-    found = pd.concat(frames, ignore_index=True)
-    columns = {name: [text or None for text in found[name]] for name in ("lab", *FIGURES[:-2])}
-    columns["trial"] = [int(text) if text.isdecimal() else None for text in found["trial"]]
-    columns |= {"value": list(found["printed"]), "number": list(found["value"])}
+    rows = pd.concat(frames, ignore_index=True)
+    columns = {name: [text or None for text in rows[name]] for name in ("lab", *FIGURES[:-2])}
+    columns["trial"] = [int(text) if text.isdecimal() else None for text in rows["trial"]]
+    columns |= {"value": list(rows["printed"]), "number": list(rows["value"])}
     return _table({name: columns[name] for name in names}, number=pa.float64(), trial=pa.int32())
 
 
 def view_of_claims(results: Path) -> "pa.Table":
-    """What SQL sees as `claims`: lab and CLAIMS, all text. Empty where there is no such file."""
+    """Return the SQL view `claims`: lab and CLAIMS, all text. The view is empty if there are no files."""
     import pandas as pd
 
     names = ("lab", *CLAIMS)
     frames = [claims(lab, results).assign(lab=lab) for lab in labs_with_claims(results)]
-    found = pd.concat(frames, ignore_index=True) if frames else {name: [] for name in names}
-    return _table({name: list(found[name]) for name in names})
+    columns = pd.concat(frames, ignore_index=True) if frames else {name: [] for name in names}
+    return _table({name: list(columns[name]) for name in names})
 
 
 def _table(columns: Mapping[str, list[Any]], **types: Any) -> "pa.Table":
-    """Columns as text, but those whose type is given."""
+    """Return a table of columns of text, or of another type if `types` has one for a column."""
     import pyarrow as pa
 
     return pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
 
 
 def _read(path: Path, columns: tuple[str, ...], needed: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Rows of a CSV file as text, each with its `line`; the header must be `columns` and `needed` fields not empty."""
+    """Return the rows of a CSV file as text, each with its `line`. UsageError for another header or an empty needed field."""
     rows: list[dict[str, Any]] = []
-    with path.open(newline="", encoding="utf-8-sig") as file, _as_csv(path):
+    with path.open(newline="", encoding="utf-8-sig") as file, _csv_errors(path):
         lines = csv.reader(file)
         header = next(lines, [])
         if tuple(header) != columns:
             raise UsageError(f"{path}, line 1: columns are {','.join(header)!r}; expected {','.join(columns)!r}")
         for fields in lines:
-            where = f"{path}, line {lines.line_num}"
+            position = f"{path}, line {lines.line_num}"
             if len(fields) != len(columns):
-                raise UsageError(f"{where}: {len(fields)} fields; expected {len(columns)} ({','.join(columns)})")
+                raise UsageError(f"{position}: {len(fields)} fields; expected {len(columns)} ({','.join(columns)})")
             row: dict[str, Any] = dict(zip(columns, fields, strict=True))
             for name in needed:
                 if not row[name].strip():
-                    raise UsageError(f"{where}: {name} is empty; every figure needs one")
+                    raise UsageError(f"{position}: {name} is empty; every figure needs one")
             rows.append(row | {"line": lines.line_num})
     return rows
 
 
 @contextmanager
-def _as_csv(path: Path) -> Iterator[None]:
+def _csv_errors(path: Path) -> Iterator[None]:
+    """Turn errors of decoding and of the CSV reader into UsageErrors that name the file."""
     try:
         yield
     except (UnicodeDecodeError, csv.Error) as error:
@@ -145,6 +145,7 @@ def _as_csv(path: Path) -> Iterator[None]:
 
 
 def _number(text: str, path: Path, line: int) -> float:
+    """Return the finite number in a text. UsageError for another text."""
     try:
         value = float(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Rules for a row of the store: which types, lengths and values its columns may have, whoever wrote it.
+"""Rules for rows of the store, whoever wrote them: the types, lengths and values that columns may have.
 
-Serves the process that checks Parquet files (file_check.py) and whoever adds rows. A row that breaks a rule is left out, or
-refused before it is written. What a rule says of a value never repeats that value: it may be hostile.
+Serves the process that checks Parquet files (file_check.py), which leaves out rows that break a rule, and `Store.append`, which
+refuses them. A message on a value never repeats the value: it may be hostile.
 """
 
 import json
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_LETTERS = {"file": 120, "name": 200, "text": 1 << 20}
-"""Letters of a name that names a file or folder, of another name, and of a longer text (a reason, JSON)."""
+"""Largest numbers of letters: of names that also name a file or folder, of other names, and of long texts (reasons, JSON)."""
 MOST_DEPTH = 20
-"""Levels of objects and lists within one another in a JSON text."""
+"""Largest number of nested objects and lists in a JSON text."""
 FIRST_TIME, LAST_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
-"""Between these lies when a row was started: other times are no dates to pandas."""
+"""Range of `started`: pandas has no dates beyond."""
 NO_TEXT = "\ufffe\uffff"
-"""What stands for a text that is not UTF-8: both are no characters."""
+"""Replacement for a text that is not UTF-8: two code points that are no characters."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GROUP = re.compile(r"[0-9]{1,10}(x[0-9]{1,10}){0,2}")
 _UNFIT_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Unicode categories of letters that steer a terminal or a page, or that no encoding has."""
+"""Unicode categories of letters that control a terminal or a page, or that cannot be encoded."""
 
 
 def wrong_rows(table: "pa.Table") -> dict[int, str]:
-    """Return why each row that breaks a rule does so, by its number in the table.
+    """Return the rows that break a rule: {row number: reason}.
 
-    table: has the columns of `schema()` and their types; text may be dictionary-encoded.
+    table: with the columns and types of `schema()`; text may be dictionary-encoded.
     """
     wrong: dict[int, str] = {}
     for name in COLUMNS:
@@ -53,13 +53,14 @@ def wrong_rows(table: "pa.Table") -> dict[int, str]:
     return dict(sorted(wrong.items()))
 
 
-def _mark(wrong: dict[int, str], more: Mapping[int, str]) -> None:
-    for row, why in more.items():
-        wrong.setdefault(row, why)
+def _mark(wrong: dict[int, str], reasons: Mapping[int, str]) -> None:
+    """Add the reasons of rows that have none yet."""
+    for row, reason in reasons.items():
+        wrong.setdefault(row, reason)
 
 
 def _texts(table: "pa.Table", name: str) -> tuple[list[str | None], "NDArray[np.int64]"]:
-    """The distinct texts of a column, and for each row which of them it has, -1 for null."""
+    """Return the distinct texts of a column, and for each row the index of its text, -1 for null."""
     import numpy as np
     import pyarrow as pa
 
@@ -71,24 +72,26 @@ def _texts(table: "pa.Table", name: str) -> tuple[list[str | None], "NDArray[np.
 
 
 def _wrong_texts(table: "pa.Table", name: str) -> dict[int, str]:
-    texts, at = _texts(table, name)
+    texts, indices = _texts(table, name)
     wrong: dict[int, str] = {}
     if name in REQUIRED or name == "status":
-        wrong |= {int(row): f"{name} is null" for row in (at < 0).nonzero()[0]}
-    rule = _rules()[name]
-    for number, text in enumerate(texts):
-        if text is not None and (why := rule(text)):
-            wrong |= {int(row): f"{name} {why}" for row in (at == number).nonzero()[0]}
+        wrong |= {int(row): f"{name} is null" for row in (indices < 0).nonzero()[0]}
+    fault_of = _text_rules()[name]
+    for index, text in enumerate(texts):
+        if text is not None and (fault := fault_of(text)):
+            wrong |= {int(row): f"{name} {fault}" for row in (indices == index).nonzero()[0]}
     return wrong
 
 
-def _slug(text: str) -> str:
+def _slug_fault(text: str) -> str:
+    """Return why a text may not name a file or folder; '' if it may."""
     if len(text) > MOST_LETTERS["file"]:
         return f"has {len(text)} letters, {MOST_LETTERS['file']} at most"
     return "" if SLUG.fullmatch(text) else "names a file: letters, digits and . _ + - only"
 
 
-def _words(text: str) -> str:
+def _word_fault(text: str) -> str:
+    """Return why a text is no short text on one line; '' if it is."""
     import unicodedata
 
     if text == NO_TEXT:
@@ -100,15 +103,17 @@ def _words(text: str) -> str:
     return ""
 
 
-def _name(text: str) -> str:
+def _name_fault(text: str) -> str:
+    """Return why a text is no name of a variant or case; '' if it is."""
     if not text.strip():
         return "is empty"
     if "\\" in text or any(not part or part.startswith(".") for part in text.split("/")):
         return "is no name but a path"
-    return _words(text)
+    return _word_fault(text)
 
 
-def _long(text: str) -> str:
+def _long_text_fault(text: str) -> str:
+    """Return why a text is no long text; '' if it is."""
     most = MOST_LETTERS["text"]
     if text == NO_TEXT:
         return "is not UTF-8"
@@ -120,16 +125,16 @@ def _one_of(values: Sequence[str]) -> Callable[[str], str]:
 
 
 @cache
-def _rules() -> dict[str, Callable[[str], str]]:
-    """By each column of text, what says why a text is not fit for it; '' for one that is."""
+def _text_rules() -> dict[str, Callable[[str], str]]:
+    """Return a function for each column of text that returns the fault of a text; '' for a valid one."""
     from ..spec.lab import SCALES
 
     return {
-        **dict.fromkeys(("run", "lab", "device", "backend"), _slug),
-        **dict.fromkeys(("variant", "case", "parent"), _name),
-        **dict.fromkeys(("axis", "point", "dtype", "device_name", "timed", "unit"), _words),
-        **dict.fromkeys(("cell_key", "env_key", "source_sha256"), _words),
-        **dict.fromkeys(("reason", *JSON), _long),
+        **dict.fromkeys(("run", "lab", "device", "backend"), _slug_fault),
+        **dict.fromkeys(("variant", "case", "parent"), _name_fault),
+        **dict.fromkeys(("axis", "point", "dtype", "device_name", "timed", "unit"), _word_fault),
+        **dict.fromkeys(("cell_key", "env_key", "source_sha256"), _word_fault),
+        **dict.fromkeys(("reason", *JSON), _long_text_fault),
         "role": _one_of(ROLES),
         "status": _one_of(("ok", "failed")),
         "scale": _one_of(SCALES),
@@ -138,7 +143,7 @@ def _rules() -> dict[str, Callable[[str], str]]:
 
 
 def _lists(table: "pa.Table", name: str) -> tuple["NDArray[np.int64]", "pa.Array", "NDArray[np.int64]"]:
-    """The length of each row's list, -1 for null; all values; and of each value its row."""
+    """Return the length of each row's list, -1 for null; the values of all lists; and the row of each value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -159,17 +164,17 @@ def _wrong_lists(table: "pa.Table", name: str) -> dict[int, str]:
     nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
     wrong |= {int(row): f"{name} has a null" for row in row_of[nulls]}
     if pa.types.is_string(values.type):
-        unfit = {text for text in pc.unique(values).to_pylist() if text is not None and _words(text)}
+        unfit = {text for text in pc.unique(values).to_pylist() if text is not None and _word_fault(text)}
         if unfit:
-            told = pc.is_in(values, pa.array(sorted(unfit), values.type)).to_numpy(zero_copy_only=False)
-            wrong |= {int(row): f"{name} has a text with control characters, or a long one" for row in row_of[told]}
+            is_unfit = pc.is_in(values, pa.array(sorted(unfit), values.type)).to_numpy(zero_copy_only=False)
+            wrong |= {int(row): f"{name} has a text with control characters, or a long one" for row in row_of[is_unfit]}
         return wrong
     numbers = pc.fill_null(values, 1).to_numpy(zero_copy_only=False)
     if name == "rounds":
         return wrong | {int(row): "rounds has a number below 0" for row in row_of[numbers < 0]}
     fit = np.isfinite(numbers) & (numbers > 0 if name in TIMES else numbers > -1e9)
-    what = "no time: finite seconds above 0 are" if name in TIMES else "no finite number"
-    return wrong | {int(row): f"{name} has a value that is {what}" for row in row_of[~fit]}
+    fault = "no time: finite seconds above 0 are" if name in TIMES else "no finite number"
+    return wrong | {int(row): f"{name} has a value that is {fault}" for row in row_of[~fit]}
 
 
 def _wrong_times(table: "pa.Table") -> dict[int, str]:
@@ -177,13 +182,13 @@ def _wrong_times(table: "pa.Table") -> dict[int, str]:
     import pyarrow.compute as pc
 
     column = table["started"]
-    first, last = (pa.scalar(at, column.type) for at in (FIRST_TIME, LAST_TIME))
+    first, last = (pa.scalar(bound, column.type) for bound in (FIRST_TIME, LAST_TIME))
     fit = pc.fill_null(pc.and_(pc.greater_equal(column, first), pc.less(column, last)), True)
     return {int(row): "started is no date" for row in (~fit.to_numpy()).nonzero()[0]}
 
 
 def _numbers(table: "pa.Table", name: str) -> "NDArray[np.float64]":
-    """The numbers of a column, NaN for null."""
+    """Return the numbers of a column, with NaN for null."""
     import numpy as np
     import pyarrow as pa
 
@@ -191,15 +196,15 @@ def _numbers(table: "pa.Table", name: str) -> "NDArray[np.float64]":
 
 
 def _is(table: "pa.Table", name: str, text: str) -> "NDArray[np.bool_]":
-    """Which rows have this text in a column."""
+    """Return for each row whether it has this text in a column."""
     import numpy as np
 
-    texts, at = _texts(table, name)
-    return np.isin(at, [number for number, known in enumerate(texts) if known == text])
+    texts, indices = _texts(table, name)
+    return np.isin(indices, [index for index, candidate in enumerate(texts) if candidate == text])
 
 
 def verified(table: "pa.Table") -> "NDArray[np.bool_]":
-    """Which rows a reader takes a time from: those that are `ok` and whose error is within its bound, and all such probes."""
+    """Return for each row whether its times count: it is `ok`, and its error is within its bound or it is a boundless probe."""
     import numpy as np
 
     error, bound = _numbers(table, "error"), _numbers(table, "bound")
@@ -209,22 +214,21 @@ def verified(table: "pa.Table") -> "NDArray[np.bool_]":
 
 
 def _wrong_numbers(table: "pa.Table") -> dict[int, str]:
-    """Judge numbers where a reader takes them: of a row that failed, an error may be anything."""
+    """Return the rows with invalid numbers that a reader would use. The error of a failed row may be NaN or infinite."""
     import numpy as np
 
     wrong: dict[int, str] = {}
 
-    def mark(rows: "NDArray[np.bool_]", why: str) -> None:
-        _mark(wrong, {int(row): why for row in rows.nonzero()[0]})
+    def mark(rows: "NDArray[np.bool_]", reason: str) -> None:
+        _mark(wrong, {int(row): reason for row in rows.nonzero()[0]})
 
-    units = table["units"]
-    unknown, count = units.is_null().to_numpy(), _numbers(table, "units")
-    mark(~unknown & ~((count >= 1) & (count <= 2.0**53)), "units is no whole number above 0")
-    mark(verified(table) & unknown, "units is null")
+    is_null, count = table["units"].is_null().to_numpy(), _numbers(table, "units")
+    mark(~is_null & ~((count >= 1) & (count <= 2.0**53)), "units is no whole number above 0")
+    mark(verified(table) & is_null, "units is null")
     ok = _is(table, "status", "ok")
     for name in ("flops", "bytes", "error", "bound"):
-        null, number = table[name].is_null().to_numpy(), _numbers(table, name)
-        fit = null | (np.isfinite(number) & (number >= 0))
+        is_null, number = table[name].is_null().to_numpy(), _numbers(table, name)
+        fit = is_null | (np.isfinite(number) & (number >= 0))
         if name in ("error", "bound"):
             fit |= ~ok & ~(number < 0)
         mark(~fit, f"{name} is no finite number of at least 0")
@@ -232,88 +236,89 @@ def _wrong_numbers(table: "pa.Table") -> dict[int, str]:
 
 
 def _wrong_lengths(table: "pa.Table") -> dict[int, str]:
-    """Judge lists that go by samples: of a row that is ok, each has as many values as there are samples, or none."""
+    """Return the ok rows in which a list with one value for each sample has another length. Most such lists may be empty."""
     wrong: dict[int, str] = {}
-    samples, count = _lists(table, "samples_s")[0], verified(table)
-    _mark(wrong, {int(row): "samples_s is empty" for row in (count & (samples < 1)).nonzero()[0]})
+    samples, is_verified = _lists(table, "samples_s")[0], verified(table)
+    _mark(wrong, {int(row): "samples_s is empty" for row in (is_verified & (samples < 1)).nonzero()[0]})
     ok, profile = _is(table, "status", "ok"), _is(table, "role", PROFILE)
     for name in ("rounds", "wall_s", "sample_throttle"):
         length = _lists(table, name)[0]
-        needed = (count & ~profile) if name == "rounds" else False
-        unequal = ok & (length != samples) & ((length > 0) | needed)
-        why = f"{name} and samples_s have different lengths"
-        _mark(wrong, {int(row): why for row in unequal.nonzero()[0]})
+        is_required = (is_verified & ~profile) if name == "rounds" else False
+        unequal = ok & (length != samples) & ((length > 0) | is_required)
+        reason = f"{name} and samples_s have different lengths"
+        _mark(wrong, {int(row): reason for row in unequal.nonzero()[0]})
     return wrong
 
 
-def _wrong_json(table: "pa.Table", known: set[int]) -> dict[int, str]:
-    """Judge policy, extra and provenance of the rows that are not `known` to be wrong."""
+def _wrong_json(table: "pa.Table", skipped: set[int]) -> dict[int, str]:
+    """Return the rows with an invalid policy, extra or provenance. skipped: rows that are not checked."""
     wrong: dict[int, str] = {}
     ok, samples = _is(table, "status", "ok"), _lists(table, "samples_s")[0]
-    texts, at = _texts(table, "role")
-    roles = [texts[number] if number >= 0 else "" for number in at]
+    texts, indices = _texts(table, "role")
+    roles = [texts[index] if index >= 0 else "" for index in indices]
     for name, kind in zip(JSON, (_POLICY, _EXTRA, _PROVENANCE), strict=True):
-        texts, at = _texts(table, name)
-        read: dict[int, _Told | str] = {}
-        for row, number in enumerate(at.tolist()):
-            if number < 0 or row in known or row in wrong:
+        texts, indices = _texts(table, name)
+        parsed: dict[int, _JsonObject | str] = {}
+        for row, index in enumerate(indices.tolist()):
+            if index < 0 or row in skipped or row in wrong:
                 continue
-            if number not in read:
-                read[number] = _parsed(texts[number] or "", kind)
-            found = read[number]
-            if isinstance(found, str):
-                wrong[row] = f"{name} {found}"
-            elif why := _within_row(name, found, bool(ok[row]), int(samples[row]), str(roles[row])):
-                wrong[row] = f"{name}{why}"
+            if index not in parsed:
+                parsed[index] = _parse(texts[index] or "", kind)
+            outcome = parsed[index]
+            if isinstance(outcome, str):
+                wrong[row] = f"{name} {outcome}"
+            elif fault := _mismatch(name, outcome, bool(ok[row]), int(samples[row]), str(roles[row])):
+                wrong[row] = f"{name}{fault}"
     return wrong
 
 
 _NEEDED = {"peak": ("amount", "rate"), PROFILE: ("tool", "counters")}
-"""What `extra` of a verified row of this role must tell."""
+"""Names that `extra` of a verified row must have, by role."""
 
 
-def _within_row(column: str, told: "_Told", ok: bool, samples: int, role: str) -> str:
-    """Return what of a JSON object does not fit the rest of its row: '' where all does."""
+def _mismatch(column: str, json_object: "_JsonObject", ok: bool, samples: int, role: str) -> str:
+    """Return why a JSON object does not match the rest of its row; '' if it does. samples: length of the row's `samples_s`."""
     if column == "extra" and ok:
         for name in _NEEDED.get(role, ()):
-            if told.value.get(name) is None:
+            if json_object.values.get(name) is None:
                 return f" lacks {name!r}"
-        for values in (told.value.get("parts") or {}).values():
-            if samples > 0 and len(values) != samples:
+        for times in (json_object.values.get("parts") or {}).values():
+            if samples > 0 and len(times) != samples:
                 return ".parts and samples_s have different lengths"
-    return "" if not ok or told.finite else " has NaN or an infinite number"
+    return "" if not ok or json_object.finite else " has NaN or an infinite number"
 
 
-class _Told(NamedTuple):
+class _JsonObject(NamedTuple):
     """A JSON object of a row, and whether all its numbers are finite."""
 
-    value: dict[str, Any]
+    values: dict[str, Any]
     finite: bool
 
 
 class _Unfit(ValueError):
-    """Why a text is no fit JSON."""
+    """Reason why a JSON text is invalid."""
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's names and values as a dictionary. _Unfit if a name occurs twice."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise _Unfit("has a name twice in one object")
-    return found
+    return members
 
 
 _SUSPECT = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{19}|NaN|Infinity|\\")
-"""What a JSON text has that holds a number out of range, or a letter written by its code."""
+"""Pattern in every JSON text that has a number out of range, or an escaped letter."""
 
 
-def _parsed(text: str, kind: "Kind") -> "_Told | str":
-    """Return the JSON object of a text, or why it is none of this kind."""
+def _parse(text: str, kind: "Kind") -> "_JsonObject | str":
+    """Return the JSON object of a text, or why the text is no object of this kind."""
     finite = True
     try:
-        value = json.loads(text, object_pairs_hook=_pairs)
+        value = json.loads(text, object_pairs_hook=_unique_pairs)
         if not isinstance(value, dict):
             return "is not the JSON of an object"
-        finite = _plain(value, MOST_DEPTH, bool(_SUSPECT.search(text)))
+        finite = _is_finite(value, MOST_DEPTH, bool(_SUSPECT.search(text)))
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except _Unfit as error:
@@ -322,17 +327,18 @@ def _parsed(text: str, kind: "Kind") -> "_Told | str":
         return "has half a surrogate pair"
     except (ValueError, RecursionError):
         return "is not the JSON of an object"
-    where = _differs(value, kind)
-    return f"has a value of a wrong type at {where}" if where else _Told(value, finite)
+    path = _wrong_type(value, kind)
+    return f"has a value of a wrong type at {path}" if path else _JsonObject(value, finite)
 
 
 _SCALARS = {str, int, float, bool, type(None)}
 
 
-def _plain(value: Any, depth: int, suspect: bool) -> bool:
-    """Return whether all numbers are finite. Raise _Unfit for what nests deeper, and for a whole number of over 64 bits.
+def _is_finite(value: Any, depth: int, suspect: bool) -> bool:
+    """Return whether all numbers in a JSON value are finite.
 
-    suspect: whether there may be such numbers, or names with control characters, at all.
+    depth: largest number of nested levels. suspect: whether the text matches _SUSPECT; if not, much need not be checked. _Unfit
+    for deeper levels, for whole numbers of more than 64 bits, and for names that are long or have control characters.
     """
     if type(value) not in (dict, list):
         if type(value) is int and abs(value) >= 1 << 63:
@@ -341,36 +347,41 @@ def _plain(value: Any, depth: int, suspect: bool) -> bool:
     if not depth:
         raise _Unfit(f"has more than {MOST_DEPTH} levels")
     names = value if type(value) is dict else ()
-    if (suspect or max(map(len, names), default=0) > MOST_LETTERS["name"]) and any(map(_words, names)):
+    if (suspect or max(map(len, names), default=0) > MOST_LETTERS["name"]) and any(map(_word_fault, names)):
         raise _Unfit("has a name with control characters, or a long one")
-    inner = value.values() if type(value) is dict else value
-    if not suspect and set(map(type, inner)) <= _SCALARS:
+    members = value.values() if type(value) is dict else value
+    if not suspect and set(map(type, members)) <= _SCALARS:
         return True
-    return all([_plain(each, depth - 1, suspect) for each in inner if suspect or type(each) in (dict, list)])
+    return all(
+        [_is_finite(member, depth - 1, suspect) for member in members if suspect or type(member) in (dict, list)]
+    )
 
 
 Kind = Callable[[Any], bool] | dict[str, Any]
-"""What a JSON value has to be: a test of it, or the kinds of an object's values by their names. Other names may be there."""
+"""Type of a JSON value: a function that tests it, or the kinds of an object's members by name. Further members are allowed."""
 
 
-def _differs(value: Any, kind: Kind) -> str:
-    """Return at which of the names of `kind` a value is of another kind: '' where none is. Null is of any kind."""
+def _wrong_type(value: Any, kind: Kind) -> str:
+    """Return the path of the first member that is not of its kind; 'it' for the value itself, '' if there is none.
+
+    Null is of any kind.
+    """
     if value is None:
         return ""
     if not isinstance(kind, dict):
         return "" if kind(value) else "it"
     if not isinstance(value, dict):
         return "it"
-    for name, inner in value.items():
-        rule = kind.get(name) or kind.get(_unnumbered(name))
-        if rule and inner is not None and (where := _differs(inner, rule)):
-            return f"{name}.{where}".removesuffix(".it")
+    for name, member in value.items():
+        member_kind = kind.get(name) or kind.get(_unnumbered(name))
+        if member_kind and member is not None and (path := _wrong_type(member, member_kind)):
+            return f"{name}.{path}".removesuffix(".it")
     return ""
 
 
 @lru_cache(maxsize=1024)
 def _unnumbered(name: str) -> str:
-    """A fact's name without the number of the kernel that it is of, as `registers_1` has."""
+    """Return a member's name without the number of its kernel, such as `registers` for `registers_1`."""
     return re.sub(r"_[0-9]{1,3}$", "", name)
 
 
@@ -410,12 +421,12 @@ def _time(value: Any) -> bool:
 
 
 def _counts(value: Any) -> bool:
-    """Whether it is a list of numbers of at least 0."""
+    """Return whether a value is a list of numbers of at least 0."""
     return type(value) is list and set(map(type, value)) <= {int, float} and not any(number < 0 for number in value)
 
 
 def _texts_of(value: Any) -> bool:
-    """Whether it is a list of texts."""
+    """Return whether a value is a list of texts."""
     return type(value) is list and set(map(type, value)) <= {str}
 
 
@@ -424,17 +435,19 @@ def _parts(value: Any) -> bool:
 
 
 def _scalars(value: Any) -> bool:
-    """Whether it is an object of texts, numbers and nulls."""
-    return type(value) is dict and all(inner is None or _scalar(inner) for inner in value.values())
+    """Return whether a value is an object of texts, numbers and nulls."""
+    return type(value) is dict and all(member is None or _scalar(member) for member in value.values())
 
 
-def _counted(value: Any) -> bool:
-    """Whether it is a list of what counters say of each kernel."""
-    return type(value) is list and all(type(inner) is dict and not _differs(inner, _COUNTERS) for inner in value)
+def _counters_by_kernel(value: Any) -> bool:
+    """Return whether a value is a list of objects of _COUNTERS, one for each kernel."""
+    return type(value) is list and all(
+        type(counters) is dict and not _wrong_type(counters, _COUNTERS) for counters in value
+    )
 
 
 def _timeline(value: Any) -> bool:
-    """Whether it is a list of spans: [queue, what, start, end]."""
+    """Return whether a value is a list of spans: [queue, name, start, end]."""
     return type(value) is list and all(
         type(span) is list and len(span) == 4 and type(span[1]) is str and _counts([span[0], span[2], span[3]])
         for span in value
@@ -465,7 +478,7 @@ _EXTRA: Kind = {
     "parts": _parts,
     "checks": {"before": _CHECK, "after": _CHECK, "seed": _number},
     "counters": _COUNTERS,
-    "kernels": _counted,
+    "kernels": _counters_by_kernel,
     "timeline": _timeline,
     "took_part": _texts_of,
     "rows": _counts,

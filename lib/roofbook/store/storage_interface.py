@@ -1,4 +1,4 @@
-"""The interface of the storage of a store: what a folder (storage.py) and a bucket (bucket.py) both offer."""
+"""The interface of the storage of a store, for a folder (storage.py) and a bucket (bucket.py)."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
