@@ -110,7 +110,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("kept-partials", "plans.py", "totals / self.fluid_cells", "totals / (self.params.nx * self.params.ny)",
            "that obstacles do not count"),
     Mutant("ported", "plans.py", "self.local, *target, *source, self.obstacles, self.nx, self.ny, self.omega)",
-           "self.local, *source, *target, self.obstacles, self.nx, self.ny, self.omega)", "which grid is the collision's input"),
+           "self.local, *source, *target, self.obstacles, self.nx, self.ny, self.omega)", "which grid a collision reads"),
     Mutant("fused", "plans.py", "obstacles.astype(self.solid)", "(~obstacles).astype(self.solid)",
            "what an obstacle is marked by"),
     Mutant("partly-ported", "partly_ported.py", "            queue.write(source, self.cells)\n",
