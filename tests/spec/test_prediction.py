@@ -52,7 +52,7 @@ def test_a_prediction_says_its_range(prediction: Prediction, words: str) -> None
 
 @pytest.mark.parametrize(("least", "most"), [(0, math.inf), (2, 1), (-1, 1), (math.nan, 2)])
 def test_a_range_that_leaves_nothing_out_is_no_prediction(least: float, most: float) -> None:
-    with pytest.raises(ValueError, match="leaves something out"):
+    with pytest.raises(ValueError, match="excludes some factor"):
         Prediction(least, most)
 
 
