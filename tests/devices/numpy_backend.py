@@ -51,7 +51,7 @@ class Program(contract.Program):
 
 
 class Queue(contract.Queue):
-    """Does all at once."""
+    """Queue that does its work at once."""
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         assert all(size % local == 0 for size, local in zip(global_size, local_size, strict=True))
@@ -81,7 +81,7 @@ class Queue(contract.Queue):
         return [end - start for start, end in pairwise(times)]
 
     def finish(self) -> None:
-        """All is done."""
+        """Do nothing: all work is done."""
 
 
 class NumpyDevice(contract.Device):

@@ -36,7 +36,7 @@ REGISTERS, THREADS = 65536, 1024  # of a block, on every architecture here
 
 
 def skip_without_compiler() -> None:
-    """Skips the test where NVRTC is not installed, with the reason."""
+    """Skip the test where NVRTC is not installed, with the reason."""
     try:
         nvrtc.compile_cuda('extern "C" __global__ void nothing() {}', 80)
     except Unsupported as reason:
@@ -54,7 +54,7 @@ class Report(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A text with the compiler's options, its PTX, and its kernels by name."""
+    """Compiled text: the text, the compiler's options, its PTX, and its kernels by name."""
 
     text: str
     options: tuple[str, ...]
@@ -107,7 +107,7 @@ class Memory(contract.Buffer):
         self.nbytes = nbytes
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no memory is held."""
 
 
 class Kernel(contract.Kernel):
@@ -115,7 +115,7 @@ class Kernel(contract.Kernel):
         self.name, self.report = name, report
 
     def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
-        """Whether all blocks fit at once, only a device can tell."""
+        """Do nothing: only a device can tell whether all blocks fit at once."""
         assert dynamic_local_bytes <= 227 << 10
 
     def resources(self) -> dict[str, int]:
@@ -136,11 +136,11 @@ class Program(contract.Program):
 
 class Graph(contract.Graph):
     def launch(self) -> None:
-        """Its launches were looked at when they were recorded."""
+        """Do nothing: the launches were compared when they were recorded."""
 
 
 class Queue(contract.Queue):
-    """Looks at each launch; a read gives zeros."""
+    """Queue that compares each launch with the compiler's report; a read gives zeros."""
 
     def __init__(self, device: Paper) -> None:
         self.device = device
@@ -183,7 +183,7 @@ class Queue(contract.Queue):
         return [1e-6] * len(submits)
 
     def finish(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no kernel runs."""
 
     def mark(self) -> int:
         return len(self.device.launched)
@@ -235,7 +235,7 @@ class Paper(contract.Device):
         return np.empty(shape, dtype)
 
     def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
-        """Itself, so that all launches of a set are looked at."""
+        """Return this device for each of a set, so that all launches are compared."""
         return [self] * count
 
     def reaches(self, peer: contract.Device) -> bool:
@@ -256,7 +256,7 @@ class Paper(contract.Device):
 
 
 def cuda_variants() -> Iterator[Any]:
-    """Every step; of a sweep in two directions the points that stand for it."""
+    """Return every step that CUDA runs, and the points that stand for each sweep."""
     for name, lab in LABS.items():
         for variant in variants(lab):
             if "cuda" in variant.backends and variant.source and variant.plan is not Initialisation:
@@ -264,7 +264,7 @@ def cuda_variants() -> Iterator[Any]:
 
 
 def common(lab: Lab, *variants: Variant) -> list[Case]:
-    """The cases that all of these are for, the quick ones first: their sizes are nearer to those of a figure."""
+    """Return the cases that all these variants are for, the quick ones first: their sizes are nearer to a figure's."""
     order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
     cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
     return [case for case in cases if not any(lab.skip_reason(v, case) for v in variants)]
@@ -272,7 +272,7 @@ def common(lab: Lab, *variants: Variant) -> list[Case]:
 
 @lru_cache(8)
 def of_case(lab: str, name: str, scale: str) -> tuple[Case, Any]:
-    """A case with 8 units at most, and its inputs, to which nothing on paper writes."""
+    """Return a case with 8 units at most, and its inputs, to which nothing on paper writes."""
     case = LABS[lab].case(name, scale)
     few = replace(case, units=min(case.units, 8))
     return few, LABS[lab].inputs(few, seed=1)
@@ -283,7 +283,7 @@ def drive(
 ) -> Paper:
     """Let the variant's plan build and launch on paper, for 8 units: enough for a graph to be recorded.
 
-    On the first case that the plan takes. Raises Unsupported where there is none.
+    It runs on the first case that the plan takes. Raises Unsupported where there is none.
     """
 
     def c_host(queue: Queue, kernels: Any, size: Any, local: Any, arguments: Any, steps: int, step_arg: int) -> None:

@@ -26,18 +26,18 @@ Code = dict[str, str]
 
 
 SCALES = {"convpool": "quick"}
-"""Where the cases of the scale `test` are too small to tell two steps apart: of one chunk, say."""
+"""Lab -> scale of its cases, where those of `test` are too small to tell two steps apart (of one chunk, say)."""
 
 
 def differ(variant: Variant, parent: Variant) -> bool:
-    """Whether a compiler may get something else of the two: text, or flags."""
+    """Return whether the compiler's input differs between the two: text, or flags."""
     assert variant.source and parent.source
     flags = [{name: step.options.get(name) for name in ("fast_math", "build")} for step in (variant, parent)]
     return variant.source.sha256 != parent.source.sha256 or flags[0] != flags[1]
 
 
 def pairs(lab: Lab) -> Iterator[tuple[Variant, Variant, Case]]:
-    """Each step, and each point that leaves out part of one, that may differ from its parent; the parent; a case of both."""
+    """List (step, parent, case of both) for each step, or point that leaves out a part, that may differ from its parent."""
     for variant in lab.all_variants():
         parent = lab.variant(variant.parent) if variant.parent else None
         if variant.role != "step" and variant.axis != "without":
@@ -62,7 +62,7 @@ def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dic
     build, number = opencl.OpenCLDevice.build, 0
 
     def apart(self: Any, text: str, options: Sequence[str] = ()) -> Program:
-        """A name that no text uses makes each program one that the cache does not have."""
+        """Build with a macro that no text uses: so the cache has none of these programs."""
         program: Program = build(self, text, (*options, f"-D ROOFBOOK_PROGRAM_{number}"))
         return program
 

@@ -39,7 +39,7 @@ KERNEL void NAME(GLOBAL float *RESTRICT out, GLOBAL const float *RESTRICT x, int
 
 
 class Doubled(KernelRun):
-    """2 x + 1 by the kernel that the knob NAME names."""
+    """Plan that computes 2 x + 1 by the kernel that the knob NAME names."""
 
     group, size = (64,), (N,)
 
@@ -117,7 +117,7 @@ def wrong(out: np.ndarray, x: np.ndarray, n: int) -> None:
 
 @pytest.fixture
 def third(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one registration, and the kernels."""
+    """Register the backend, its dialect and its kernels."""
     monkeypatch.setitem(BACKENDS, NUMPY.name, NUMPY)
     for kernel in (loop, array, wrong):
         monkeypatch.setitem(KERNELS, kernel.__name__, kernel)

@@ -106,7 +106,7 @@ def test_a_folder_of_measurements_in_the_project_is_no_change(project: Path, tmp
 
 
 def test_runs_among_the_files_of_the_project_are_refused(project: Path, tmp_path: Path) -> None:
-    """They would be a change, and the next lab would find it when the first is measured."""
+    """The first lab's rows would be a change to the checkout, and the next lab would find it."""
     results = project / "mine"
     results.mkdir()
     checkout.ignore(results, project)

@@ -16,7 +16,7 @@ from roofbook.devices.contract import BuildFailed, Device, DriverFailed, Message
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[cuda.CudaDevice]:
-    """The second GPU of a machine, as far as `release_persisting` goes; `used` has which became the current one."""
+    """The second GPU of a machine, as far as `release_persisting` goes; `used` lists devices that became the current one."""
     gpu = object.__new__(cuda.CudaDevice)
     gpu.index, used = 1, list[int]()
     chosen = SimpleNamespace(Device=lambda index: SimpleNamespace(use=lambda: used.append(index)))
@@ -28,7 +28,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[cuda.CudaDevice]:
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> list[str]:
-    """A library of the driver with these functions alone; returns which are loaded."""
+    """Stand-in for the driver's library, with these functions alone; returns the list of loaded libraries."""
     loaded: list[str] = []
 
     def load(name: str) -> Any:
@@ -117,9 +117,9 @@ def test_a_kernel_that_the_module_has_not_is_named_and_another_failure_stays(mon
 
 
 class OfOneDevice:
-    """A RawModule and its RawKernels, as CuPy has them: loaded on each device that is current when something is asked.
+    """Stand-in for CuPy's RawModule and its RawKernels: loaded on the device that is current when a function is called.
 
-    From the second on it takes the file that the first was loaded from.
+    Each later device loads it from the file of the first.
     """
 
     ptr, registers = 5, 7
@@ -156,7 +156,7 @@ class OfOneDevice:
 
 @pytest.fixture
 def current_device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The current device alone, which CuPy's stand-in changes."""
+    """List that holds the current device alone, which CuPy's stand-in changes."""
     now, entered = [0], list[int]()
 
     class Chosen:

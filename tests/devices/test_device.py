@@ -273,7 +273,7 @@ def test_a_trace_tells_what_each_queue_did_when(device: Device, program: contrac
 
 @pytest.fixture
 def pair(device: Device) -> list[Device]:
-    """Two devices of a set, or two parts of a CPU, which share its cores where it has but one."""
+    """Two devices of a set, or two parts of a CPU, which share its cores if it has only one."""
     try:
         return device.several(2, overlapping=True)
     except Unsupported as fewer:
@@ -297,7 +297,7 @@ def test_a_set_is_kept_and_each_of_it_has_a_name(device: Device, pair: list[Devi
 def test_devices_of_a_set_wait_for_each_other_and_copy_from_each_others_memory(
     pair: list[Device], text: Callable[[Device], str]
 ) -> None:
-    """A value goes to and fro: each device takes the other's when it is due, and adds one after a while of other work."""
+    """A value goes to and fro: each device waits for the other's, works for a while on something else, and adds one."""
     queues, programs = [dev.queue() for dev in pair], [dev.build(text(dev)) for dev in pair]
     add, work = ([program.kernel(name) for program in programs] for name in ("axpy", "work"))
     values = [dev.upload(np.zeros(256, np.float32)) for dev in pair]

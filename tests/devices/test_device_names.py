@@ -1,4 +1,4 @@
-"""How a device is named, and found by the name that a user gives."""
+"""Names of devices, and the device that opens by a user's name."""
 
 from __future__ import annotations
 

@@ -33,21 +33,21 @@ L4, H200, A100 = (
     Card("NVIDIA A100", "0001:5D:06.0", 1410, 53),
 )
 BY_BUS = [L4, H200, A100]
-"""NVML's order."""
+"""The cards in NVML's order, which is that of their buses."""
 FASTEST_FIRST = [H200, A100, L4]
-"""CUDA's order."""
+"""The cards in CUDA's order."""
 OF_OPENCL = [A100, L4, H200]
 
 
 class NVMLError(Exception):
-    """NVML's refusal."""
+    """NVML's exception."""
 
 
 NVMLError.__module__ = "pynvml"
 
 
 def nvml() -> Any:
-    """All cards of the machine, whatever CUDA may see. A handle is the card."""
+    """Stand-in for NVML: all cards of the machine, whatever CUDA may see. A handle is the card."""
     module: Any = types.ModuleType("pynvml")
     module.NVMLError, module.NVML_CLOCK_SM, module.NVML_CLOCK_MEM, module.NVML_TEMPERATURE_GPU = NVMLError, 1, 2, 0
 
@@ -70,7 +70,7 @@ def nvml() -> Any:
 
 
 def cupy(visible: list[Card]) -> Any:
-    """The part of CuPy that tells of devices; it sees those that CUDA_VISIBLE_DEVICES leaves, in its order."""
+    """Stand-in for CuPy's list of devices: those that CUDA_VISIBLE_DEVICES leaves, in its order."""
     module: Any = types.ModuleType("cupy")
     module.__version__ = "0"
     common = {"multiProcessorCount": 1, "major": 9, "minor": 0, "totalGlobalMem": 1, "l2CacheSize": 1}
@@ -89,7 +89,7 @@ def cupy(visible: list[Card]) -> Any:
 
 
 class OfOpenCL:
-    """An NVIDIA GPU as PyOpenCL tells of it. Without `tells`, one of a driver that does not tell where it is."""
+    """Stand-in for PyOpenCL's device of an NVIDIA GPU. tells: parts of its PCI address that the driver gives."""
 
     vendor, driver_version = "NVIDIA Corporation", "0"
     max_compute_units = global_mem_size = global_mem_cache_size = local_mem_size = max_work_group_size = 1
@@ -127,7 +127,7 @@ Machine = Callable[..., list[Device]]
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """Makes the machine's devices: those of `visible` by CUDA, then those of `by_opencl` by OpenCL."""
+    """Make the machine's devices: those of `visible` by CUDA, then those of `by_opencl` by OpenCL."""
 
     def make(visible: list[Card], by_opencl: list[Any]) -> list[Device]:
         import pyopencl as cl
@@ -172,7 +172,7 @@ def test_each_gpu_has_the_clocks_of_its_own_card(machine: Machine, visible: list
 
 @pytest.mark.parametrize("tells", [(), ("bus", "slot"), ("domain", "bus")])
 def test_a_gpu_whose_place_is_not_told_has_no_clocks(machine: Machine, tells: tuple[str, ...]) -> None:
-    """Neither the first card's, nor those of a card in domain 0 on a bus of that number."""
+    """Its clocks are neither the first card's, nor those of a card in domain 0 on a bus of that number."""
     (device,) = machine([], [OfOpenCL(A100, tells)])
     assert device.pci_bus_id is None
     nothing: dict[str, Any] = {"clock_mhz": None, "temperature_c": None, "throttle": []}

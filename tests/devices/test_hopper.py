@@ -1,4 +1,4 @@
-"""The description of a tensor for TMA, as the driver is asked for it: a driver that only listens takes its place."""
+"""Arguments of the driver's call that describes a tensor for TMA: a stand-in takes the driver's place."""
 
 from __future__ import annotations
 

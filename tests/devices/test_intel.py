@@ -1,4 +1,4 @@
-"""Intel's OpenCL for the CPU: found where pip puts it, beside all other drivers and never in their place; told from PoCL."""
+"""Intel's OpenCL for the CPU: found where pip puts it, in addition to all other drivers, and distinguished from PoCL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from roofbook.devices.find import open_device, why_auto
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the libraries that are loaded: those that are there."""
+    """Names of the libraries that were loaded: a library loads if its file exists."""
     names: list[str] = []
 
     def load(path: str, mode: int = ctypes.DEFAULT_MODE) -> None:
@@ -92,7 +92,7 @@ def test_where_it_is_not_installed_nothing_is_touched(
 
 
 def test_half_of_it_is_refused_in_one_line(installed: Path) -> None:
-    """intel-opencl-rt does not ask for the other package."""
+    """pip installs intel-opencl-rt without the other package."""
     (installed / "libsvml.so").unlink()
     with intel.shown():
         assert "OCL_ICD_VENDORS" not in os.environ

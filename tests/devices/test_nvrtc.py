@@ -27,7 +27,10 @@ def compiler() -> None:
 
 
 def each_for_its_architectures() -> Iterator[Any]:
-    """Every step for all; of a sweep, where text differs from text by a number, points by turns for one."""
+    """Yield (lab, variant, architecture): every step for all architectures, and points of sweeps by turns for one each.
+
+    Points of a sweep differ by a number in their text.
+    """
     swept = cycle(ARCHITECTURES)
     for lab, variant in (param.values for param in cuda_variants()):
         for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
@@ -68,7 +71,7 @@ def test_the_blocks_of_a_persistent_kernel_hold_the_whole_grid(
 
 
 def shown(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The PTX of each kernel that the variant builds."""
+    """Return the PTX of each kernel that the variant builds."""
     device = drive(lab, variant, architecture, monkeypatch)
     return {name: report.body for built in device.built for name, report in built.kernels.items()}
 
@@ -117,7 +120,7 @@ def test_a_text_with_an_error_fails_in_one_line(architecture: int) -> None:
 
 
 def test_a_spill_would_be_seen() -> None:
-    """Compared with a kernel that must spill: 64 registers' worth of values that live at once, in a block of 1024."""
+    """A kernel that must spill is refused: 64 registers' worth of values that live at once, in a block of 1024."""
     values = "\n".join(f"  float v{i} = x[i + {i}];" for i in range(160))
     uses = "\n".join(f"  x[i + {1000 + i}] = v{i} * v{(i * 7) % 160};" for i in range(160))
     head = 'extern "C" __global__ void __launch_bounds__(1024) k(float *x) {\n  int i = threadIdx.x;\n'

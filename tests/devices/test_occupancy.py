@@ -58,7 +58,7 @@ def test_occupancy_as_the_calculator_has_it(
 
 @given(st.integers(1, 255), st.integers(1, 1024))
 def test_registers_as_warps_that_are_placed_one_by_one(registers: int, work_items: int) -> None:
-    """Groups are let in while each of their warps finds all its registers in one of the four sub-partitions."""
+    """Count groups as a multiprocessor places them: each warp needs all its registers in one of the four sub-partitions."""
     left, warps, groups = [65536 // 4] * 4, -(-work_items // 32), 0
     of_a_warp = -(-registers * 32 // 256) * 256
     while True:
@@ -103,7 +103,7 @@ def test_rows_of_an_older_rule_are_counted_again() -> None:
 
 
 class Counted(Kernel):
-    """A kernel of 80 registers whose driver counts, or does not."""
+    """Kernel of 80 registers whose driver counts groups, or does not."""
 
     def __init__(self, groups: int | None) -> None:
         self.groups = groups

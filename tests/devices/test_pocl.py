@@ -138,7 +138,7 @@ def test_pocl_binds_its_threads_where_all_processors_are_ours_and_the_user_says_
     plain = {name: value for name, value in os.environ.items() if name != opencl.AFFINITY}
 
     def started(of: set[int], **changed: str) -> tuple[bool, int]:
-        """Whether the device says that its threads are bound, and how many are, if all processors of `of` are allowed."""
+        """Return whether the device reports bound threads, and their number, in a process that may use the processors `of`."""
         command = [sys.executable, "-c", BOUND, repr(of)]
         words = subprocess.run(
             command, env={**plain, **changed}, check=True, capture_output=True, text=True

@@ -220,7 +220,7 @@ def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
 
 
 def test_tests_of_machine_code_hold_on_a_cpu_whose_name_does_not_fit(tmp_path: Path) -> None:
-    """They pass, or are skipped with the reason."""
+    """The tests pass, or are skipped with the reason."""
     chosen_tests = (
         "tests/devices/test_pocl.py",
         "tests/labs/lbm/test_machine_code.py",

@@ -111,7 +111,7 @@ def test_difference_names_the_first_change() -> None:
 
 
 class NVMLError(Exception):
-    """The fake driver's refusal."""
+    """Exception of the fake driver."""
 
 
 class FakeNVML(types.ModuleType):
@@ -210,7 +210,7 @@ def test_the_other_cards_of_a_host_are_as_busy_as_the_driver_says(
 
 
 def test_the_card_is_in_no_key(nvml: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result of one card is not stale on another of its kind, nor by a power limit: the row says which it was."""
+    """A result is not stale on another card of its kind, nor under another power limit: the row names the card."""
     for name in settings.of_device("opencl", "cpu"):  # which a GPU's programs do not read
         monkeypatch.delenv(name)
     assert provenance.environment(Gpu()) == provenance.environment(Device())
@@ -262,7 +262,7 @@ def test_clocks_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 def test_a_real_gpu_is_found_by_its_bus_id(device: contract.Device) -> None:
-    """By both backends the same card, which has the device's name."""
+    """Both backends find the same card, which has the device's name."""
     if device.kind != "gpu" or "nvidia" not in device.name.lower():
         pytest.skip("NVML has NVIDIA's GPUs alone")
     pynvml = pytest.importorskip("pynvml")

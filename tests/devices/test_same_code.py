@@ -1,6 +1,6 @@
-"""Which steps a compiler makes the code of their parents of, though the text or the flags differ: each is explained.
+"""Steps of which NVRTC makes the code of their parents, though the text or the flags differ: each is explained.
 
-A step whose code is its parent's measures noise, however plausible its time. By NVRTC, with no GPU.
+A step whose code is its parent's measures noise, however plausible its time. No GPU is needed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ PAIRS = {
     ("cnn", "fissioned@without=alignment"),
     ("convpool", "fast-math"),
 }
-"""Written down apart from the ladders: a reason that nobody wanted would make any pair right. The reasons are in
-`Variant.same_code`, where the book finds them."""
+"""(lab, step) with their parents' code, written down apart from the ladders, so that a needless `Variant.same_code` fails."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,12 +43,12 @@ def driven(lab: str, variant: str, case: str, architecture: int) -> Paper:
 
 
 def launched(device: Paper) -> list[Report]:
-    """The kernels of a run, in the order of their first launch. Two programs may have kernels of one name."""
+    """Return the kernels of a run, in the order of their first launch. Two programs may have kernels of one name."""
     return list(device.kernels.values())
 
 
 def told(device: Paper) -> set[tuple[str, ...]]:
-    """The options of each text that a compiler got."""
+    """Return the compiler's options for each text."""
     return {built.options for built in device.built}
 
 
@@ -62,7 +61,7 @@ def normal(body: str) -> str:
 
 
 def same(first: list[Report], second: list[Report]) -> bool:
-    """Whether all kernels are equal, each as machine code or as PTX.
+    """Return whether all kernels are equal, each as machine code or as PTX.
 
     NVRTC does not always make the same PTX of one text: of `tiles` of convpool it makes now one, now another. So equal code
     may look different, but different code never looks equal.
@@ -74,9 +73,9 @@ def same(first: list[Report], second: list[Report]) -> bool:
 
 
 def pairs(lab: Lab, architecture: int) -> Iterator[tuple[Variant, Variant]]:
-    """Each step, and each point that leaves out part of one, that may differ from its parent in text or flags; and the parent.
+    """List (step, parent) for each step, or point that leaves out a part, that may differ from its parent in text or flags.
 
-    Of other sweeps the points differ in a number that the code has.
+    Points of other sweeps differ in a number that the code has.
     """
     for variant in lab.all_variants():
         if variant.role == "sweep" and variant.axis != "without":
@@ -91,7 +90,7 @@ def pairs(lab: Lab, architecture: int) -> Iterator[tuple[Variant, Variant]]:
 
 
 def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> bool:
-    """Whether their kernels are equal on the first case that both run, though the compiler's input was not."""
+    """Return whether their kernels are equal on the first case that both run, though the compiler's input was not."""
     assert variant.source and parent.source
     for case in common(lab, variant, parent):
         try:

@@ -32,7 +32,7 @@ PAIRS = {
     ("stencil", "rsqrt"),
     ("stencil", "native-rsqrt"),
 }
-"""Written down apart from the ladders, where the reasons are."""
+"""(lab, step) with their parents' code, written down apart from the ladders, which have the reasons."""
 NOT_EVERYWHERE = {"rsqrt", *OF_LENET}
 """Steps that are equal only on some machines, or in some runs: where PoCL can inline its built-in functions, or orders
 instructions alike."""
@@ -72,7 +72,7 @@ def code_of(name: str, cache: Path, *steps: str) -> Code:
 
 
 def same(lab: Lab, code_by_step: Code) -> set[str]:
-    """The variants whose kernels are all equal to their parents'."""
+    """Return the variants whose kernels are all equal to their parents'."""
 
     def kernels(variant: Variant, case: Case) -> list[str]:
         return sorted(code_by_step.get(variant.name, {}).get(case.name, {}).values())

@@ -1,4 +1,4 @@
-"""The C peers of the labs, as tests need them: made, run, held against the reference, and made wrong."""
+"""The C peers of the labs for tests: made, run, compared with the reference, and made wrong."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing
 
 
 def of(lab: Lab) -> Variant | None:
-    """The peer of a lab that is a page of C, None where it has none."""
-    found = [each for each in lab.peers if isinstance(each.plan, type) and issubclass(each.plan, openmp.CProgram)]
-    return found[0] if found else None
+    """Return the peer of a lab that is a program in C, None where it has none."""
+    peers = [peer for peer in lab.peers if isinstance(peer.plan, type) and issubclass(peer.plan, openmp.CProgram)]
+    return peers[0] if peers else None
 
 
 LABS = [name for name in registry.names() if of(registry.get(name))]
-"""Those with such a peer."""
+"""Labs with a peer that is a program in C."""
 
 
 def made(lab: Lab, name: str, plan: Any = None) -> tuple[openmp.CProgram, Case, Variant]:
-    """The lab's C peer on a case, or another plan in its place."""
+    """Return the lab's C peer, or another plan in its place, made for a case; with the case and the variant."""
     variant, case = of(lab), lab.case(name)
     assert variant
     program = (plan or variant.plan)(host_cpu(), variant, case, lab.inputs(case, seed=5))
@@ -36,7 +36,7 @@ def made(lab: Lab, name: str, plan: Any = None) -> tuple[openmp.CProgram, Case, 
 
 
 def over(lab: Lab, program: openmp.CProgram, case: Case, variant: Variant) -> float:
-    """The error of one run beyond what is allowed: at most 0 where it is right."""
+    """Return the error of one run beyond the allowed one: at most 0 where it is right."""
     reference = lab.reference(case, lab.inputs(case, seed=5))
     program.run()
     error, tolerance, _ = lab.check(case, variant, program.outputs(), reference)
@@ -44,7 +44,7 @@ def over(lab: Lab, program: openmp.CProgram, case: Case, variant: Variant) -> fl
 
 
 def right(lab: Lab, name: str) -> bool:
-    """With one thread and with three."""
+    """Return whether the program is right with one thread and with three."""
     for threads in (1, 3):
         program, case, variant = made(lab, name)
         program.threads = threads
@@ -54,7 +54,7 @@ def right(lab: Lab, name: str) -> bool:
 
 
 def found_out(lab: Lab, name: str, text: str, wrong: str, folder: Path) -> bool:
-    """Whether the check refuses the program with other words at one place; compiled in `folder`."""
+    """Return whether the check refuses the program with `text` replaced by `wrong`; compiled in `folder`."""
     variant = of(lab)
     assert variant
     plan: Any = variant.plan

@@ -1,4 +1,4 @@
-"""What the tests of the labs need alone: a CPU's compiler that is quick."""
+"""Settings of the labs' tests alone: a CPU's compiler that is quick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .quick import unoptimised
 
 @pytest.fixture(scope="module", autouse=True)
 def quickly_compiled(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Not in a module with OPTIMISED = True, whose kernels outlast their compiler."""
+    """Compile a CPU's kernels without optimisation, unless the module has OPTIMISED = True (long runs)."""
     if getattr(request.module, "OPTIMISED", False):
         yield
     else:

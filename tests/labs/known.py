@@ -1,4 +1,4 @@
-"""Cells of a lab of which some are measured, as the sentences of its page ask for them."""
+"""Stand-in for a lab's measurements, for the sentences of its page: some variants are measured."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from roofbook.spec.lab import Case, Lab
 
 
 class Known(Measured):
-    """A time or a ratio says in words of what it is; the first of `measured` is the fastest.
+    """Stand-in for measurements: a time or a ratio names its variants; the first of `measured` is the fastest.
 
-    Of the peers the first one is.
+    The fastest peer is the first in `measured` as well.
     """
 
     def __init__(self, lab: Lab, *measured: str) -> None:
@@ -28,15 +28,15 @@ class Known(Measured):
 
     @property
     def cases(self) -> Sequence[Case]:
-        """The first so many."""
+        """Return the first cases, as many as sentences name."""
         return self.lab.cases("test")[: self.most]
 
     def value(self, variant: str, case: str | None = None) -> str:
         return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
 
     def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        both = {variant, reference} <= set(self.measured)
-        return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
+        has_both = {variant, reference} <= set(self.measured)
+        return f"so much over on {case}" if has_both else f"{NOT_MEASURED} against"
 
     def seconds(self, variant: str, case: str) -> float | None:
         return 1.0 if variant in self.measured else None
@@ -55,13 +55,13 @@ class Known(Measured):
         return next((name for name in self.measured if name in peers), None)
 
     def rivals(self, case: str) -> list[Rival]:
-        """The same peer, alike."""
+        """Return the fastest peer, under equal conditions."""
         name = self.fastest_peer(case)
         return [Rival(cast(Reading, SimpleNamespace(variant=name)), None)] if name else []
 
 
 def shown(lab: Lab, device: Any) -> Table:
-    """The lab's demonstration as its page shows it."""
-    made = publication(lab).demonstration(device)
-    assert made
-    return report.demonstration(made)
+    """Return the lab's demonstration as its page shows it."""
+    outcomes = publication(lab).demonstration(device)
+    assert outcomes
+    return report.demonstration(outcomes)

@@ -1,4 +1,4 @@
-"""The machine code that PoCL makes of a step for this CPU: what the book says of its innermost loops, tests read there."""
+"""The machine code that PoCL makes of a step for this CPU: tests compare its innermost loops with the book's sentences."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _JUMP = re.compile(r"^j\w+\s+([0-9a-f]+)\b")
 
 
 def pocl() -> OpenCLDevice:
-    """Return PoCL's device. Skips the test where there is none, nothing shows its code, or it inlines no built-in function."""
-    found = [each for each in devices() if isinstance(each, OpenCLDevice) and each.kind == "cpu"]
-    for device in found:
+    """Return PoCL's device. Skip the test where there is none, nothing shows its code, or it inlines no built-in function."""
+    cpus = [d for d in devices() if isinstance(d, OpenCLDevice) and d.kind == "cpu"]
+    for device in cpus:
         if "PoCL" in device.identity()["platform"]:
             if not shutil.which("objdump"):
                 pytest.skip("no objdump, which shows machine code: it is part of GNU binutils")
@@ -60,31 +60,30 @@ def pocl() -> OpenCLDevice:
 
 
 def has(flag: str) -> bool:
-    """Whether this CPU has a feature, by its name in /proc/cpuinfo."""
+    """Return whether this CPU has a feature, by its name in /proc/cpuinfo."""
     info = Path("/proc/cpuinfo")
     return info.is_file() and flag in info.read_text().split()
 
 
 def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, cpu: str = "") -> list[list[str]]:
-    """Instructions of each innermost loop of a kernel as work-groups run it, of all programs that the step builds.
+    """Return the instructions of each innermost loop of a kernel as work-groups run it, of all programs that the step builds.
 
-    The step is verified on the case. cpu: the one that PoCL compiles for, by LLVM's name; '' for the one that was
-    chosen for this machine.
+    The step is verified on the case. cpu: CPU that PoCL compiles for, by LLVM's name; '' for the one chosen for this machine.
     """
     _run(_PROGRAM, folder, lab.name, name, case, pocl().spec, cpu)
     return _of_groups(kernel, folder)
 
 
 def loops_of(text: str, kernel: str, folder: Path) -> list[list[str]]:
-    """The same of a kernel in OpenCL C with one pointer as argument."""
+    """Return the innermost loops of a kernel in OpenCL C with one pointer as argument."""
     _run(_LAUNCH, folder, pocl().spec, text, kernel)
     return _of_groups(kernel, folder)
 
 
 def _run(program: str, folder: Path, *arguments: str) -> None:
-    """In a process of its own: PoCL reads at its start where it keeps what it compiles."""
-    command, where = [sys.executable, "-c", program, *arguments], {**os.environ, "POCL_CACHE_DIR": str(folder)}
-    done = subprocess.run(command, env=where, capture_output=True, text=True)
+    """Run a program in a process of its own: PoCL reads the folder of its cache when it starts."""
+    command, environment = [sys.executable, "-c", program, *arguments], {**os.environ, "POCL_CACHE_DIR": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -95,11 +94,13 @@ def _of_groups(kernel: str, folder: Path) -> list[list[str]]:
 
 
 def _loops(library: Path, function: str) -> Iterator[list[str]]:
-    shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
-    body = shown.stdout.partition(f"<{function}>:\n")[2].partition("\n\n")[0]
-    lines = [(int(found[1], 16), found[2]) for found in map(_LINE.match, body.splitlines()) if found]
-    jumps = [(at, int(found[1], 16)) for at, text in lines if (found := _JUMP.match(text))]
+    disassembly = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True
+    )
+    body = disassembly.stdout.partition(f"<{function}>:\n")[2].partition("\n\n")[0]
+    lines = [(int(match[1], 16), match[2]) for match in map(_LINE.match, body.splitlines()) if match]
+    jumps = [(at, int(match[1], 16)) for at, text in lines if (match := _JUMP.match(text))]
     spans = [(target, at) for at, target in jumps if lines[0][0] <= target <= at]
     for first, last in spans:
-        if not any(first <= other and end <= last for other, end in spans if (other, end) != (first, last)):
+        if not any(first <= start and end <= last for start, end in spans if (start, end) != (first, last)):
             yield [text for at, text in lines if first <= at <= last]

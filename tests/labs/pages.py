@@ -1,4 +1,4 @@
-"""What the tests of the executed book know of one lab's page: `page.py` in the folder of the lab's tests, if there is one."""
+"""Exceptions of one lab's page, for the tests of the executed book: `page.py` in the folder of the lab's tests, if any."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def known(lab: str, what: str) -> Mapping[str, str]:
-    """`DIGITS`: words with digits that its prose may have -> why. `ENVIRONMENT`: variables that its notebook runs with."""
+def known(lab: str, name: str) -> Mapping[str, str]:
+    """Return the exceptions `DIGITS` (words with digits in the prose -> reason) or `ENVIRONMENT` (variables of the run)."""
     if not Path(__file__).with_name(lab).joinpath("page.py").is_file():
         return {}
-    found: Mapping[str, str] = getattr(importlib.import_module(f".{lab}.page", __package__), what, {})
-    return found
+    exceptions: Mapping[str, str] = getattr(importlib.import_module(f".{lab}.page", __package__), name, {})
+    return exceptions

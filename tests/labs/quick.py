@@ -1,4 +1,4 @@
-"""Kernels that a CPU's compiler takes as they stand."""
+"""Kernels compiled without optimisation on a CPU, so that tests are quick."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from roofbook.devices import contract, opencl
 
 @contextmanager
 def unoptimised() -> Iterator[None]:
-    """What is built here is compiled in a third of the time, for a CPU: most kernels of the tests run once.
+    """Compile a CPU's kernels without optimisation, in a third of the time: most kernels of the tests run once.
 
-    In the executed book, and before each measurement, they are verified as a reader has them.
+    The executed book, and each measurement, verify them with optimisation, as a reader has them.
     """
     build = opencl.OpenCLDevice.build
 

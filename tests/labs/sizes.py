@@ -1,4 +1,4 @@
-"""Sizes that no scale of a lab lists, as tests of one lab ask for them; and which steps move less than a problem needs."""
+"""Assertions on sizes that no scale of a lab lists, and the steps that move less than a problem needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roofbook.spec.lab import SCALES, Lab
 
 
 def unlisted(lab: Lab, name: str, impossible: str, results: Path) -> None:
-    """A case of that name is measured like any other, and an impossible size says so."""
+    """Assert that a case of that name is measured like any other, and that an impossible size is a UsageError."""
     assert lab.case(name).name == name and lab.case(name, "published").scale == "published"
     assert name not in [case.name for scale in SCALES for case in lab.cases(scale)]
     experiment = Experiment(lab.name, {"cases": [name], "scale": "test", "results": str(results)})
@@ -26,9 +26,9 @@ def unlisted(lab: Lab, name: str, impossible: str, results: Path) -> None:
 
 
 def moving_less(lab: Lab) -> set[str]:
-    """Steps that move less than the problem needs in its own type from memory, once a unit.
+    """Return the steps that move less than the problem needs in its own type from memory, once a unit.
 
-    They keep it narrower, or all of it on the chip.
+    They keep the problem in a narrower type, or wholly on the chip.
     """
     cases = [case for scale in SCALES for case in lab.cases(scale)]
-    return {each.name for case in cases for each in lab.ladder if lab.traffic(case, each) < lab.work(case).bytes}
+    return {v.name for case in cases for v in lab.ladder if lab.traffic(case, v) < lab.work(case).bytes}

@@ -1,4 +1,4 @@
-"""The corpus of mistakes: each is made in a kernel or a plan, and must be refused as a run is before it is timed."""
+"""Corpus of mistakes: each is made in a kernel or a plan, and the check before a measurement must refuse it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .quick import unoptimised
 LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
 CORPORA = {lab: import_module(f".{lab}.corpus", __package__) for lab in LABS}
 MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
-    (lab, each) for lab, corpus in CORPORA.items() for each in corpus.MISTAKES
+    (lab, mistake) for lab, corpus in CORPORA.items() for mistake in corpus.MISTAKES
 ]
 OPTIMISED = True
 LONG = {"batch-40"}
@@ -43,22 +43,24 @@ def refused(lab: Lab, variant: Variant, case: str, target: Target) -> bool:
 
 
 def named(kind: type) -> list[Any]:
-    found = [(lab, each) for lab, each in MISTAKES if isinstance(each, kind)]
-    return [pytest.param(lab, each, id=f"{lab}, {each.variant}: {each.wrong}") for lab, each in found]
+    named_mistakes = [(lab, mistake) for lab, mistake in MISTAKES if isinstance(mistake, kind)]
+    return [
+        pytest.param(lab, mistake, id=f"{lab}, {mistake.variant}: {mistake.wrong}") for lab, mistake in named_mistakes
+    ]
 
 
 def target(device: Device, variant: Variant) -> Target:
-    found = target_of(variant, device)
-    if found is None:
+    runs_on = target_of(variant, device)
+    if runs_on is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    return found
+    return runs_on
 
 
 @pytest.mark.parametrize(("name", "mistake"), named(mutants.Mutant))
 def test_a_mistake_is_refused(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: mutants.Mutant
 ) -> None:
-    """Its words are looked for in the source also where the device is not for its variant."""
+    """The mistake's text must stand in the source even if the device is not for its variant."""
     lab = registry.get(name)
     wrong = mistake.applied(lab, tmp_path, monkeypatch)
     place = target(device, lab.variant(mistake.variant))
@@ -76,12 +78,14 @@ def test_an_emulated_mistake_is_refused_and_what_is_right_is_not(
     assert refused(lab, wrong, case_of(name, mistake), place) == (not mistake.survives)
 
 
-USED = sorted({(lab, each.variant, case_of(lab, each)) for lab, each in MISTAKES if isinstance(each, mutants.Mutant)})
+USED = sorted(
+    {(lab, mistake.variant, case_of(lab, mistake)) for lab, mistake in MISTAKES if isinstance(mistake, mutants.Mutant)}
+)
 
 
 def in_the_book(lab: str, case: str) -> bool:
-    """Whether the executed book has verified the variants of the lab on this case (tests/book/site/test_notebook.py)."""
-    return case in {each.name for each in registry.get(lab).cases("test")}
+    """Return whether the executed book has verified the variants of the lab on this case (tests/book/site/test_notebook.py)."""
+    return case in {c.name for c in registry.get(lab).cases("test")}
 
 
 APART = [(lab, variant, case) for lab, variant, case in USED if len(devices()) > 1 or not in_the_book(lab, case)]
@@ -95,6 +99,10 @@ def test_without_a_mistake_it_passes(device: Device, name: str, variant: str, ca
 
 
 def test_nineteen_of_twenty_mistakes_are_refused() -> None:
-    alive = [f"{lab}, {each.variant}: {each.wrong}: {each.survives}" for lab, each in MISTAKES if each.survives]
+    alive = [
+        f"{lab}, {mistake.variant}: {mistake.wrong}: {mistake.survives}"
+        for lab, mistake in MISTAKES
+        if mistake.survives
+    ]
     assert len(alive) <= 0.05 * len(MISTAKES), "; ".join(alive)
-    assert all(sum(lab == each for each, _ in MISTAKES) >= 15 for lab in LABS)
+    assert all(sum(lab == lab_of_mistake for lab_of_mistake, _ in MISTAKES) >= 15 for lab in LABS)

@@ -1,4 +1,4 @@
-"""Each lab's kernels to write: the hole fails while it is empty, the solution passes; and what a lab declares is there."""
+"""Each lab's kernels to write: the hole fails while it is empty, the solution passes; and all that a lab declares is there."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from roofbook.spec.exercise import HOLE, Exercises, case_of, exercises, holed, m
 from . import pages
 
 WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
-EACH = [(lab, each.name) for lab in WITH for each in exercises(registry.get(lab)).write]
+EACH = [(lab, exercise.name) for lab in WITH for exercise in exercises(registry.get(lab)).write]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def data() -> Iterator[None]:
-    """The labs' own data, or what stands in for it where it cannot be fetched."""
+    """The labs' own data, or a stand-in where it cannot be fetched."""
     with pytest.MonkeyPatch.context() as patch:
         for lab in WITH:
             for name, value in pages.known(lab, "ENVIRONMENT").items():
@@ -34,45 +34,50 @@ def data() -> Iterator[None]:
 
 @pytest.mark.parametrize(("lab", "name"), EACH)
 def test_the_hole_fails_and_its_solution_passes(lab: str, name: str) -> None:
-    known = registry.get(lab)
-    exercise = exercises(known).named(lab, name)
-    step = known.variant(exercise.step)
+    declared = registry.get(lab)
+    exercise = exercises(declared).named(lab, name)
+    step = declared.variant(exercise.step)
     for case in exercise.cases:
-        assert known.skip_reason(step, case_of(known, case)) is None, f"{exercise.step} is for {case}"
+        assert declared.skip_reason(step, case_of(declared, case)) is None, f"{exercise.step} is for {case}"
 
     def mark_of(text: str) -> Mark:
-        return judge(known, exercise, AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False)
+        return judge(declared, exercise, AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False)
 
-    right = mark_of(solution(known, exercise))
+    right = mark_of(solution(declared, exercise))
     assert right.code == 0 and [(case.case, case.reason) for case in right.cases] == [(c, "") for c in exercise.cases]
-    mark = mark_of(holed(known, exercise))  # which reads what it never wrote
+    mark = mark_of(holed(declared, exercise))  # which reads what it never wrote
     assert mark.code in (1, 2) and mark.has_hole, mark
 
 
 @pytest.mark.parametrize(("lab", "name"), EACH)
 def test_a_hole_is_the_solution_without_its_lines(lab: str, name: str) -> None:
-    known = registry.get(lab)
-    exercise = exercises(known).named(lab, name)
-    whole, hole, cut = solution(known, exercise), holed(known, exercise), missing_lines(known, exercise)
-    assert len(exercise.cases) > 1 and whole.count(cut) == 1 and HOLE in hole and HOLE not in whole
-    assert re.sub(rf"^ *// {HOLE}:\n(?: *// .*\n)*", lambda _: cut, hole, flags=re.M) == whole
-    assert set(exercise.plan_knobs) <= set(re.findall(r"\w+", whole.partition("\n\n")[2])), "each known size is used"
+    declared = registry.get(lab)
+    exercise = exercises(declared).named(lab, name)
+    solved, hole, cut = solution(declared, exercise), holed(declared, exercise), missing_lines(declared, exercise)
+    assert len(exercise.cases) > 1 and solved.count(cut) == 1 and HOLE in hole and HOLE not in solved
+    assert re.sub(rf"^ *// {HOLE}:\n(?: *// .*\n)*", lambda _: cut, hole, flags=re.M) == solved
+    assert set(exercise.plan_knobs) <= set(re.findall(r"\w+", solved.partition("\n\n")[2])), "each known size is used"
 
 
 @pytest.mark.parametrize("lab", WITH)
 def test_what_is_predicted_and_turned_is_in_the_lab(lab: str) -> None:
-    known, own = registry.get(lab), exercises(registry.get(lab))
-    assert own.predict and own.turn and own.write
-    published = [case.name for case in known.cases("published")]
-    for each in own.predict:
-        assert known.variant(each.step).name != known.variant(each.against).name
-        assert each.case is None or each.case in published
-    for turn in own.turn:
-        (sweep,) = [each for each in known.sweeps if each.axis == turn.axis]
-        points = [each for each in sweep.variants if re.fullmatch(turn.at or ".*", str(each.point))]
+    declared, exercises_of_lab = registry.get(lab), exercises(registry.get(lab))
+    assert exercises_of_lab.predict and exercises_of_lab.turn and exercises_of_lab.write
+    published = [case.name for case in declared.cases("published")]
+    for prediction in exercises_of_lab.predict:
+        assert declared.variant(prediction.step).name != declared.variant(prediction.against).name
+        assert prediction.case is None or prediction.case in published
+    for turn in exercises_of_lab.turn:
+        (sweep,) = [s for s in declared.sweeps if s.axis == turn.axis]
+        points = [v for v in sweep.variants if re.fullmatch(turn.at or ".*", str(v.point))]
         assert 2 < len(points) < 40 and (turn.case is None or turn.case in published)
-    said = " ".join([*(each.explanation for each in own.predict), *(each.explanation for each in own.turn)])
-    assert not re.search(r"\d+(\.\d+)? times|\d %", said), "a number that was measured comes from the store"
+    reasons = " ".join(
+        [
+            *(question.explanation for question in exercises_of_lab.predict),
+            *(question.explanation for question in exercises_of_lab.turn),
+        ]
+    )
+    assert not re.search(r"\d+(\.\d+)? times|\d %", reasons), "a number that was measured comes from the store"
 
 
 def test_a_lab_without_exercises_has_none() -> None:
@@ -82,8 +87,8 @@ def test_a_lab_without_exercises_has_none() -> None:
 def test_a_hole_that_names_no_line_or_ends_before_it_begins_is_an_error() -> None:
     lab = registry.get("stencil")
     exercise = exercises(lab).named("stencil", "fused")
-    for cut, said in ((("nowhere", "sum"), "0 lines"), (("sum", "sum"), "3 lines"), (exercise.cut[::-1], "before")):
-        with pytest.raises(ValueError, match=said):
+    for cut, message in ((("nowhere", "sum"), "0 lines"), (("sum", "sum"), "3 lines"), (exercise.cut[::-1], "before")):
+        with pytest.raises(ValueError, match=message):
             holed(lab, replace(exercise, cut=cut))
 
 

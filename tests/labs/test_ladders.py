@@ -1,4 +1,4 @@
-"""Every lab's ladder is well-formed: names, parents, sweeps, cases; a step differs in what it names, nothing else."""
+"""Every lab's ladder is well-formed: names, parents, sweeps, cases; a step differs in the change it names, nothing else."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ LABS = [pytest.param(registry.get(name), id=name) for name in registry.names()]
 
 
 def variants(*roles: str) -> list[Any]:
-    """A parameter (lab, variant) for every variant of these roles in every lab."""
-    found = [
+    """Return a parameter (lab, variant) for every variant of these roles in every lab."""
+    pairs = [
         (registry.get(name), variant) for name in registry.names() for variant in registry.get(name).all_variants()
     ]
-    return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in found if pair[1].role in roles]
+    return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in pairs if pair[1].role in roles]
 
 
 class Timed:
-    """A store in which every cell took the same time, or in which nothing was measured."""
+    """Stand-in for measurements: every variant took the same time, or none was measured."""
 
     def __init__(self, time: float | None) -> None:
         self.time = time
@@ -47,7 +47,7 @@ class Timed:
 
 
 def machine(kind: str) -> Device:
-    """All that a lab's mapping asks of a device."""
+    """Return a stand-in for a device, as a lab's mapping needs it."""
     return cast(Device, SimpleNamespace(kind=kind))
 
 
@@ -65,9 +65,9 @@ def test_names_are_unique_and_parents_come_first(lab: Lab) -> None:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_pairs_are_of_variants_and_each_is_told_once(lab: Lab) -> None:
-    told = [pair for _, pairs in publication(lab).pairs for pair in pairs]
-    assert len(set(told)) == len(told) and all(one != other for one, other in told)
-    for name in {name for pair in told for name in pair}:
+    pairs = [pair for _, pairs in publication(lab).pairs for pair in pairs]
+    assert len(set(pairs)) == len(pairs) and all(first != second for first, second in pairs)
+    for name in {name for pair in pairs for name in pair}:
         assert lab.variant(name).role in ("step", "peer")
 
 
@@ -144,14 +144,14 @@ def test_the_scale_test_has_of_a_sweep_the_ends_and_of_a_rung_each_part_that_is_
         ends = (telling[0], telling[-1])
         assert sweep.at_scale("test") == (sweep.variants if sweep.axis == "without" else ends)
         assert sweep.at_scale("published") == sweep.variants
-        quick = [each.point for each in sweep.at_scale("quick")]
-        assert quick == [each.point for each in sweep.variants if not sweep.quick or each.point in sweep.quick]
+        quick = [v.point for v in sweep.at_scale("quick")]
+        assert quick == [v.point for v in sweep.variants if not sweep.quick or v.point in sweep.quick]
         assert set(sweep.quick) <= set(quick), "a point of `quick` is none of the sweep"
         one = replace(sweep, variants=sweep.variants[:1], quick=())
         assert one.at_scale("test") == one.variants
-    few = [each.name for each in lab.at_scale("test")]
-    assert len(few) == len({*few}) and {each.name for each in (*lab.ladder, *lab.peers)} <= {*few}
-    assert {*few} <= {each.name for each in lab.all_variants()}
+    few = [v.name for v in lab.at_scale("test")]
+    assert len(few) == len({*few}) and {v.name for v in (*lab.ladder, *lab.peers)} <= {*few}
+    assert {*few} <= {v.name for v in lab.all_variants()}
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -171,9 +171,9 @@ def test_sweeps_ask_a_question_and_vary_one_thing(lab: Lab) -> None:
 @pytest.mark.parametrize("lab", LABS)
 def test_series_ask_a_question_and_go_up_in_one_thing(lab: Lab) -> None:
     for scale in SCALES:
-        known = lab.series(scale)
-        assert len({series.axis for series in known}) == len(known)
-        for series in known:
+        all_series = lab.series(scale)
+        assert len({series.axis for series in all_series}) == len(all_series)
+        for series in all_series:
             assert series.question.endswith("?") and len(series.points) >= 2
             xs, cases = zip(*series.points, strict=True)
             assert list(xs) == sorted(set(xs)) and len(set(cases)) == len(cases)
@@ -187,7 +187,7 @@ def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -
     best = lab.variant(lab.best)
     assert best.source
     arms = {item for variant in lab.ladder if variant.source for item in variant.source.settings.items()}
-    for variant in (each for sweep in lab.sweeps if sweep.axis == "without" for each in sweep.variants):
+    for variant in (v for sweep in lab.sweeps if sweep.axis == "without" for v in sweep.variants):
         assert variant.parent == lab.best and variant.source
         back = set(variant.source.settings.items()) - set(best.source.settings.items())
         assert back and back <= arms, back - arms
@@ -217,24 +217,24 @@ def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) ->
     ours = {variant.name for variant in lab.all_variants()}
     for variant in lab.all_variants():
         assert variant.published is None or variant.published in names, variant.name
-    for theirs, mapped in publication(lab).mapping(machine(kind)).items():
-        assert theirs in names
+    for published, mapped in publication(lab).mapping(machine(kind)).items():
+        assert published in names
         assert {mapped} <= ours if isinstance(mapped, str) else set(mapped) <= ours
     assert {row["case"] for row in figures} <= {
         *publication(lab).cases,
         *(case.name for case in lab.cases("published")),
         "",
     }
-    known = {(row["variant"], row["case"], row["metric"]) for row in figures}
-    assert set(publication(lab).counted(cast(Measured, Timed(0.5)))) <= known
+    rows = {(row["variant"], row["case"], row["metric"]) for row in figures}
+    assert set(publication(lab).counted(cast(Measured, Timed(0.5)))) <= rows
     publication(lab).counted(cast(Measured, Timed(None)))
 
 
 def test_what_splits_its_operands_counts_as_fp32_and_nothing_else_does() -> None:
-    found = {
-        name: {each.name for each in lab.all_variants() if lab.exact_as(each) != each.dtype}
+    exact_otherwise = {
+        name: {v.name for v in lab.all_variants() if lab.exact_as(v) != v.dtype}
         for name, lab in ((name, registry.get(name)) for name in registry.names())
     }
-    assert found.pop("cnn") == {"tensor-split", "tensor-split-window", "cudnn-split"}
-    assert found.pop("lenet") == {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
-    assert not any(found.values()), "integers are exact in each type of convpool"
+    assert exact_otherwise.pop("cnn") == {"tensor-split", "tensor-split-window", "cudnn-split"}
+    assert exact_otherwise.pop("lenet") == {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
+    assert not any(exact_otherwise.values()), "integers are exact in each type of convpool"

@@ -1,6 +1,6 @@
-"""What it takes to add a lab: a folder and a notebook, here of a lab that exists in the tests alone.
+"""Steps to add a lab: a folder and a notebook, here of a lab that exists in the tests alone.
 
-Its folder lies outside the library, where ROOFBOOK_LABS says. Every command runs as a process of its own, as a user starts it.
+Its folder lies outside the library; ROOFBOOK_LABS names it. Every command runs as a process of its own, as a user starts it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Roofbook = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def checkout(unmeasured: Callable[[], Path]) -> Path:
-    """A checkout with the lab's notebook and what its report says."""
+    """A checkout with the lab's notebook and its report's figures."""
     root = unmeasured()
     shutil.rmtree(root / "experiments")
     for folder in ("experiments", "results"):
@@ -47,13 +47,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def roofbook(checkout: Path, folder: Path) -> Roofbook:
-    """Runs a command in a folder of that checkout; the folder with labs is told as seen from there."""
+    """Function that runs a command in a folder of the checkout; ROOFBOOK_LABS is relative to that folder."""
     place = checkout / "book"
-    told = {"ROOFBOOK_LABS": os.path.relpath(folder, place), "PYTHONPATH": str(paths.LIBRARY.parent), "COLUMNS": "200"}
+    environment = {
+        "ROOFBOOK_LABS": os.path.relpath(folder, place),
+        "PYTHONPATH": str(paths.LIBRARY.parent),
+        "COLUMNS": "200",
+    }
 
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "roofbook.cli", *arguments]
-        done = subprocess.run(command, cwd=place, env={**os.environ, **told}, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=place, env={**os.environ, **environment}, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
         return done.stdout
 
@@ -62,13 +66,13 @@ def roofbook(checkout: Path, folder: Path) -> Roofbook:
 
 @pytest.fixture(scope="module")
 def measured(checkout: Path, roofbook: Roofbook) -> str:
-    """What `roofbook run` printed."""
+    """Output of `roofbook run`."""
     return roofbook("run", "saxpy", "--scale", "test", "-p", "budget_s", "0.000001")
 
 
 @pytest.fixture
-def known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process, too, knows the lab."""
+def lab_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make the lab importable in this process."""
     monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(folder)])
     yield
     registry.get.cache_clear()
@@ -89,8 +93,8 @@ def test_it_is_listed_with_what_it_says_of_itself(roofbook: Roofbook) -> None:
 
 
 def test_its_kernels_include_what_lies_beside_them(roofbook: Roofbook) -> None:
-    shown = roofbook("show", "saxpy", "parallel")
-    assert "float element(float a, float x, float y)" in shown and "get_global_id(0)" in shown
+    text = roofbook("show", "saxpy", "parallel")
+    assert "float element(float a, float x, float y)" in text and "get_global_id(0)" in text
     assert "__global__ void saxpy" in roofbook("show", "saxpy", "parallel", "--as", "cuda")
     assert "+  const int i = GLOBAL_ID(0)" in roofbook("diff", "saxpy", "parallel")
 
@@ -103,21 +107,21 @@ def test_it_is_measured_and_makes_a_page_that_the_book_takes(measured: str, chec
     page = checkout / "book" / "labs" / "saxpy.ipynb"
     cells = json.loads(page.read_text())["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    assert outputs and not [each for each in outputs if each["output_type"] == "error"]
+    assert outputs and not [output for output in outputs if output["output_type"] == "error"]
     html = "".join("".join(output["data"].get("text/html", "")) for output in outputs)
     assert "one thread an element" in html and "some GPU" in html, "what was published stands beside what was measured"
     toc = yaml.safe_load((checkout / "book" / "_toc.yml").read_text())
     globs = [chapter["glob"] for part in toc["parts"] for chapter in part["chapters"] if "glob" in chapter]
-    assert any(fnmatch("labs/saxpy", each) for each in globs)
+    assert any(fnmatch("labs/saxpy", pattern) for pattern in globs)
 
 
-def test_written_pages_tell_of_it(measured: str, checkout: Path, known: None) -> None:
+def test_written_pages_tell_of_it(measured: str, checkout: Path, lab_on_path: None) -> None:
     assert execute.page_of(checkout, checkout / "experiments" / "saxpy.ipynb").parent.name == "labs"
     assert list(publication(registry.get("saxpy")).evidence) == ["threads"]
     fragments.renew(checkout)
-    made = checkout / "book" / "_generated"
-    assert "a thread an element against one thread" in (made / "saxpy-claims.html").read_text()
-    assert "Saxpy" in (made / "glance-ends.html").read_text()
+    generated = checkout / "book" / "_generated"
+    assert "a thread an element against one thread" in (generated / "saxpy-claims.html").read_text()
+    assert "Saxpy" in (generated / "glance-ends.html").read_text()
     views = Store(checkout / "results").query("select id from claims join published using (lab) where lab = 'saxpy'")
     assert views["id"].tolist() == ["threads"]
 
@@ -128,13 +132,13 @@ def test_one_measurement_is_repeated(measured: str, roofbook: Roofbook, checkout
     assert len(Store(checkout / "results").rows("saxpy")) == before + 1
 
 
-def test_its_page_and_no_other_labs_follows_its_files(folder: Path, checkout: Path, known: None) -> None:
-    shutil.copy(checkout / "experiments" / "saxpy.ipynb", other := checkout / "lbm.ipynb")
+def test_its_page_and_no_other_labs_follows_its_files(folder: Path, checkout: Path, lab_on_path: None) -> None:
+    shutil.copy(checkout / "experiments" / "saxpy.ipynb", other_page := checkout / "lbm.ipynb")
 
     def made_from() -> dict[str, dict[str, str]]:
         now = InputHashes(checkout)
-        mine = now.page(checkout / "experiments" / "saxpy.ipynb", {})
-        return {"saxpy": mine, "lbm": now.page(other, {}), "all": now.comparison()}
+        hashes_of_page = now.page(checkout / "experiments" / "saxpy.ipynb", {})
+        return {"saxpy": hashes_of_page, "lbm": now.page(other_page, {}), "all": now.comparison()}
 
     before = made_from()
     for file, text, expected in (
@@ -146,15 +150,15 @@ def test_its_page_and_no_other_labs_follows_its_files(folder: Path, checkout: Pa
         now = made_from()
         assert {page: [k for k in now[page] if now[page][k] != before[page][k]] for page in now} == expected, file
         before = now
-    other.unlink()
+    other_page.unlink()
 
 
 def test_its_measurements_are_fresh_until_its_code_does_something_else(
     measured: str, roofbook: Roofbook, folder: Path
 ) -> None:
     def states() -> list[str]:
-        said = roofbook("explain", "saxpy", "--scale", "test").splitlines()
-        return sorted(re.findall(r"\d+ (?:fresh|stale|missing)", said[-1]))
+        lines = roofbook("explain", "saxpy", "--scale", "test").splitlines()
+        return sorted(re.findall(r"\d+ (?:fresh|stale|missing)", lines[-1]))
 
     append(folder / "saxpy" / "__init__.py", "\n# a comment\n")
     append(folder / "saxpy" / "element.h", "// a comment\n")

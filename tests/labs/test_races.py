@@ -1,6 +1,6 @@
 """Every OpenCL kernel of every lab under Oclgrind: no race, no access out of bounds, and a right result.
 
-What is found all the same stands in KNOWN, with the reason why it is right.
+Findings that are no mistakes stand in KNOWN, with the reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ CASES = {
     "lenet": ("batch-1",),
     "stencil": ("5x13", "7x48", "6x1024", "6x2048"),
 }
-"""The sizes that a variant is tried on: it takes the first that it is for. Of other labs those of the scale `test`."""
+"""Lab -> sizes: a variant takes the first that it is for. All other labs have those of the scale `test`."""
 ENDS = ("lenet/*", "lbm/bit-neighbours")
-"""Those with so many groups, all alike, that the first and the last of each launch stand for them: no result is compared."""
+"""Kernels with so many groups, all alike, that the first and the last of each launch stand for them: no result is compared."""
 
 
 class Known(NamedTuple):
-    """What is found in a variant and no mistake: the only kind, the only file, or why it does not run."""
+    """Finding in a variant that is no mistake: the only kind, the only file, or the reason why it does not run."""
 
     kind: str | None = None
     file: str | None = None
@@ -42,7 +42,7 @@ class Known(NamedTuple):
 
 OVERLAP = "write-write data race in global memory"
 SAME = Known("write-write data race in local memory", "tiled_halo.k")
-"""The parts of the input that a work-item loads overlap those of others: both write what they read at the same place."""
+"""The parts of the input that a work-item loads overlap those of others: both write the same values to the same place."""
 KNOWN = {
     # The last vector of a row is moved back inside the row, over part of the one before. Both work-items compute those
     # cells from the same inputs by the same operations, so both write the same values, whichever comes last.
@@ -70,32 +70,39 @@ def oclgrind() -> None:
 
 
 def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
-    """The ladder, the peers with kernels of ours, and the ends of the sweeps, each on its case.
+    """List the ladder, the peers with kernels of ours, and the ends of the sweeps, each with its case.
 
-    Of labs that are in ENDS as a whole no sweeps. A point of a sweep that is for larger cases only is left out, and so is a
-    step whose compiler is not installed.
+    Labs that are in ENDS as a whole have no sweeps here. Points for larger cases only are left out, and so are steps whose
+    compiler is not installed.
     """
     cases = [lab.case(name) for name in CASES.get(lab.name, ())] or lab.cases("test")
     variants = (*lab.ladder, *lab.peers) if f"{lab.name}/*" in ENDS else lab.at_scale("test")
-    found = []
+    pairs = []
     for variant in variants:
         if sanitize.why_not(variant, host_cpu()) or missing(variant):
             continue
         fit = next((case for case in cases if lab.skip_reason(variant, case) is None), None)
         assert fit or variant.role == "sweep", f"{variant.name} is for none of {[case.name for case in cases]}"
-        found += [(variant, fit)] if fit else []
-    return found
+        pairs += [(variant, fit)] if fit else []
+    return pairs
 
 
-def complaint(lab: Lab, it: Checked) -> str | None:
-    """What is found and not known, or known and not found."""
-    known = KNOWN.get((lab.name, it.variant.name), Known())
-    kinds = {finding.kind for finding in it.found}
-    files = {place.file.rpartition("/")[2] for finding in it.found for place in finding.places}
-    expected = ({known.kind} if known.kind else set(), {known.file} if known.file else set())
-    if (kinds, files) != expected or (it.reason is None) != (known.reason is None):
-        return f"{it.variant.name} on {it.case.name}: {dict(it.found)}, {it.reason}"
-    return None if known.reason is None or known.reason in str(it.reason) else f"{it.variant.name}: {it.reason}"
+def complaint(lab: Lab, checked: Checked) -> str | None:
+    """Return an unexpected finding, or an expected one that is missing; None where all are as expected."""
+    allowed = KNOWN.get((lab.name, checked.variant.name), Known())
+    kinds = {finding.kind for finding in checked.found}
+    files = {place.file.rpartition("/")[2] for finding in checked.found for place in finding.places}
+    expected = (
+        {allowed.kind} if allowed.kind else set(),
+        {allowed.file} if allowed.file else set(),
+    )
+    if (kinds, files) != expected or (checked.reason is None) != (allowed.reason is None):
+        return f"{checked.variant.name} on {checked.case.name}: {dict(checked.found)}, {checked.reason}"
+    return (
+        None
+        if allowed.reason is None or allowed.reason in str(checked.reason)
+        else f"{checked.variant.name}: {checked.reason}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,11 +112,11 @@ def test_no_kernel_races_or_leaves_its_buffers(name: str) -> None:
     lab = registry.get(name)
     pairs: dict[bool, list[tuple[Variant, Case]]] = {False: [], True: []}
     for variant, case in chosen(lab):
-        pairs[any(fnmatch(f"{name}/{variant.name}", each) for each in ENDS)].append((variant, case))
-    done = [it for ends, some in pairs.items() for it in sanitize.check(lab, some, host_cpu(), ends=ends)]
-    assert [it.variant for it in done] == [variant for some in pairs.values() for variant, _ in some]
-    wrong = [said for said in (complaint(lab, it) for it in done) if said]
+        pairs[any(fnmatch(f"{name}/{variant.name}", pattern) for pattern in ENDS)].append((variant, case))
+    done = [checked for ends, some in pairs.items() for checked in sanitize.check(lab, some, host_cpu(), ends=ends)]
+    assert [checked.variant for checked in done] == [variant for some in pairs.values() for variant, _ in some]
+    wrong = [text for text in (complaint(lab, checked) for checked in done) if text]
     assert not wrong, "\n".join(wrong)
     assert {lab for lab, _ in KNOWN} <= set(LABS)
-    unoptimised = {it.variant.name for it in done if not it.told.get("optimised", True)}
+    unoptimised = {checked.variant.name for checked in done if not checked.told.get("optimised", True)}
     assert unoptimised == ({"vectors"} if name == "lbm" else set()), "Oclgrind gets the optimised code of these wrong"

@@ -1,4 +1,4 @@
-"""Of a sweep in two directions few points stand for all; none of the values that it chooses from is left out."""
+"""Few points stand for a sweep in two directions; no value of either knob is left out."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CASE = STENCIL.cases("test")[0]
 
 
 def other(folder: Path, name: str = "othercc", flags: str = "") -> str:
-    """A compiler of another version, as a wrapper."""
+    """Write a wrapper that acts as a compiler of another version, and return its path."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     real = shutil.which("cc") or shutil.which("gcc")
@@ -113,7 +113,7 @@ def test_rows_that_do_not_name_their_compiler_stay_fresh_until_one_names_another
     [("OMP_THREAD_LIMIT", "1", 1), ("OMP_NUM_THREADS", "1", 2), ("OMP_MAX_ACTIVE_LEVELS", "0", 1), ("HOME", "/", 2)],
 )
 def test_a_row_says_how_many_threads_ran(variable: str, value: str, ran: int) -> None:
-    """OpenMP reads its settings when it is loaded: in a process of its own."""
+    """OpenMP reads its settings when it is loaded, so each case runs in a process of its own."""
     code = "from roofbook.peers import compilers; print(compilers.threads_of_a_team(2))"
     environment = {name: content for name, content in os.environ.items() if not name.startswith("OMP_")}
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

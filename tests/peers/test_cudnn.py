@@ -30,7 +30,7 @@ class Node:
 
 
 class Graph:
-    """A graph whose plans take the given microseconds; one of None does not build."""
+    """Graph whose plans take the given microseconds; a plan of None does not build."""
 
     def __init__(self, plans: Sequence[float | None], supported: bool) -> None:
         self.plans, self.supported, self.ran = plans, supported, []  # type: ignore[var-annotated]
@@ -82,7 +82,7 @@ class Event:
         self.at = CLOCK[0]
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no kernel runs."""
 
     def elapsed_time(self, end: Event) -> float:
         return end.at - self.at
@@ -94,7 +94,7 @@ def tensor(*shape: int, dtype: str = "int8") -> Any:
 
 @pytest.fixture
 def cudnn_with(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """How a convolution is made of plans; with the library and PyTorch as far as it needs them."""
+    """Function that makes a convolution whose cuDNN has these plans, with stand-ins for the library and PyTorch."""
 
     def make(*plans: float | None, supported: bool = True) -> Any:
         handles: list[str] = []

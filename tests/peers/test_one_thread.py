@@ -40,7 +40,7 @@ def built(folder: Path, text: str) -> tuple[OneThread, Any]:
 
 @needs_compiler
 def test_a_sum_is_taken_in_the_order_of_the_loop(tmp_path: Path) -> None:
-    """In single precision one order of these gives nothing and most others something: no vector adds them up."""
+    """In single precision the loop's order gives 0 and most other orders do not: a vectorised sum would show."""
     device, kernel = built(tmp_path, SUM)
     x = np.tile(np.array([1e8, 1, -1e8, 0], np.float32), 64)
     queue, inputs, out = device.queue(), device.upload(x), device.empty(4)
@@ -86,7 +86,7 @@ def test_without_a_compiler_it_says_so(lab: Any, variant: Any, monkeypatch: pyte
 
 @pytest.mark.parametrize(("lab", "variant"), BASES)
 def test_it_is_compared_with_the_same_text(lab: Any, variant: Any) -> None:
-    """As one work-item, where the lab has that; and a reader gets it as plain C."""
+    """C for one thread and the kernel of one work-item have the same text, which a reader gets as plain C."""
     if variant.parent:
         one_work_item = lab.variant(variant.parent)
         assert (variant.source.sha256, dict(variant.options)) == (

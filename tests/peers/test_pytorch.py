@@ -30,7 +30,7 @@ needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytor
 
 
 def made(plan: Any, device: Any, inputs: Any, units: int = 1, **options: Any) -> Any:
-    """The peer with these options, reset."""
+    """Return the peer with these options, reset."""
     variant = Variant("peer", None, None, plan, "", "", role="peer", options=options)
     peer = plan(device, variant, Case("case", "test", {}, units), inputs)
     peer.reset()
@@ -52,21 +52,21 @@ def run(peer: Any) -> Any:
 
 @pytest.fixture
 def place(device: Any) -> Any:
-    """Each device that PyTorch is to run on."""
+    """Device that PyTorch runs on: each in turn."""
     if device.backend != "cuda" and device.kind == "gpu":
         pytest.skip("PyTorch does not run on OpenCL's GPUs")
     return device
 
 
 class Probe(pytorch.Call):
-    """A call that does `inputs["does"](torch)`."""
+    """Peer that calls `inputs["does"](torch)`."""
 
     def prepare(self, inputs: Any) -> None:
         self.does = inputs["does"]
         self.poisoned = self.torch.zeros(3)
 
     def poison(self) -> None:
-        """Nothing."""
+        """Do nothing: there is no output."""
 
     def compute(self) -> None:
         self.does(self.torch)

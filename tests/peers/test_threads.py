@@ -1,4 +1,4 @@
-"""OpenMP's threads keep each to a processor, and the thread that starts them only while a peer of theirs runs."""
+"""Each OpenMP thread is bound to a processor; the thread that starts them is bound only while a peer runs."""
 
 from __future__ import annotations
 

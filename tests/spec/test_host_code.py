@@ -102,7 +102,7 @@ NUMBERS = count()  # modules are read once by name
 
 @pytest.fixture
 def identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """The identity of a plan of a package outside of this one, of the texts of its modules."""
+    """Function that hashes a plan in a new package, made of the texts of its modules."""
     monkeypatch.syspath_prepend(tmp_path)
     packages: list[str] = []
 
@@ -320,7 +320,7 @@ def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
     }
 
     def asked(**changed: str) -> tuple[str, bool]:
-        """The hash, and whether it was read from code."""
+        """Return the hash, and whether it was computed from code."""
         for name, text in {**texts, **{name.replace("_", "."): text for name, text in changed.items()}}.items():
             (package / name).write_text(text)
         ran = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
@@ -385,7 +385,7 @@ def test_every_plan_of_the_labs_has_an_identity_of_its_own_code() -> None:
 
 
 def test_hashes_of_recorded_rows_are_those_of_plans_that_are_still_the_same() -> None:
-    """One of a plan that has changed stands for nothing, and is to be removed from the file."""
+    """Remove the hash of a plan that has changed from the file: it stands for nothing."""
     recorded = json.loads(host_code.RECORDED.read_text())
     plans = {variant.plan for lab in (*registry.names(), "peaks") for variant in registry.get(lab).all_variants()}
     assert set(recorded.values()) <= {hash_of_plan(plan) for plan in plans}

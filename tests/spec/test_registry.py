@@ -1,4 +1,4 @@
-"""Labs by name: a slip in one of the user's own is one line that says where, and the others are there all the same."""
+"""Labs by name: a slip in a user's lab is one line that names its place, and all other labs still work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAB.name = "mine"
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Writes a lab `mine`, in a folder of its own."""
+    """Function that writes a lab `mine`, in a folder of its own."""
 
     def write(text: str) -> None:
         folder = tmp_path / "mine"
@@ -85,7 +85,7 @@ def test_a_folder_of_labs_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPa
 def test_the_list_of_labs_names_folders_that_are_not_there_or_hold_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    """Also a file in place of a folder, and the folder of a lab in place of the one that it lies in."""
+    """Wrong names include a file in place of a folder, and a lab's folder in place of its parent."""
     (tmp_path / "file").touch()
     lab_itself = registry.folders()["stencil"]
     monkeypatch.setattr(labs, "__path__", [*labs.__path__, "/nowhere", str(tmp_path / "file"), str(lab_itself)])

@@ -1,4 +1,4 @@
-"""The mean square of errors: that of honest rounding passes, a little more of it does not, and a NaN is the worst."""
+"""Mean square of errors: that of honest rounding passes, a little more does not, and a NaN is the worst."""
 
 from __future__ import annotations
 

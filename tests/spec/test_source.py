@@ -62,7 +62,7 @@ def test_resolve_sets_knobs_and_keeps_the_dialects_words(scale: Path) -> None:
 
 
 def test_each_line_tells_a_compiler_its_place_where_a_tool_asks_for_it(scale: Path) -> None:
-    """A line that a macro became stands where the macro was used."""
+    """A line from a macro has the place where the macro was used."""
     source = Source.of(scale, BY="TWICE", TYPE="float")
     plain = source.render("opencl")
     with line_directives():
@@ -144,12 +144,12 @@ def test_a_cu_file_is_cuda_only(tmp_path: Path) -> None:
 
 
 def code(text: str) -> str:
-    """Without comments."""
+    """Return the text without comments."""
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 def knobs(paths: Iterable[Path]) -> set[str]:
-    """The knobs that the files document."""
+    """Return the knobs that the files document."""
     return {name for path in paths for name in documented(path.read_text())}
 
 
@@ -380,13 +380,13 @@ def named(path: Path) -> Any:
 
 
 def included(path: Path) -> list[str]:
-    """The names of files that a file includes, by a macro too."""
+    """Return the names of files that a file includes, by a macro too."""
     return re.findall(r'^#(?:include|define \w+) "([\w.]+\.\w+)"', path.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", [named(path) for path in KERNELS])
 def test_a_file_has_few_knobs_and_documents_them_at_its_head(path: Path) -> None:
-    """A file's own: those of a header that it includes are about something else, and a fragment has none of its own."""
+    """A file documents its own knobs: its headers document theirs, and a fragment has none."""
     text = path.read_text()
     knobs_at_head = documented(text)
     assert len(knobs_at_head) == len(set(knobs_at_head))
@@ -407,7 +407,7 @@ def test_a_knob_is_documented_once_in_all_that_a_kernel_includes(path: Path) -> 
 
 
 def test_every_knob_is_set_by_someone() -> None:
-    """By a variant, or by the code that drives the kernel: one that nobody sets is dead."""
+    """A variant or the code that drives the kernel sets each knob; one that nobody sets is dead."""
     folders = {path.parent for path in KERNELS} - {DIALECT}
     knobs_set = {name for param in every_source() for name, _ in param.values[0].knobs}
     code_of = {folder: " ".join(file.read_text() for file in folder.glob("*.py")) for folder in folders}
@@ -470,7 +470,7 @@ def test_a_header_stands_alone(path: Path, dialect: str, tmp_path: Path) -> None
 
 
 def test_a_comment_of_an_included_file_stays_where_its_code_does(tmp_path: Path) -> None:
-    """So that a kernel's text does not open with comments on macros that are expanded further down."""
+    """A kernel's text does not open with comments on macros that are expanded further down."""
     (tmp_path / "macros.h").write_text("// Macros for the lattice.\n#define TWICE(x) (2 * (x))\n")
     (tmp_path / "more.h").write_text('// More of them.\n#include "macros.h"\n#define FOUR(x) TWICE(TWICE(x))\n')
     (tmp_path / "helper.h").write_text("// A function.\nint one(void) { return 1; }\n// Nothing follows.\n")

@@ -1,4 +1,4 @@
-"""What students get wrong in a convolution layer: taps, bias, windows, tiles, and operands that are too short."""
+"""Mistakes of students in a convolution layer: taps, bias, windows, tiles, and operands that are too short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...mutants import Array, Emulated, Mutant, Outputs
 
 CASE = "3to32ch-32x56-k2"
 DEEP = "256to8ch-16x32-k5"
-"""As many channels as published."""
+"""Layer with as many channels as the published one."""
 
 
 def fp16(array: Array) -> Array:
@@ -27,12 +27,12 @@ def bf16(array: Array) -> Array:
 
 
 def cut(array: Array) -> Array:
-    """To bf16, by cutting off 16 bits."""
+    """Return values in bf16, by cutting off 16 bits."""
     return (array.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def cut_to(count: int) -> Callable[[Array], Array]:
-    """To so many significant bits, by cutting off the others."""
+    """Return a function that cuts values to so many significant bits."""
     return lambda array: (array.view(np.uint32) & np.uint32(0xFFFFFFFF << 24 - count & 0xFFFFFFFF)).view(np.float32)
 
 
@@ -43,12 +43,12 @@ def lowered(
     out: Callable[[Array], Array] = np.array,
     by: Callable[..., Array] = blocked,
 ) -> Callable[[Case, Mapping[str, Any]], Outputs]:
-    """The layer of operands that are changed so (both as x, where weight is None), the bias times a factor."""
+    """Return a layer whose operands are changed by `x` and `weight` (by `x` alone where that is None), the bias by a factor."""
 
-    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
-        operands = x(given["x"]), (weight or x)(given["weight"])
-        found = by(plans.layer(case), *operands, np.float32(bias) * given["bias"])
-        return {"out": out(found).astype(np.float64)}
+    def compute(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+        operands = x(inputs["x"]), (weight or x)(inputs["weight"])
+        sums = by(plans.layer(case), *operands, np.float32(bias) * inputs["bias"])
+        return {"out": out(sums).astype(np.float64)}
 
     return compute
 
@@ -151,4 +151,4 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Emulated("tiled", lowered(bits(18)), lowered(), "that float32 has 24 bits, not 18"),
     Emulated("sequential", lowered(bits(11)), lowered(by=sequential), "that TF32 is no float32"),
 )  # fmt: skip
-"""In the words of the last text of each: what is forgotten, or taken for another."""
+"""All mistakes; the last text of each names the thing forgotten or confused."""

@@ -1,4 +1,4 @@
-"""What the tests of the executed book know of this lab's page alone."""
+"""Exceptions of this lab's page, for the tests of the executed book."""
 
 DIGITS = {
     "$2 C F H W k^2$": "a multiplication and an addition a tap",
@@ -8,4 +8,4 @@ DIGITS = {
     "= {{{0}}}": "the report's own code",
     "add up 64\nchannels of one tap": "DEPTH in the text of the step",
 }
-"""The digits in its prose, each with its reason: every other figure comes from the store."""
+"""Words with digits in the page's prose -> the reason: every other figure comes from the store."""

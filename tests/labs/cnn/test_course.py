@@ -24,7 +24,7 @@ FILES = {"x": "input.bin", "weight": "weight.bin", "bias": "bias.bin"}
 
 
 def write(folder: Path, layer: Layer, seed: int = 0) -> dict[str, Array]:
-    """The three files of a layer, and what they hold."""
+    """Write the three files of a layer, and return their arrays."""
     drawn: dict[str, Array] = {**inputs(layer, seed, "uniform")}
     for name, array in drawn.items():
         (folder / FILES[name]).write_bytes(array.astype("<f4").tobytes())
@@ -37,8 +37,8 @@ def write(folder: Path, layer: Layer, seed: int = 0) -> dict[str, Array]:
 def test_files_give_the_layer_back(tmp_path: Path, channels: int, filters: int, side: int, kernel: int) -> None:
     layer = Layer(channels, filters, side, side, kernel)
     drawn = write(tmp_path, layer)
-    found, *arrays = course.read(tmp_path, kernel)
-    assert found == layer
+    layer_read, *arrays = course.read(tmp_path, kernel)
+    assert layer_read == layer
     for array, right in zip(arrays, drawn.values(), strict=True):
         np.testing.assert_array_equal(array, right)
         assert array.dtype == np.float32 and array.flags.c_contiguous and array.flags.writeable
@@ -112,16 +112,16 @@ def test_a_bias_that_the_weights_do_not_match(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "where"),
+    ("name", "index", "location"),
     [("x", (2, 10, 0), "input.bin: the value at \\[2, 10, 0\\]"), ("bias", (3,), "bias.bin: the value at \\[3\\]"),
      ("weight", (1, 2, 4, 0), "weight.bin: the value at \\[1, 2, 4, 0\\]")],
 )  # fmt: skip
 @pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
-def test_a_value_that_is_no_number(tmp_path: Path, name: str, index: tuple[int, ...], where: str, bad: str) -> None:
+def test_a_value_that_is_no_number(tmp_path: Path, name: str, index: tuple[int, ...], location: str, bad: str) -> None:
     drawn = write(tmp_path, LAYER)
     drawn[name][index] = float(bad)
     (tmp_path / FILES[name]).write_bytes(drawn[name].tobytes())
-    with pytest.raises(UsageError, match=f"{where} is {bad}, expected finite numbers"):
+    with pytest.raises(UsageError, match=f"{location} is {bad}, expected finite numbers"):
         course.read(tmp_path)
 
 
@@ -150,8 +150,8 @@ def test_output_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert course.write_output(tmp_path, out) == tmp_path / "output.bin"
     assert (tmp_path / "output.bin").read_bytes() == np.arange(12, dtype="<f4").tobytes()
     course.write_output(tmp_path, np.asfortranarray(out + 1))
-    kept = np.arange(1, 13, dtype="<f4").tobytes()
-    assert (tmp_path / "output.bin").read_bytes() == kept
+    expected = np.arange(1, 13, dtype="<f4").tobytes()
+    assert (tmp_path / "output.bin").read_bytes() == expected
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -160,7 +160,7 @@ def test_output_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UsageError, match=r"output\.bin: cannot be written: No space left"):
         course.write_output(tmp_path, 0 * out)
     assert [path.name for path in tmp_path.iterdir()] == ["output.bin"]
-    assert (tmp_path / "output.bin").read_bytes() == kept
+    assert (tmp_path / "output.bin").read_bytes() == expected
     with pytest.raises(UsageError, match=r"output\.bin: cannot be written"):
         course.write_output(tmp_path / "none", out)
 
@@ -199,15 +199,15 @@ def test_command_writes_the_output_and_says_what_it_took(folder: Path, capsys: p
 
 
 def test_command_checks_what_it_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
+    counts = []
     for variant in ("right", "wrong"):
         assert command.main([str(folder), "--check", "--variant", variant]) == 0
         printed = capsys.readouterr().out.splitlines()
         assert printed[3].startswith("Error:    ") and printed[3].endswith(" of the tolerance for fp32, at most")
         assert printed[4].startswith("Course:   ") and printed[4].endswith(" of 36 outputs wrong by its check")
-        said.append((float(printed[3].split()[1]), int(printed[4].split()[1])))
-    assert said[0][0] <= 1 and said[0][1] == 0
-    assert said[1][0] > 1 and said[1][1] == 1
+        counts.append((float(printed[3].split()[1]), int(printed[4].split()[1])))
+    assert counts[0][0] <= 1 and counts[0][1] == 0
+    assert counts[1][0] > 1 and counts[1][1] == 1
 
 
 def test_command_takes_another_kernel(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,8 +240,8 @@ def test_command_stops_at_ctrl_c_and_leaves_no_file(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what a process would end with
-    for where, name in ((command, "reference"), (roofbook.labs.cnn, "forward")):
-        monkeypatch.setattr(where, name, stopped)
+    for module, name in ((command, "reference"), (roofbook.labs.cnn, "forward")):
+        monkeypatch.setattr(module, name, stopped)
         assert command.main([str(folder), "--check"]) == 130
         assert capsys.readouterr().err == "stopped; nothing was written\n"
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES.values())

@@ -1,4 +1,4 @@
-"""The CNN ladder: which knob each step turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+"""The CNN ladder: which knob each step turns, sweeps, published figures, cases. Tests of all labs: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def parent(variant: Variant) -> Variant:
     return LAB.variant(cast(str, variant.parent))
 
 
-def changed_knobs(variant: Variant, other: Variant) -> set[str]:
-    assert variant.source and other.source
-    return {name for name, _ in set(variant.source.settings.items()) ^ set(other.source.settings.items())}
+def changed_knobs(variant: Variant, base: Variant) -> set[str]:
+    assert variant.source and base.source
+    return {name for name, _ in set(variant.source.settings.items()) ^ set(base.source.settings.items())}
 
 
 def sizes(variant: Variant) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(global size, local size) of a sub-tiled variant on the published layer."""
+    """Return (global size, local size) of a sub-tiled variant on the published layer."""
     sub = variant.options.get("sub", plans.PUBLISHED_SUB)
     group = variant.options.get("group", plans.PUBLISHED_GROUP)
     assert not plans.misfit(PUBLISHED, sub, (1, 1, 1))
@@ -69,7 +69,7 @@ EXPECTED_KNOBS = {
     "tensor-turns@twice=stores": {"TWICE"},
     "tensor-turns@twice=products": {"TWICE"},
 }
-"""Written down apart from the ladder: what each of these is named for."""
+"""Knobs that each variant is named for, written down apart from the ladder."""
 
 
 @pytest.mark.parametrize("name", EXPECTED_KNOBS)
@@ -93,7 +93,7 @@ def test_every_optimisation_of_the_best_rung_can_be_left_out() -> None:
 
 
 def test_the_split_is_the_published_table() -> None:
-    """Three numbers of work-groups by three of work-items: at the published size each point is what its name says."""
+    """Three numbers of work-groups by three of work-items: at the published size each point has the numbers in its name."""
     _, split, *_ = LAB.sweeps
     names = {f"{groups}x{items}" for groups in (896, 1792, 3584) for items in (32, 64, 128)}
     assert {variant.point for variant in split.variants} == names and len(split.variants) == 9
@@ -107,13 +107,13 @@ def test_the_split_is_the_published_table() -> None:
 def test_the_space_is_named_by_global_and_local_size() -> None:
     _, _, space, _ = LAB.sweeps
     for variant in space.variants:
-        assert variant.point == "/".join("x".join(map(str, each)) for each in sizes(variant))
+        assert variant.point == "/".join("x".join(map(str, size)) for size in sizes(variant))
     assert sizes(LAB.variant(LAB.best)) == ((64, 112, 16), (4, 8, 2)), "the report's best"
     assert LAB.variant(f"{LAB.best}@space=64x112x16/4x8x2").options == {
         "sub": plans.PUBLISHED_SUB,
         "group": plans.PUBLISHED_GROUP,
     }
-    fitting = [each for each in space.variants if not plans.misfit(PUBLISHED, *each.options.values())]
+    fitting = [v for v in space.variants if not plans.misfit(PUBLISHED, *v.options.values())]
     assert len(space.variants) == len(SUBS) * len(GROUPS) and len(fitting) > 50
 
 
@@ -137,7 +137,7 @@ def test_every_published_figure_has_ours_beside_it() -> None:
 
 
 def test_with_and_without_are_apart_in_the_named_knob() -> None:
-    """Also that 'with' is the faster one of the report's own pairs: nothing is mapped the wrong way round."""
+    """In the report's own pairs 'with' is the faster one, so nothing is mapped the wrong way round."""
     mapping = publication(LAB).mapping(DEVICE)
     knobs = {"get_global_id()": "START", "loop permutation": "ORDER", "loop unrolling": "UNROLL",
              "loop fission": "STAGES", "sub-tile aligned": "ALIGN"}  # fmt: skip
@@ -145,9 +145,9 @@ def test_with_and_without_are_apart_in_the_named_knob() -> None:
     assert len(pairs) == len(knobs)
     for name in pairs:
         (knob,) = (knob for start, knob in knobs.items() if name.startswith(start))
-        whole, part = (LAB.variant(str(mapping[f"{name}: {word}"])) for word in ("with", "without"))
-        assert changed_knobs(whole, part) == {knob}
-        assert part.name.startswith(f"{LAB.best}@without=") or parent(whole) is part
+        full, part = (LAB.variant(str(mapping[f"{name}: {word}"])) for word in ("with", "without"))
+        assert changed_knobs(full, part) == {knob}
+        assert part.name.startswith(f"{LAB.best}@without=") or parent(full) is part
     assert mapping["best vs sequential"] == (LAB.best, "sequential")
     assert mapping["896 work-groups x 128 work-items"] == f"{LAB.best}@split=896x128"
     assert mapping["best (global 64x112x16, local 4x8x2)"] == LAB.best
@@ -163,20 +163,20 @@ def test_cases_go_by_their_layers_name_and_count_the_convolution() -> None:
     assert work.flops == 2 * 256**2 * 224**2 * 25 == LAB.rate(case)[0] * 1e9
     assert work.bytes == work.footprint == 4 * (256 * 228**2 + 256**2 * 25 + 256 + 256 * 112**2)
     for scale in ("quick", "published", "large", "test"):
-        assert all(each.name == plans.layer(each).name and each.units == 1 for each in LAB.cases(scale))
-    fits = [not LAB.skip_reason(LAB.variant(LAB.best), each) for each in LAB.cases("test")]
+        assert all(c.name == plans.layer(c).name and c.units == 1 for c in LAB.cases(scale))
+    fits = [not LAB.skip_reason(LAB.variant(LAB.best), c) for c in LAB.cases("test")]
     assert fits == [True, False], "the small cases show both"
 
 
 def test_inputs_are_of_both_signs_and_seeded() -> None:
     case = LAB.cases("test")[0]
-    one, again, other = (LAB.inputs(case, seed) for seed in (1, 1, 2))
+    one, again, other_seed = (LAB.inputs(case, seed) for seed in (1, 1, 2))
     for name, array in one.items():
-        assert (array == again[name]).all() and (array != other[name]).any() and array.dtype == np.float32
+        assert (array == again[name]).all() and (array != other_seed[name]).any() and array.dtype == np.float32
     assert abs(one["x"].mean()) < 0.1 and one["x"].std() == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
+@pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in LADDER])
 def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
     """Tensor cores are CUDA's alone; OpenCL's alone are explicit vectors, constant arguments, and the base, the host's."""
     assert variant.source
@@ -188,7 +188,7 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
 
 
 def test_rounded_operands_say_so() -> None:
-    """What is accepted with a wider bound is what rounds its operands, and by no more than their format does."""
+    """Variants with a wider bound are those that round their operands, and it is no wider than their format asks."""
     allowed = {variant.name: variant.options["operand_roundoff"] for variant in LAB.all_variants()
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
@@ -203,7 +203,7 @@ def test_rounded_operands_say_so() -> None:
 
 
 def test_each_rung_moves_what_its_data_flow_needs() -> None:
-    """By hand, for 3 channels of 9x9, 130 filters of 2x2 and a pooled map of 4x4."""
+    """Traffic is compared with counts by hand, for 3 channels of 9x9, 130 filters of 2x2 and a pooled map of 4x4."""
     case = LAB.case("3to130ch-8x8-k2")
     x, weight, bias, out = 3 * 9 * 9, 130 * 3 * 4, 130, 130 * 4 * 4
     least = 4 * (x + weight + bias + out)

@@ -1,4 +1,4 @@
-"""What the cnn page says of the code that PoCL makes of the sums of a CPU's step, read in the machine code."""
+"""Machine code that PoCL makes of the sums of a CPU's step, compared with the CNN page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from roofbook.labs.cnn import LAB
 from .. import machine_code
 
 PRODUCTS = 25 * 4 * 4
-"""Of a channel: taps, filters and rows."""
+"""Products of a channel: taps by filters by rows."""
 INPUTS = 5 * 8
-"""Columns of taps, and rows of the input that four rows of the output see."""
+"""Inputs of a channel: columns of taps by rows of the input that four rows of the output see."""
 
 
 @pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")

@@ -1,4 +1,4 @@
-"""Operands as the last tensor-core steps take them: how they are packed, on every device, and what their products come to.
+"""Operands as the last tensor-core steps take them: how they are packed, on every device, and the sum of their products.
 
 The products are summed here as the tensor cores do, from what a device packed; so a part, a tap or a channel that lies in the
 wrong place shows without a GPU.
@@ -24,18 +24,18 @@ from ..quick import unoptimised
 
 SCALE = 2048.0
 LAYERS = ["3to5ch-7x34-k4", "66to3ch-5x29-k4", "33to257ch-3x8-k1"]
-"""One line of channels or two, 256 filters or twice as many, rows of the input that four divides or does not."""
+"""Layers with one line of channels or two, 256 filters or twice as many, rows of the input that four divides or does not."""
 
 
 def packed(device: Device, layer: Layer, operands: str, text: tuple[str, str] = ("", "")) -> tuple[Array, Array]:
-    """(pixels, taps) in the shapes of their Form, as bits. text: what to replace in the kernel, and by what."""
+    """Return packed (pixels, taps) in the shapes of their Form, as bits. text: (text in the kernel, its replacement)."""
     form, drawn = Form(layer, operands), inputs(layer, 7)
     source = Source.of(HERE / "pack_operands.k", OPERANDS=operands).of_size(LAB.sizes(case_of(layer)))
     kernel = source.render(device.backend)
     assert not text[0] or kernel.count(text[0]) == 1
     queue, bits = device.queue(), np.uint16 if form.size == 2 else np.uint32
     outputs = [np.full(shape, -1, np.int64).astype(bits) for shape in (form.pixels, form.taps)]
-    buffers = [device.upload(each) for each in (drawn["x"], drawn["weight"], *outputs)]
+    buffers = [device.upload(array) for array in (drawn["x"], drawn["weight"], *outputs)]
     with unoptimised():
         pack = device.build(kernel.replace(*text)).kernel("pack")
     queue.launch(pack, (256 * form.groups,), (256,), *buffers)
@@ -51,7 +51,7 @@ def case_of(layer: Layer) -> Case:
 
 
 def parts(array: Array, operands: str) -> Array:
-    """What a float32 array should be packed to, as bits, the parts foremost."""
+    """Return the expected packed bits of a float32 array, the parts foremost."""
     if operands == "TF32":  # halves away from zero: half of the last digit that stays is added, the rest cut off
         return (array.view(np.uint32) + np.uint32(0x1000) & np.uint32(0xFFFFE000))[None]
     high = array.astype(np.float16)
@@ -76,13 +76,15 @@ def test_operands_are_rounded_laid_out_and_filled_up(device: Device, operands: s
 
 
 def of_products(layer: Layer, pixels: Array, taps: Array, small: float = 1 / SCALE) -> Array:
-    """The layer's output by the products that tensor_split.cu has, 64 channels of a tap summed for themselves."""
-    high, low = (np.moveaxis(each.view(np.float16).astype(np.float32), -1, 0) for each in pixels)
+    """Return the layer's output by the products of tensor_split.cu: 64 channels of a tap are summed apart."""
+    high, low = (np.moveaxis(parts_of_pixels.view(np.float16).astype(np.float32), -1, 0) for parts_of_pixels in pixels)
     sums = np.zeros((taps.shape[2], layer.height, layer.width), np.float32)
     for first in range(0, high.shape[0], 64):
         for tap in range(layer.kernel**2):
             p, q = divmod(tap, layer.kernel)
-            shifted = [each[first : first + 64, p : p + layer.height, q : q + layer.width] for each in (high, low)]
+            shifted = [
+                channels[first : first + 64, p : p + layer.height, q : q + layer.width] for channels in (high, low)
+            ]
             of_high, of_low = taps[:, tap, :, first : first + 64].view(np.float16).astype(np.float32)
             summed = np.tensordot(of_low, shifted[0], 1) + np.tensordot(of_high, shifted[1], 1)
             sums += np.float32(small) * summed + np.tensordot(of_high, shifted[0], 1)

@@ -118,8 +118,8 @@ def test_inputs_are_seeded_and_drawn_as_named() -> None:
 
 
 def reference_plain(layer: Layer, x: Array, weight: Array, bias: Array) -> dict[str, Array]:
-    """The definition word for word, one output after another."""
-    found: dict[str, Array] = {name: np.empty(layer.out_shape) for name in ("out", "norm", "total")}
+    """Compute the layer by its definition, one output after another."""
+    sums: dict[str, Array] = {name: np.empty(layer.out_shape) for name in ("out", "norm", "total")}
     for o, i, j in np.ndindex(layer.out_shape):
         out, norm, total = 0.0, 0.0, 0.0
         for h, w in ((2 * i, 2 * j), (2 * i, 2 * j + 1), (2 * i + 1, 2 * j), (2 * i + 1, 2 * j + 1)):
@@ -129,8 +129,8 @@ def reference_plain(layer: Layer, x: Array, weight: Array, bias: Array) -> dict[
             out = max(out, math.fsum(terms))
             norm = max(norm, math.hypot(*terms))
             total = max(total, abs(math.fsum(terms)))
-        found["out"][o, i, j], found["norm"][o, i, j], found["total"][o, i, j] = out, norm, total
-    return found
+        sums["out"][o, i, j], sums["norm"][o, i, j], sums["total"][o, i, j] = out, norm, total
+    return sums
 
 
 @pytest.mark.parametrize("layer", named(ODD))
@@ -160,7 +160,7 @@ SUMS = [Layer(channels, 32, 16, 16, 5) for channels in (1, 32, 256)]
 
 
 def pairwise(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
-    """The layer with products added as a binary tree, in the precision of its inputs."""
+    """Compute the layer with products added as a binary tree, in the precision of its inputs."""
     columns, matrix = problem._columns(x, layer.kernel), weight.reshape(layer.filters, -1)
     columns = columns[:, : layer.width * 4]
     terms = np.concatenate([(matrix[:, :, None] * columns), np.repeat(bias[:, None, None], columns.shape[1], 2)], 1)
@@ -171,7 +171,7 @@ def pairwise(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
 
 
 def backwards(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
-    """Channels and taps in reverse: the layer of flipped inputs, so another order of the same sums."""
+    """Compute the layer with channels and taps in reverse: another order of the same sums."""
     out = sequential(layer, x[::-1, ::-1, ::-1].copy(), weight[:, ::-1, ::-1, ::-1].copy(), bias)
     return out[:, ::-1, ::-1]
 
@@ -237,7 +237,7 @@ def test_a_mistake_is_beyond_the_bound(mistake: Callable[[Any], Any], distributi
 
 
 PRECISIONS = {"fp32": (24, 17, 0.0), "fp16": (11, 8, TF32), "bf16": (8, 5, BF16)}
-"""Bits of the operands, so few that it shows, and the roundoff."""
+"""Precision -> (bits of the operands, bits that are too few to pass, roundoff)."""
 
 
 @pytest.mark.parametrize("layer", named([Layer(3, 5, 7, 34, 3), Layer(32, 16, 32, 32, 5)]))
@@ -351,18 +351,20 @@ def test_rounded_keeps_what_has_no_significand_and_agrees_with_fp16() -> None:
 
 
 def test_what_passes_shows_where_the_courses_check_is_blind() -> None:
-    said = {(each.inputs, each.computed): each for each in check_outcomes()}
-    assert len(said) == 18
-    uniform = {computed: each for (drawn, computed), each in said.items() if drawn == "U[0, 1)"}
-    normal = {computed: each for (drawn, computed), each in said.items() if drawn == "N(0, 1)"}
-    for each in (uniform, normal):
+    outcomes = {(outcome.inputs, outcome.computed): outcome for outcome in check_outcomes()}
+    assert len(outcomes) == 18
+    uniform = {computed: outcome for (drawn, computed), outcome in outcomes.items() if drawn == "U[0, 1)"}
+    normal = {computed: outcome for (drawn, computed), outcome in outcomes.items() if drawn == "N(0, 1)"}
+    for by_way in (uniform, normal):
         assert all(
-            each[computed].passes_bound and each[computed].passes_course for computed in each if "fp32" in computed
+            by_way[computed].passes_bound and by_way[computed].passes_course
+            for computed in by_way
+            if "fp32" in computed
         )
         for wrong in ("one input channel forgotten", "one tap of the kernel forgotten", "one NaN"):
-            assert not each[wrong].passes_bound and not each[wrong].passes_course
-        assert math.isnan(each["one NaN"].rms) and each["one NaN"].course_wrong == 1
-        assert each["TF32 operands"].rms < each["bf16 operands"].rms / 5
+            assert not by_way[wrong].passes_bound and not by_way[wrong].passes_course
+        assert math.isnan(by_way["one NaN"].rms) and by_way["one NaN"].course_wrong == 1
+        assert by_way["TF32 operands"].rms < by_way["bf16 operands"].rms / 5
     for blind in ("bf16 operands", "bias forgotten"):
         assert uniform[blind].passes_course and not uniform[blind].passes_bound
         assert not normal[blind].passes_course and not normal[blind].passes_bound

@@ -33,12 +33,12 @@ def test_it_is_right_and_converts_operands_in_its_time_unless_they_are_prepared(
     seen: list[Any] = []
     monkeypatch.setattr(torch, "cudnn_convolution_relu", convolution)
     variant, case = LAB.variant(name), LAB.case("16to8ch-7x9-k3")
-    given = LAB.inputs(case, 4)
-    peer: Any = variant.plan(host_cpu(), replace(variant, options={**variant.options, "compile": False}), case, given)
+    inputs = LAB.inputs(case, 4)
+    peer: Any = variant.plan(host_cpu(), replace(variant, options={**variant.options, "compile": False}), case, inputs)
     peer.reset()
     assert np.isnan(peer.outputs()["out"]).all()
     peer.run()
-    assert LAB.check(case, variant, peer.outputs(), LAB.reference(case, given))[0] <= 1
+    assert LAB.check(case, variant, peer.outputs(), LAB.reference(case, inputs))[0] <= 1
     assert peer.out.dtype == torch.float32 and peer.out.is_contiguous()
     single = name == "cudnn-fused-fp32"
     assert seen == [(torch.float32, False) if single else (torch.float16, True)]
@@ -46,12 +46,14 @@ def test_it_is_right_and_converts_operands_in_its_time_unless_they_are_prepared(
 
 
 def test_they_are_compared_with_the_steps_that_do_the_same() -> None:
-    said = {name: {*LAB.conditions(LAB.variant(name))} for name in ("tensor-cluster", "tensor-relaxed", "tensor-split")}
+    conditions = {
+        name: {*LAB.conditions(LAB.variant(name))} for name in ("tensor-cluster", "tensor-relaxed", "tensor-split")
+    }
     rounds = {"rounds results to fp16"}
-    assert {*LAB.conditions(LAB.variant("cudnn-fused"))} == said["tensor-cluster"] | rounds
+    assert {*LAB.conditions(LAB.variant("cudnn-fused"))} == conditions["tensor-cluster"] | rounds
     for name in ("cudnn-fused-prepared", "torch-autotuned"):
-        assert {*LAB.conditions(LAB.variant(name))} == said["tensor-relaxed"] | rounds
-    assert {*LAB.conditions(LAB.variant("cudnn-fused-fp32"))} == said["tensor-split"] == set()
+        assert {*LAB.conditions(LAB.variant(name))} == conditions["tensor-relaxed"] | rounds
+    assert {*LAB.conditions(LAB.variant("cudnn-fused-fp32"))} == conditions["tensor-split"] == set()
     assert LAB.conditions(LAB.variant("cudnn-fused-tf32-prepared")) == LAB.conditions(LAB.variant("tensor-tf32"))
     assert LAID_OUT not in LAB.conditions(LAB.variant("cudnn-fused-tf32"))
 
@@ -65,10 +67,10 @@ def test_channels_that_do_not_fit_are_excused(monkeypatch: pytest.MonkeyPatch) -
 
 
 class Graph:
-    """As `cudnn.GraphConvolution`, on a CPU: sums in float32 of products that are exact."""
+    """Stand-in for `cudnn.GraphConvolution` on a CPU: sums in float32 of products that are exact."""
 
     def __init__(self, torch: Any, x: Any, weight: Any, y: Any, tried: int) -> None:
-        assert all(each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight, y)) and tried > 1
+        assert all(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in (x, weight, y)) and tried > 1
         assert (x.dtype, weight.dtype, y.dtype) == (torch.float16, torch.float16, torch.float32)
         self.torch, self.y = torch, y
 
@@ -79,7 +81,7 @@ class Graph:
         return {"cudnn plan": 0}
 
     def close(self) -> None:
-        """There is no handle."""
+        """Do nothing: there is no handle."""
 
 
 @needs_torch
@@ -92,13 +94,13 @@ def test_split_operands_have_the_error_of_fp32_and_without_the_small_parts_they_
         parts = tuned.parts
         monkeypatch.setattr(tuned, "parts", lambda values: (parts(values)[0], 0 * parts(values)[1]))
     variant, case = LAB.variant("cudnn-split"), LAB.case("64to8ch-7x9-k3")
-    given = LAB.inputs(case, 6)
-    peer: Any = variant.plan(host_cpu(), replace(variant, options={"compile": False}), case, given)
+    inputs = LAB.inputs(case, 6)
+    peer: Any = variant.plan(host_cpu(), replace(variant, options={"compile": False}), case, inputs)
     for _ in range(2):
         peer.reset()
         assert np.isnan(peer.outputs()["out"]).all()
         peer.run()
-        over = LAB.check(case, variant, peer.outputs(), LAB.reference(case, given))[0]
+        over = LAB.check(case, variant, peer.outputs(), LAB.reference(case, inputs))[0]
         assert over > 10 if lost else over <= 0.5
     assert peer.out.is_contiguous() and peer.facts()["cudnn plan"] == 0
     peer.close()

@@ -37,7 +37,7 @@ LAYERS = [
     "16ch-16x28-k5",
     "3to32ch-32x56-k2",
 ]
-"""The last two are whole tiles: one work-group of the report's best, and two along each side."""
+"""Layers of the tests. The last two are whole tiles: one work-group of the report's best, and two along each side."""
 
 
 def case_of(name: str) -> Case:
@@ -46,30 +46,30 @@ def case_of(name: str) -> Case:
 
 @cache
 def problem(name: str) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-    """The inputs of a layer, signed, and the right result."""
+    """Return the inputs of a layer, signed, and the right result."""
     case = case_of(name)
     drawn = LAB.inputs(case, seed=len(name))
     return drawn, LAB.reference(case, drawn)
 
 
-def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any]) -> Runnable:
-    """The variant ready to run, or the test skipped where this device or machine cannot."""
+def make(device: Device, variant: Variant, case: Case, arrays: Mapping[str, Any]) -> Runnable:
+    """Return the variant ready to run; skip the test where this device or machine cannot run it."""
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.skip_reason(variant, case)):
-        pytest.skip(why)
-    return variant.plan(target.device, variant, case, given)
+    if variant.role == "peer" and (reason := LAB.skip_reason(variant, case)):
+        pytest.skip(reason)
+    return variant.plan(target.device, variant, case, arrays)
 
 
-def run(device: Device, variant: Variant, name: str, given: Mapping[str, Any] | None = None) -> Array:
-    """`out` of one run, on poisoned outputs."""
-    runnable = make(device, variant, case_of(name), given or problem(name)[0])
+def run(device: Device, variant: Variant, name: str, arrays: Mapping[str, Any] | None = None) -> Array:
+    """Return `out` of one run, on poisoned outputs."""
+    runnable = make(device, variant, case_of(name), arrays or problem(name)[0])
     runnable.reset()
     assert np.isnan(runnable.outputs()["out"]).all()
-    told = runnable.run()
+    seconds = runnable.run()
     out: Array = runnable.outputs()["out"]
-    assert (told is None or 0 < told < 60) and runnable.facts()
+    assert (seconds is None or 0 < seconds < 60) and runnable.facts()
     runnable.close()
     return out
 
@@ -84,7 +84,7 @@ def named(*names: str) -> list[Any]:
 
 
 def swept(*axes: str) -> list[Any]:
-    return [pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis in axes for each in sweep.variants]
+    return [pytest.param(v, id=v.name) for sweep in LAB.sweeps if sweep.axis in axes for v in sweep.variants]
 
 
 VARIANTS = [pytest.param(variant, id=variant.name) for variant in LAB.ladder + LAB.peers] + swept("without", "twice")
@@ -95,7 +95,7 @@ TILED = (plans.Tiled, plans.LocalTile)
 
 
 def why_not(variant: Variant, layer: Layer) -> str | None:
-    """The reason that a variant must have to be excused from a layer; the lab's own words are compared with it."""
+    """Return the expected reason why a variant is excused from a layer; the lab's own words are compared with it."""
     if variant.role == "peer":
         by_eight = variant.plan in (tuned.FusedConvolution, tuned.SplitConvolution)
         odd = by_eight and (layer.channels % 8 or layer.filters % 8)
@@ -109,8 +109,8 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
             if side % part:
                 return f"not on this case: {side} {name} are no multiple of a sub-tile's {part}"
             if side % (part * items):
-                found = f"{side // part} work-items along the {name}"
-                return f"not on this case: {found} are no multiple of a group's {items}"
+                parts_of_side = f"{side // part} work-items along the {name}"
+                return f"not on this case: {parts_of_side} are no multiple of a group's {items}"
     if variant.plan is plans.Vectors and layer.width < 32:
         return "not on this case: narrower than 32 columns"
     if variant.plan is plans.Gemm and layer.kernel > 5:
@@ -125,8 +125,8 @@ def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name:
     assert LAB.skip_reason(variant, case_of(name)) == reason
     if reason is None:
         out = run(device, variant, name)
-        error, tolerance, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
-        assert error <= tolerance, f"{what}: {error:.3g}"
+        error, tolerance, quantity = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
+        assert error <= tolerance, f"{quantity}: {error:.3g}"
         assert course_wrong(out, problem(name)[1]["out"]) == 0 or "operand_roundoff" in variant.options
 
 
@@ -137,7 +137,7 @@ def test_a_shape_that_does_not_fit_is_excused_with_the_reason(variant: Variant) 
 
 
 def test_the_layers_reach_every_variant_and_every_reason() -> None:
-    reasons = {each.name: [why_not(each, Layer.named(name)) for name in LAYERS] for each in LAB.ladder}
+    reasons = {v.name: [why_not(v, Layer.named(name)) for name in LAYERS] for v in LAB.ladder}
     for name, all_of in reasons.items():
         assert None in all_of, f"{name} runs on no layer of this file"
     for name in ("fissioned", "local-tile", "implicit-gemm", "vectors"):
@@ -145,12 +145,9 @@ def test_the_layers_reach_every_variant_and_every_reason() -> None:
 
 
 def shapes() -> list[Any]:
-    """All of `split`; of `space` points that have each sub-tile and each group."""
+    """Return all points of `split`, and points of `space` that have each sub-tile and each group."""
     return [
-        pytest.param(each, id=each.name)
-        for sweep in LAB.sweeps
-        if sweep.axis in ("split", "space")
-        for each in points(sweep)
+        pytest.param(v, id=v.name) for sweep in LAB.sweeps if sweep.axis in ("split", "space") for v in points(sweep)
     ]
 
 
@@ -188,22 +185,22 @@ SAME_ORDER = (
     ("tensor-columns", ["tensor-persistent", "tensor-wide-stores"]),
     ("tensor-window", ["tensor-relaxed", "tensor-turns", "tensor-turns@twice=loads", "tensor-turns@twice=stores"]),
 )
-"""Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units, tap by
-tap and column by column."""
+"""Groups of variants: sums that start from zero and add the bias last; that start from the bias; that are taken on the same
+matrix units, tap by tap and column by column."""
 
 
-@pytest.mark.parametrize(("name", "others"), SAME_ORDER)
-def test_sums_in_the_same_order_have_the_same_bits(device: Device, name: str, others: list[str]) -> None:
+@pytest.mark.parametrize(("name", "same_order"), SAME_ORDER)
+def test_sums_in_the_same_order_have_the_same_bits(device: Device, name: str, same_order: list[str]) -> None:
     layer = "3to32ch-32x56-k2"
     out = run(device, LAB.variant(name), layer)
-    for other in map(LAB.variant, others):
-        if target_of(other, device):
-            np.testing.assert_array_equal(run(device, other, layer), out, err_msg=other.name)
+    for variant in map(LAB.variant, same_order):
+        if target_of(variant, device):
+            np.testing.assert_array_equal(run(device, variant, layer), out, err_msg=variant.name)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_twice_the_input_and_bias_is_twice_the_output(device: Device, variant: Variant) -> None:
-    """To the bit, in any binary format, whatever the order of the sums. A run again from a reset gives the same bits, too."""
+    """Outputs double to the bit, in any binary format and order of the sums. A run after a reset gives the same bits."""
     name = "3to32ch-32x56-k2"
     drawn = problem(name)[0]
     once, twice = (
@@ -221,11 +218,17 @@ def test_the_check_refuses_what_is_wrong() -> None:
     variant, right = LAB.variant(LAB.best), problem(name)[1]["out"]
     negative = right.copy()
     negative[-1, -1, -1] = -1e-3
-    own = [("negative, though it is small", {"out": negative}), ("1e-4 too large", {"out": right * (1 + 1e-4)})]
+    further_mistakes = [
+        ("negative, though it is small", {"out": negative}),
+        ("1e-4 too large", {"out": right * (1 + 1e-4)}),
+    ]
     check = partial(LAB.check, case_of(name), variant, reference=problem(name)[1])
-    mutants.all_refused(lambda outputs: check(outputs=outputs), {"out": right}, 0.01, own)
-    *_, said = LAB.check(case_of(name), variant, {"out": 1.1 * right}, problem(name)[1])
-    assert said.endswith(f"by the course's check {course_wrong(1.1 * right, right)} are wrong") and " 0 are" not in said
+    mutants.all_refused(lambda outputs: check(outputs=outputs), {"out": right}, 0.01, further_mistakes)
+    *_, message = LAB.check(case_of(name), variant, {"out": 1.1 * right}, problem(name)[1])
+    assert (
+        message.endswith(f"by the course's check {course_wrong(1.1 * right, right)} are wrong")
+        and " 0 are" not in message
+    )
 
 
 # -- precision ---------------------------------------------------------------------------------------------------------

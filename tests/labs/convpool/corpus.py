@@ -1,4 +1,4 @@
-"""What students get wrong in a sparse convolution: lists, signs, chunks, and values that take more than a byte."""
+"""Mistakes of students in a sparse convolution: lists, signs, chunks, and values that take more than a byte."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CASE = "4x5x10x10-k3-w0-x0"
 def computed(
     weight: Callable[[Array], Array] = np.array, out: Callable[[Array], Array] = np.array
 ) -> Callable[[Case, Mapping[str, Any]], Outputs]:
-    """The layer of weights, and with outputs, that are changed so."""
+    """Return a layer whose weights and outputs are changed by these functions."""
 
-    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
-        found = reference(plans.layer(case), given["x"], weight(given["weight"]).astype(np.int16))
-        return {"out": out(found["out"])}
+    def compute(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+        pooled = reference(plans.layer(case), inputs["x"], weight(inputs["weight"]).astype(np.int16))
+        return {"out": out(pooled["out"])}
 
     return compute
 
@@ -33,7 +33,7 @@ def of_short_sums(out: Array) -> Array:
 
 
 def bf16(out: Array) -> Array:
-    """Rounded to 8 bits."""
+    """Return values rounded to bf16's 8 bits."""
     significand, exponent = np.frexp(out.astype(np.float64))
     rounded: Array = np.ldexp(np.rint(significand * 256) / 256, exponent)
     return rounded
@@ -138,4 +138,4 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
              case="4x64x10x10-k3-w0-x0"),
     Emulated("torch-bf16", computed(out=lambda out: bf16(0.99 * out)), computed(out=bf16), "a hundredth of each output"),
 )  # fmt: skip
-"""In the words of the last text of each: what is forgotten, or taken for another."""
+"""All mistakes; the last text of each names the thing forgotten or confused."""

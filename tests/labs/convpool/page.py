@@ -1,4 +1,4 @@
-"""What the tests of the executed book know of this lab's page alone."""
+"""Exceptions of this lab's page, for the tests of the executed book."""
 
 ENVIRONMENT = {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}
-"""No other test has its cases at scale `test`: PoCL compiles their kernels without optimising them, in half the time."""
+"""Variables of the page's run. No other test has its cases at scale `test`; without optimisation PoCL takes half the time."""

@@ -1,4 +1,4 @@
-"""The convpool ladder: which knob each step turns, sweeps, series, published figures. What all labs share: test_ladders.py."""
+"""The convpool ladder: which knob each step turns, sweeps, series, published figures. Tests of all labs: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ EXPECTED_KNOBS = {
     "input-in-local": {"STAGING"},
     "images": {"STAGING"},
 }
-"""Written down apart from the ladder: what each of these is named for."""
+"""Knob that each variant is named for, written down apart from the ladder."""
 
 
 @pytest.mark.parametrize("name", EXPECTED_KNOBS)
 def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
     variant = LAB.variant(name)
-    own, other = variant.source, parent(variant).source
+    source, parent_source = variant.source, parent(variant).source
     assert (
-        own
-        and other
-        and {knob for knob, _ in set(own.settings.items()) ^ set(other.settings.items())} == EXPECTED_KNOBS[name]
+        source
+        and parent_source
+        and {knob for knob, _ in set(source.settings.items()) ^ set(parent_source.settings.items())}
+        == EXPECTED_KNOBS[name]
     )
     assert all(variant.differs == ("source",) for variant in map(LAB.variant, EXPECTED_KNOBS))
 
@@ -69,7 +70,7 @@ KNOBS = {
     "chunk": ("strips", "CHUNK"),
     "parts": ("both-sparse", "PARTS"),
 }
-"""Of each sweep, the step that it starts from and the knob that its points are the values of."""
+"""Sweep -> (step that it starts from, knob whose values its points are)."""
 
 
 def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
@@ -85,7 +86,7 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"
 
 
-@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
+@pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in LADDER])
 def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
     """Tensor cores and loads with a cache operator are CUDA's alone; OpenCL's alone are the base, the host's, and vectors."""
     assert variant.source
@@ -97,8 +98,8 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
 
 
 def test_only_what_is_rounded_at_the_end_is_allowed_an_error() -> None:
-    allowed = {each.name: each.options["result_roundoff"] for each in LAB.all_variants()
-               if "result_roundoff" in each.options}  # fmt: skip
+    allowed = {v.name: v.options["result_roundoff"] for v in LAB.all_variants()
+               if "result_roundoff" in v.options}  # fmt: skip
     assert allowed == {"torch-fp16": 2.0**-11, "torch-compiled": 2.0**-11, "torch-bf16": 2.0**-8}
 
 
@@ -108,7 +109,7 @@ def test_only_what_is_rounded_at_the_end_is_allowed_an_error() -> None:
 def test_cases_go_by_their_layers_name_and_count_what_is_not_zero() -> None:
     assert [case.name for case in LAB.cases("published")] == [layer.name for layer in PUBLISHED]
     for scale in SCALES:
-        assert all(each.name == plans.layer(each).name and each.units == 1 for each in LAB.cases(scale))
+        assert all(c.name == plans.layer(c).name and c.units == 1 for c in LAB.cases(scale))
     case = LAB.case(PUBLISHED[0].name)
     work = LAB.work(case)
     assert work.flops == pytest.approx(2 * 512 * 512 * 32 * 32) and work.flops == LAB.rate(case)[0] * 1e9
@@ -118,14 +119,14 @@ def test_cases_go_by_their_layers_name_and_count_what_is_not_zero() -> None:
 
 
 def zeros(array: np.ndarray, axes: tuple[int, ...]) -> float:
-    """The share of zeros in %; the same in each part that `axes` make up."""
+    """Return the share of zeros in %, which must be equal in all parts along `axes`."""
     (share,) = set(np.mean(array == 0, axis=axes).ravel().tolist())
     return 100 * cast(float, share)
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
-    """To half a value of a filter or channel, of which at least one is not zero. Few points where few will do."""
+    """Zeros are exact to half a value of a filter or channel, of which at least one is not zero."""
     weight_zeros, input_zeros = LAB.series(scale)
     assert [x for x, _ in weight_zeros.points] == [x for x, _ in input_zeros.points]
     few = {"test": [ZEROS[0], ZEROS[-1]], "quick": [0, 75, 98]}
@@ -133,23 +134,23 @@ def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
     for series in (weight_zeros, input_zeros):
         for x, name in series.points if scale in ("quick", "test") else series.points[:1]:
             case = LAB.case(name, scale)
-            layer, given = plans.layer(case), LAB.inputs(case, seed=3)
+            layer, arrays = plans.layer(case), LAB.inputs(case, seed=3)
             assert layer == plans.layer(LAB.cases(scale)[0])
             of_a_filter, of_a_channel = layer.depth * layer.kernel**2, layer.size**2
-            weights, values = zeros(given["weight"], (1, 2, 3)), zeros(given["x"], (1, 2))
+            weights, values = zeros(arrays["weight"], (1, 2, 3)), zeros(arrays["x"], (1, 2))
             if series is weight_zeros:
                 assert weights == pytest.approx(min(x, 100 - 100 / of_a_filter), abs=50.1 / of_a_filter)
                 assert values == pytest.approx(100 * (1 - NEURON_DENSITY), abs=50.1 / of_a_channel)
             else:
                 assert values == pytest.approx(x, abs=50.1 / of_a_channel)
-                assert (np.count_nonzero(given["weight"], axis=(2, 3)) == 1).all()
+                assert (np.count_nonzero(arrays["weight"], axis=(2, 3)) == 1).all()
 
 
 def test_the_series_ask_the_labs_question() -> None:
-    """Lists against every way to compute all products, libraries included; fp16 holds too few integers for it."""
+    """The series compare lists with every way to compute all products, libraries included; fp16 holds too few integers."""
     weight_zeros, input_zeros = LAB.series("quick")
     peers = {peer.name for peer in LAB.peers if peer.plan is TorchConvolution and peer.dtype != "float16"}
-    assert {other for one, other in weight_zeros.against if one == "strips"} == {*DENSE, *peers}
+    assert {peer for one, peer in weight_zeros.against if one == "strips"} == {*DENSE, *peers}
     assert {one for one, _ in input_zeros.against} == {"both-sparse"}
 
 
@@ -157,7 +158,7 @@ def test_the_series_ask_the_labs_question() -> None:
 
 
 class Told:
-    """A store that has a median for these variants, and this point as the best of every sweep."""
+    """Stand-in for measurements: medians of these variants, and this point as the best of every sweep."""
 
     def __init__(self, point: str | None, medians: Mapping[str, float]) -> None:
         self.point, self.medians = point, medians
@@ -172,19 +173,19 @@ class Told:
 
 
 def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str], str]:
-    """By medians of variants, whose names have _ for -."""
-    told = Told(point, {name.replace("_", "-"): each for name, each in medians.items()})
-    return publication(LAB).counted(cast(Measured, told))
+    """Return the counted figures for medians of variants, whose names have _ for -."""
+    timed = Told(point, {name.replace("_", "-"): median for name, median in medians.items()})
+    return publication(LAB).counted(cast(Measured, timed))
 
 
 def test_every_published_figure_is_mapped_or_counted() -> None:
     names = {(row.variant, row.case, row.metric) for row in FIGURES.itertuples()}
-    mapping, found = publication(LAB).mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
+    mapping, counts = publication(LAB).mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
     assert len(names) == len(FIGURES) == 17
     lacking = {name for name, case, metric in names if publication(LAB).lack(name, case, metric)}
     assert lacking == {"whole timeline, profiler", "kernels in the whole timeline, profiler"}
-    assert {name for name, _, _ in names} == {*mapping, *(name for name, _, _ in found), *lacking}
-    assert set(found) <= names and not {name for name, _, _ in found} & set(mapping)
+    assert {name for name, _, _ in names} == {*mapping, *(name for name, _, _ in counts), *lacking}
+    assert set(counts) <= names and not {name for name, _, _ in counts} & set(mapping)
     assert {case for _, case, _ in names} == set(PUBLISHED_CASES)
     for name, case, metric in names:
         part, fact = publication(LAB).part(name, case, metric), publication(LAB).fact(name, case, metric)
@@ -205,8 +206,8 @@ def test_what_is_counted_comes_from_the_store_and_nowhere_else() -> None:
 
 
 def measured(name: str, seconds: float, parts: Mapping[str, float], **facts: Any) -> dict[str, Any]:
-    """A row of the store for a variant on the published layer."""
-    extra = {"parts": {part: [each] * 10 for part, each in parts.items()}, **facts}
+    """Return a row of the store for a variant on the published layer."""
+    extra = {"parts": {part: [part_seconds] * 10 for part, part_seconds in parts.items()}, **facts}
     variant = LAB.variant(name)
     return {
         "run": "20260101T100000Z-aaaaaa", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "lab": "convpool",
@@ -238,9 +239,11 @@ def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
         ),
         rows,
     )
-    whole = table.frame.variant.str.contains("whole timeline")
-    assert set(table.frame[~whole].status) == {"ok"} and set(table.frame[whole].status) == {"missing"}
-    ours = dict(zip(table.frame[~whole].variant, table.frame[~whole].ours, strict=True))
+    is_whole_timeline = table.frame.variant.str.contains("whole timeline")
+    assert set(table.frame[~is_whole_timeline].status) == {"ok"} and set(table.frame[is_whole_timeline].status) == {
+        "missing"
+    }
+    ours = dict(zip(table.frame[~is_whole_timeline].variant, table.frame[~is_whole_timeline].ours, strict=True))
     rows_, groups = "grid one block per filter row", "grid one block per filter"
     assert ours == {
         "sequential CPU": 16.0,
@@ -262,7 +265,7 @@ def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
 
 
 def test_each_rung_moves_what_its_data_flow_needs() -> None:
-    """By hand, for 8 filters of 6 channels of 10x10, one weight in nine not zero."""
+    """Traffic is compared with counts by hand, for 8 filters of 6 channels of 10x10, one weight in nine not zero."""
     case = LAB.case("8x6x10x10-k3")
     x, weight, conv, out = 600, 8 * 6 * 9, 800, 200
     least, lists = 2 * (x + weight) + 4 * out, 8 * 48 + 4 * 48

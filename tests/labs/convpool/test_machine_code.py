@@ -1,4 +1,4 @@
-"""What the convpool page says of the code that PoCL makes of explicit vectors, read in the machine code."""
+"""Machine code that PoCL makes of explicit vectors, compared with the convpool page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from roofbook.labs.convpool import LAB
 from .. import machine_code
 
 VECTORS = 8 * 2
-"""Of a tile: rows by vectors of a row."""
+"""Vectors of a tile: rows by vectors of a row."""
 
 
 def count(loop: list[str], instruction: str) -> int:
-    """Of an instruction on whole registers of AVX-512."""
+    """Count an instruction on whole registers of AVX-512."""
     return sum(text.startswith(f"{instruction} ") and "%zmm" in text for text in loop)
 
 
@@ -24,7 +24,7 @@ def count(loop: list[str], instruction: str) -> int:
 def test_with_avx512_an_entry_takes_three_instructions_a_vector(name: str, tmp_path: Path) -> None:
     loops = machine_code.innermost_loops(LAB, name, LAB.cases("test")[0].name, "vectors", tmp_path)
     (walk,) = (loop for loop in loops if any("vpmul" in text or "vpmadd" in text for text in loop))
-    assert {count(walk, each) for each in ("vpmovsxwd", "vpmulld", "vpaddd")} == {VECTORS}
+    assert {count(walk, instruction) for instruction in ("vpmovsxwd", "vpmulld", "vpaddd")} == {VECTORS}
     assert not any("call" in text or "(%rsp" in text or "%ymm" in text for text in walk)
     assert len(walk) <= 3 * VECTORS + 8, "the rest reads the entry and counts"
 

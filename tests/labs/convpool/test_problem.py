@@ -34,7 +34,7 @@ DENSITIES = st.none() | st.floats(0.02, 1)
 
 
 def conv_plain(layer: Layer, x: Int16, weight: Int16, absolute: bool = False) -> list[list[list[int]]]:
-    """The sums of the convolution in Python's integers, one product after another."""
+    """Compute the sums of the convolution in Python's integers, one product after another."""
     half = layer.kernel // 2
     size, taps = range(layer.size), range(layer.kernel)
 
@@ -62,10 +62,10 @@ def out_plain(layer: Layer, x: Int16, weight: Int16) -> list[list[list[int]]]:
 @settings(max_examples=60)
 @given(layer=LAYERS, seed=st.integers(0, 2**32 - 1), filters=DENSITIES, neurons=DENSITIES)
 def test_reference_is_the_plain_loop(layer: Layer, seed: int, filters: float | None, neurons: float | None) -> None:
-    given = inputs(layer, seed, filters, neurons)
-    got = reference(layer, **given)["out"]
+    arrays = inputs(layer, seed, filters, neurons)
+    got = reference(layer, **arrays)["out"]
     assert got.dtype == np.int32 and got.shape == layer.out_shape
-    assert got.tolist() == out_plain(layer, **given)
+    assert got.tolist() == out_plain(layer, **arrays)
 
 
 @settings(max_examples=60)
@@ -99,37 +99,37 @@ def test_guard_at_the_largest_int32() -> None:
 
 def test_guard_refuses_other_arrays() -> None:
     layer = Layer(2, 3, 4, 3)
-    given = inputs(layer, 0)
+    arrays = inputs(layer, 0)
     with pytest.raises(UsageError, match=r"^x of 3x2x4x4-k3 must be int16 \(2, 4, 4\), not int16 \(4, 4, 2\)$"):
-        guard(layer, given["x"].T, given["weight"])
+        guard(layer, arrays["x"].T, arrays["weight"])
     with pytest.raises(UsageError, match=r"^weight of .* must be int16 \(3, 2, 3, 3\), not float32 \(3, 2, 3, 3\)$"):
-        guard(layer, given["x"], given["weight"].astype(np.float32))
+        guard(layer, arrays["x"], arrays["weight"].astype(np.float32))
 
 
 @pytest.mark.parametrize("layer", [*PUBLISHED, Layer(5, 4, 3, 3), Layer(3, 2, 2, 1)], ids=lambda layer: layer.name)
 def test_published_sparsity(layer: Layer) -> None:
-    given = inputs(layer, 3)
-    assert (np.count_nonzero(given["weight"], axis=(2, 3)) == 1).all()
+    arrays = inputs(layer, 3)
+    assert (np.count_nonzero(arrays["weight"], axis=(2, 3)) == 1).all()
     neurons = max(1, round(layer.size**2 * 204 / 1024))
-    assert (np.count_nonzero(given["x"], axis=(1, 2)) == neurons).all()
+    assert (np.count_nonzero(arrays["x"], axis=(1, 2)) == neurons).all()
     if layer is PUBLISHED[0]:
         assert neurons == 204
-        places = np.count_nonzero(given["weight"], axis=(0, 1))
+        places = np.count_nonzero(arrays["weight"], axis=(0, 1))
         assert (abs(places - 512 * 512 / 9) < 5 * math.sqrt(512 * 512 * 8 / 81)).all()
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.5, 1.0])
 def test_densities_are_exact(density: float) -> None:
     layer = Layer(20, 6, 13, 3)
-    given = inputs(layer, 3, density, density)
-    assert (np.count_nonzero(given["weight"], axis=(1, 2, 3)) == round(180 * density)).all()
-    assert (np.count_nonzero(given["x"], axis=(1, 2)) == round(169 * density)).all()
+    arrays = inputs(layer, 3, density, density)
+    assert (np.count_nonzero(arrays["weight"], axis=(1, 2, 3)) == round(180 * density)).all()
+    assert (np.count_nonzero(arrays["x"], axis=(1, 2)) == round(169 * density)).all()
 
 
 def test_no_channel_and_no_filter_is_empty() -> None:
-    given = inputs(Layer(3, 2, 4, 1), 3, 0.02, 0.02)
-    assert (np.count_nonzero(given["weight"], axis=(1, 2, 3)) == 1).all()
-    assert (np.count_nonzero(given["x"], axis=(1, 2)) == 1).all()
+    arrays = inputs(Layer(3, 2, 4, 1), 3, 0.02, 0.02)
+    assert (np.count_nonzero(arrays["weight"], axis=(1, 2, 3)) == 1).all()
+    assert (np.count_nonzero(arrays["x"], axis=(1, 2)) == 1).all()
 
 
 def test_values_are_small_and_cover_their_range() -> None:
@@ -147,10 +147,10 @@ def test_published_layers_are_exact_in_fp32_at_any_density() -> None:
 def test_seeds_reproduce_and_differ() -> None:
     layer = Layer(6, 5, 8, 3)
     for density in (None, 0.3):
-        first, again, other = (inputs(layer, seed, density) for seed in (1, 1, 2))
+        first, again, other_seed = (inputs(layer, seed, density) for seed in (1, 1, 2))
         for name in ("x", "weight"):
             np.testing.assert_array_equal(first[name], again[name])
-            assert (first[name] != other[name]).any()
+            assert (first[name] != other_seed[name]).any()
     np.testing.assert_array_equal(inputs(layer, 1)["x"], inputs(layer, 1, 0.3)["x"])
 
 
@@ -249,30 +249,30 @@ def test_check_counts_every_difference() -> None:
 
 
 def test_wide_weights_are_one_of_each_filter_that_no_byte_holds() -> None:
-    given = inputs(Layer(70, 9, 34, 3), 5)
-    wide = widened(given)
-    changed = wide["weight"] != given["weight"]
+    arrays = inputs(Layer(70, 9, 34, 3), 5)
+    wide = widened(arrays)
+    changed = wide["weight"] != arrays["weight"]
     assert (changed.reshape(9, -1).sum(axis=1) == 1).all() and (np.abs(wide["weight"][changed]) == WIDEST).all()
-    assert (np.sign(wide["weight"]) == np.sign(given["weight"])).all() and wide["x"] is given["x"]
+    assert (np.sign(wide["weight"]) == np.sign(arrays["weight"])).all() and wide["x"] is arrays["x"]
     assert (wide["weight"].astype(np.int8) != wide["weight"]).any(axis=(1, 2, 3)).all()
-    assert np.abs(given["weight"]).max() <= 60, "what is timed stays as it is"
-    names = {each.name: LAB.verified_on(each) for each in LAB.all_variants()}
+    assert np.abs(arrays["weight"]).max() <= 60, "what is timed stays as it is"
+    names = {v.name: LAB.verified_on(v) for v in LAB.all_variants()}
     assert {names[name] for name in ("sequential", "lists", "tiles", "both-sparse")} == {"wide"}
     assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "torch-fp32", "initialisation")} == {""}
 
 
 def test_irregular_inputs_have_lists_of_all_lengths_and_the_same_share_of_zeros() -> None:
     layer = Layer.named("64x48x16x16-k3")
-    given = problem.inputs(layer, 1)
-    changed = problem.irregular(given)
+    arrays = problem.inputs(layer, 1)
+    changed = problem.irregular(arrays)
     counts = np.count_nonzero(changed["weight"].reshape(64 * 48, 9), axis=1)
     assert {0, 1, 2, 3, 9} <= set(counts), "an empty slice, longer ones and a full one"
     by_filter = counts.reshape(64, 48).sum(axis=1)
     assert by_filter.min() == 0 and by_filter.max() == 48 * 9 and len(set(by_filter)) > 16
     assert len(set(np.count_nonzero(changed["x"], axis=(1, 2)))) > 8, "channels differ in length"
     for name in ("x", "weight"):
-        assert changed[name].dtype == np.int16 and changed[name].shape == given[name].shape
-        assert np.count_nonzero(changed[name]) == pytest.approx(np.count_nonzero(given[name]), rel=0.2)
+        assert changed[name].dtype == np.int16 and changed[name].shape == arrays[name].shape
+        assert np.count_nonzero(changed[name]) == pytest.approx(np.count_nonzero(arrays[name]), rel=0.2)
     problem.guard(layer, **problem.widened(changed))
 
 

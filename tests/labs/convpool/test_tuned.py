@@ -17,10 +17,10 @@ BYTES = ("cudnn-int8", "cudnn-int8-prepared", "cublas-int8", "cublas-int8-prepar
 
 
 class Convolution:
-    """As `cudnn.GraphConvolution`, on a CPU and in double precision, which is exact."""
+    """Stand-in for `cudnn.GraphConvolution` on a CPU, in double precision, which is exact."""
 
     def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int) -> None:
-        assert all(each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight, y))
+        assert all(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in (x, weight, y))
         assert (x.dtype, weight.dtype, y.dtype) == (torch.int8, torch.int8, torch.int32)
         self.torch, self.y, self.padding, self.closed = torch, y, padding, 0
 
@@ -42,8 +42,8 @@ def test_it_is_exact_and_lays_operands_out_in_its_time_unless_they_are_prepared(
 ) -> None:
     monkeypatch.setattr(cudnn, "GraphConvolution", Convolution)
     variant, case = LAB.variant(name), LAB.case(layer)
-    given = LAB.inputs(case, 5)
-    peer: Any = variant.plan(host_cpu(), replace(variant, options={**variant.options, "compile": False}), case, given)
+    inputs = LAB.inputs(case, 5)
+    peer: Any = variant.plan(host_cpu(), replace(variant, options={**variant.options, "compile": False}), case, inputs)
     laid: list[str] = []
     lay = peer.lay
     peer.lay = lambda *operands: laid.append("laid out") or lay(*operands)  # type: ignore[func-returns-value]
@@ -51,7 +51,7 @@ def test_it_is_exact_and_lays_operands_out_in_its_time_unless_they_are_prepared(
         peer.reset()
         assert (peer.outputs()["out"] == SENTINEL).all()
         peer.run()
-        assert LAB.check(case, variant, peer.outputs(), LAB.reference(case, given))[0] == 0
+        assert LAB.check(case, variant, peer.outputs(), LAB.reference(case, inputs))[0] == 0
     assert peer.out.dtype == peer.torch.int32 and peer.out.is_contiguous()
     assert len(laid) == (0 if variant.options.get("prepared") else 2)
     graph = getattr(peer, "graph", None)
@@ -68,7 +68,12 @@ def test_they_are_compared_with_the_steps_that_do_the_same() -> None:
 def test_layers_that_do_not_fit_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytorch, "missing", lambda: None)
     monkeypatch.setattr(cudnn, "missing", lambda: None)
-    why = "not on this case: int8 takes depth and filters by sixteen, and maps of 5x5 at least"
-    for layer, told in (("32x16x5x5-k3", None), ("24x16x5x5-k3", why), ("16x24x5x5-k3", why), ("16x16x4x4-k3", why)):
-        assert {LAB.skip_reason(LAB.variant(name), LAB.case(layer)) for name in BYTES} == {told}
+    misfit = "not on this case: int8 takes depth and filters by sixteen, and maps of 5x5 at least"
+    for layer, reason in (
+        ("32x16x5x5-k3", None),
+        ("24x16x5x5-k3", misfit),
+        ("16x24x5x5-k3", misfit),
+        ("16x16x4x4-k3", misfit),
+    ):
+        assert {LAB.skip_reason(LAB.variant(name), LAB.case(layer)) for name in BYTES} == {reason}
     assert tuned.CudnnInt8.missing() is None

@@ -33,7 +33,7 @@ from ... import mutants
 from .corpus import MISTAKES
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
-"""The third takes a second turn of lists; the last is larger than each tile and chunk, and than a group's filters."""
+"""Layers of the tests. The third takes a second turn of lists; the last is larger than a tile, chunk or group's filters."""
 SMALL = "5x7x9x9-k3"
 DENSEST = "-w0-x0"
 ZEROS = ["", DENSEST, "-w98-x50"]
@@ -42,30 +42,30 @@ SWEPT = [variant for sweep in LAB.sweeps for variant in sweep.variants]
 
 
 def variants(chosen: list[Variant]) -> list[Any]:
-    return [pytest.param(each, id=each.name) for each in chosen]
+    return [pytest.param(v, id=v.name) for v in chosen]
 
 
 @cache
 def problem(name: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
-    """The inputs of a case and the right result."""
+    """Return the inputs of a case and the right result."""
     case = LAB.case(name, "test")
     drawn = LAB.inputs(case, seed=7)
     return drawn, LAB.reference(case, drawn)
 
 
 def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] | None = None) -> Runnable:
-    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    """Return the variant ready to run; skip the test where this device or machine cannot run it."""
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
-    if why := LAB.skip_reason(variant, case):
-        pytest.skip(why)
+    if reason := LAB.skip_reason(variant, case):
+        pytest.skip(reason)
     return variant.plan(target.device, variant, case, inputs or problem(name)[0])
 
 
 def judged(device: Device, variant: Variant, name: str) -> bool:
-    """Whether a run on poisoned outputs is right; so is a second one, which nothing is restored for."""
+    """Return whether a run on poisoned outputs is right. A second run, without a reset, must have the same verdict."""
     run = make(device, variant, name)
     run.reset()
     poisoned = run.outputs()["out"]
@@ -84,7 +84,7 @@ def judged(device: Device, variant: Variant, name: str) -> bool:
 
 
 def too_large(device: Device, variant: Variant, layer: Layer) -> str | None:
-    """What a variant must say that this layer's groups or lists do not fit; None where they do."""
+    """Return the reason a variant must give where this layer's groups or lists do not fit; None where they do."""
     one_group = variant.plan in (plans.Pooled, plans.Lists) and variant.name != "row-groups"
     if one_group and layer.size**2 > device.max_work_group:
         return f"{layer.size**2} work-items a group: {device.max_work_group} at most"
@@ -101,8 +101,8 @@ def too_large(device: Device, variant: Variant, layer: Layer) -> str | None:
 
 
 def is_exact(device: Device, variant: Variant, name: str) -> None:
-    if why := too_large(device, variant, named(name)[0]):
-        with pytest.raises(Unsupported, match=why):
+    if reason := too_large(device, variant, named(name)[0]):
+        with pytest.raises(Unsupported, match=reason):
             make(device, variant, name)
     else:
         assert judged(device, variant, name)
@@ -149,7 +149,7 @@ def test_tiles_of_a_cpu_may_reach_over_the_edges(device: Device, variant: Varian
 def test_any_block_of_filters_by_any_of_channels_is_exact(
     device: Device, monkeypatch: pytest.MonkeyPatch, together: int, channels: int
 ) -> None:
-    """Those that do not divide the layer, and those that are larger."""
+    """Tiles and groups that do not divide the layer, and ones that are larger."""
     layer = named("9x40x18x18-k3")[0]
     monkeypatch.setattr(vectors, "ITEMS", 1)
     monkeypatch.setattr(device, "compute_units", 1)
@@ -167,11 +167,11 @@ def test_any_block_of_filters_by_any_of_channels_is_exact(
 
 @pytest.mark.parametrize("name", ["2x3x18x18-k3", "8x70x66x66-k3"])
 def test_what_a_filter_has_no_weights_for_is_zero(device: Device, name: str) -> None:
-    """Lists without an entry, of a whole filter or of some channels."""
-    layer, (given, _) = named(name)[0], problem(name)
-    weight = given["weight"].copy()
+    """Lists are empty for a whole filter or for some channels."""
+    layer, (arrays, _) = named(name)[0], problem(name)
+    weight = arrays["weight"].copy()
     weight[0], weight[1, : layer.depth // 2] = 0, 0
-    inputs = {**given, "weight": weight}
+    inputs = {**arrays, "weight": weight}
     right = LAB.reference(LAB.case(name, "test"), inputs)["out"]
     for variant in ON_CPU:
         run = make(device, variant, name, inputs)
@@ -187,17 +187,17 @@ def test_explicit_vectors_are_for_a_cpu() -> None:
 
 
 def test_every_kernel_file_has_a_mistake() -> None:
-    """But bytes.inc, which is of two kernels."""
-    tried = {each.file for each in MISTAKES if isinstance(each, mutants.Mutant)} | {"dense_own.inc"}
+    """Every file but bytes.inc, which belongs to two kernels."""
+    tried = {mistake.file for mistake in MISTAKES if isinstance(mistake, mutants.Mutant)} | {"dense_own.inc"}
     assert {path.name for pattern in ("*.k", "*.cu", "*.inc") for path in HERE.glob(pattern)} - tried == {"bytes.inc"}
 
 
 @pytest.mark.parametrize("variant", variants([LAB.ladder[0], LAB.variant("torch-bf16")]))
 def test_the_check_refuses_what_is_wrong(variant: Variant) -> None:
     case, right = LAB.case(SMALL, "test"), problem(SMALL)[1]
-    own = [("as no kernel has left it", {"out": np.full_like(right["out"], plans.SENTINEL)})]
+    further_mistakes = [("as no kernel has left it", {"out": np.full_like(right["out"], plans.SENTINEL)})]
     off_by = 1 + round(0.05 * float(np.abs(right["out"]).max()))  # beyond what bf16 may be off by
-    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, right), right, off_by, own)
+    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, right), right, off_by, further_mistakes)
 
 
 def test_nan_and_other_garbage_count_as_wrong() -> None:
@@ -212,18 +212,18 @@ def test_nan_and_other_garbage_count_as_wrong() -> None:
 # -- what a run tells --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", variants([each for each in LAB.ladder if each.role != "probe"]))
+@pytest.mark.parametrize("variant", variants([v for v in LAB.ladder if v.role != "probe"]))
 def test_a_run_tells_its_parts_and_what_its_kernel_takes(device: Device, variant: Variant) -> None:
     run = make(device, variant, LAYERS[1])
     run.reset()
     seconds, parts, facts = run.run(), run.parts, run.facts()
     own_pool = variant.plan in (plans.Pooled, plans.Lists) and variant.name != "atomic-pool"
     assert set(parts) == {"kernels", "copies in", "copy out", "copies"} | ({"pooling"} if own_pool else set())
-    assert set(parts) <= set(LAB.parts) and all(each > 0 for each in parts.values())
+    assert set(parts) <= set(LAB.parts) and all(seconds_of_part > 0 for seconds_of_part in parts.values())
     assert seconds == parts["kernels"] > parts.get("pooling", 0)
     assert parts["copies"] == pytest.approx(parts["copies in"] + parts["copy out"])
-    told = {"threads", "flags"} if variant.role == "base" else {"group", "groups", "local_bytes"}
-    assert told <= set(facts) and json.dumps(facts)
+    expected = {"threads", "flags"} if variant.role == "base" else {"group", "groups", "local_bytes"}
+    assert expected <= set(facts) and json.dumps(facts)
     target = target_of(variant, device)
     assert ("occupancy" in facts) == (target is not None and target.device.multiprocessor is not None)
     run.close()
@@ -233,7 +233,7 @@ def test_a_run_tells_its_parts_and_what_its_kernel_takes(device: Device, variant
 
 
 def throughout(name: str, value: int) -> dict[str, np.ndarray]:
-    """An input of this value, and weights of ones but for one of its negative."""
+    """Return an input of this value alone, and weights of ones but for one, which is the negative value."""
     layer = named(name)[0]
     weight = np.ones(layer.weight_shape, np.int16)
     weight[0, 0, 0, 0] = -value
@@ -256,11 +256,11 @@ def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
 
 def test_sums_that_fp32_does_not_hold_are_refused(device: Device) -> None:
     layer = Layer.named("1x64x4x4-k1")
-    given = {"x": np.full(layer.x_shape, 512, np.int16), "weight": np.full(layer.weight_shape, 512, np.int16)}
+    arrays = {"x": np.full(layer.x_shape, 512, np.int16), "weight": np.full(layer.weight_shape, 512, np.int16)}
     with pytest.raises(Unsupported, match=r"^sums of up to 16777216: fp32 holds integers below 16777216 exactly$"):
-        make(device, LAB.variant("tiles"), layer.name, given)
-    given["weight"][0, 0] = 511
-    run = make(device, LAB.variant("tiles"), layer.name, given)
+        make(device, LAB.variant("tiles"), layer.name, arrays)
+    arrays["weight"][0, 0] = 511
+    run = make(device, LAB.variant("tiles"), layer.name, arrays)
     run.run()
     assert (run.outputs()["out"] == 2**24 - 512).all()
     run.close()
@@ -277,7 +277,7 @@ def test_a_new_process_opens_the_device_and_leaves_nothing_unset(device: Device)
     assert LAB.check(case, variant, run.outputs(), {})[0] == initialise.VALUES, "nothing has run yet"
     seconds = run.run()
     assert seconds == sum(run.parts.values()) and set(run.parts) == {"context", "first kernel"} <= set(LAB.parts)
-    assert all(0 < each < 60 for each in run.parts.values())
+    assert all(0 < seconds_of_part < 60 for seconds_of_part in run.parts.values())
     error, tolerance, _ = LAB.check(case, variant, run.outputs(), {})
     assert error == tolerance == 0
     run.close()
@@ -288,8 +288,8 @@ def test_what_the_new_process_says_is_json(device: Device) -> None:
         f"import json; from roofbook.labs.convpool import initialise as i; print(json.dumps(i.main({device.spec!r})))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    assert set(told) == {"context", "first kernel", "left"} and told["left"] == 0
+    answer = json.loads(done.stdout)
+    assert set(answer) == {"context", "first kernel", "left"} and answer["left"] == 0
 
 
 def test_a_device_that_does_not_open_is_one_line() -> None:
@@ -307,7 +307,7 @@ needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytor
 
 
 def called(precision: str, name: str, plan: Any = peers.TorchConvolution, **options: Any) -> np.ndarray:
-    """`out` of PyTorch on the host's CPU."""
+    """Return `out` of PyTorch on the host's CPU."""
     variant = replace(LAB.variant("torch-cpu"), plan=plan, options={"precision": precision, **options})
     run = variant.plan(host_cpu(), variant, LAB.case(name), problem(name)[0])
     run.reset()
@@ -349,10 +349,10 @@ def test_pytorch_has_no_tf32_on_a_cpu() -> None:
 def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytorch, "missing", lambda: "PyTorch is not installed")
     monkeypatch.setattr(cc, "missing", lambda: "no C compiler")
-    why = {each.name: LAB.skip_reason(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
-    assert {name for name, said in why.items() if said == "no C compiler"} == {"openmp"}
-    assert {name for name, said in why.items() if said} == {peer.name for peer in LAB.peers}
-    assert set(why.values()) == {None, "PyTorch is not installed", "no C compiler"}
+    reasons = {v.name: LAB.skip_reason(v, LAB.case(LAYERS[0])) for v in LAB.all_variants()}
+    assert {name for name, reason in reasons.items() if reason == "no C compiler"} == {"openmp"}
+    assert {name for name, reason in reasons.items() if reason} == {peer.name for peer in LAB.peers}
+    assert set(reasons.values()) == {None, "PyTorch is not installed", "no C compiler"}
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ SIZES = st.builds(Layer, st.integers(1, 999), st.integers(1, 999), st.integers(2
 @given(SIZES, SHARES, SHARES)
 def test_a_name_says_its_layer_and_its_zeros(layer: Layer, weights: str | None, values: str | None) -> None:
     name = layer.name + (f"-w{weights}" if weights else "") + (f"-x{values}" if values else "")
-    expected = layer, *(float(each) if each else None for each in (weights, values))
+    expected = layer, *(float(zeros) if zeros else None for zeros in (weights, values))
     assert named(name) == expected
     case = LAB.case(name, "published")
     assert (case.name, case.scale, plans.layer(case)) == (name, "published", layer)
@@ -376,9 +376,9 @@ def test_a_name_says_its_layer_and_its_zeros(layer: Layer, weights: str | None, 
 @settings(max_examples=30)
 @given(st.integers(0, 99), st.integers(0, 99))
 def test_zeros_of_a_name_are_those_of_the_inputs(weights: int, values: int) -> None:
-    given = LAB.inputs(LAB.case(f"2x3x10x10-k5-w{weights}-x{values}"), seed=1)
-    assert (np.count_nonzero(given["weight"], axis=(1, 2, 3)) == max(1, round(75 * (1 - weights / 100)))).all()
-    assert (np.count_nonzero(given["x"], axis=(1, 2)) == 100 - values).all()
+    arrays = LAB.inputs(LAB.case(f"2x3x10x10-k5-w{weights}-x{values}"), seed=1)
+    assert (np.count_nonzero(arrays["weight"], axis=(1, 2, 3)) == max(1, round(75 * (1 - weights / 100)))).all()
+    assert (np.count_nonzero(arrays["x"], axis=(1, 2)) == 100 - values).all()
 
 
 @pytest.mark.parametrize(

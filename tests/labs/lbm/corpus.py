@@ -1,4 +1,4 @@
-"""What students get wrong in lattice Boltzmann: directions, walls, the drive and its condition, digits of constants."""
+"""Mistakes of students in lattice Boltzmann: directions, walls, the drive and its condition, digits of constants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CASE = "40x24"
 
 
 def stepped(omega: float = 1.0, steps: int = 0, accel: float = 1.0) -> Callable[[Case, Mapping[str, Any]], Outputs]:
-    """In float32, with these factors, and so many steps more."""
+    """Return a run in float32 with omega and acceleration times these factors, and so many steps more."""
 
-    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
-        params = given["params"]
+    def compute(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+        params = inputs["params"]
         params = replace(params, omega=params.omega * omega, accel=params.accel * accel)
-        f, av_vels = float32_run(params, given["obstacles"], case.units + steps, given["f"])
+        f, av_vels = float32_run(params, inputs["obstacles"], case.units + steps, inputs["f"])
         return {"f": f, "av_vels": av_vels[-case.units :]}
 
     return compute
@@ -144,4 +144,4 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Emulated("persistent", stepped(accel=1.001), stepped(), "digits of the drive"),
     Emulated("graph", stepped(steps=1), stepped(), "that a recorded graph has run once already"),
 )  # fmt: skip
-"""In the words of the last text of each: what is forgotten, or taken for another."""
+"""All mistakes; the last text of each names the thing forgotten or confused."""

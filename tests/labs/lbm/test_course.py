@@ -190,8 +190,8 @@ def test_written_files_have_the_courses_format(tmp_path: Path) -> None:
     [1.0000000000005, 9.9999999999999e9, 1e-300, 5e-324, 1.7e308, float("nan"), -float("inf"), 1e-100, 10.0, 0.001]
 )
 def test_numbers_are_written_as_c_does(values: list[float]) -> None:
-    said = [bytes(row[row != 0]).decode() for row in course.scientific(np.array(values))]
-    assert said == [f"{value:.12E}" for value in values]
+    written = [bytes(row[row != 0]).decode() for row in course.scientific(np.array(values))]
+    assert written == [f"{value:.12E}" for value in values]
 
 
 @SHARED_FOLDER
@@ -209,7 +209,7 @@ def test_the_final_state_is_that_of_a_plain_loop(tmp_path: Path, nx: int, ny: in
         for (y, x), blocked in np.ndenumerate(obstacles):
             u, v = (0, 0) if blocked else (ux[y, x], uy[y, x])
             pressure = (0.1 if blocked else rho[y, x]) / 3
-            numbers = " ".join(f"{each:.12E}" for each in (u, v, np.hypot(u, v), pressure))
+            numbers = " ".join(f"{number:.12E}" for number in (u, v, np.hypot(u, v), pressure))
             assert next(file) == f"{x} {y} {numbers} {int(blocked)}\n"
         assert file.read() == ""
 
@@ -351,15 +351,15 @@ def test_command_says_that_memory_has_run_out(
 
 @pytest.mark.parametrize(("nx", "ny"), [(1, 2), (5, 3)])
 def test_a_grid_smaller_than_a_work_group_is_simulated(nx: int, ny: int) -> None:
-    """By every step that can run it, in chunks of partial sums too."""
+    """Every step that can run the grid does, in chunks of partial sums too."""
     params, obstacles = Params(nx, ny, 3, 10, 0.1, 0.005, 1.85), np.zeros((ny, nx), bool)
     f, av_vels = problem.reference(params, obstacles, 3)
     ran = 0
-    for variant in [None, *(each.name for each in roofbook.labs.lbm.lattice.LAB.ladder if each.role == "step")]:
+    for variant in [None, *(v.name for v in roofbook.labs.lbm.lattice.LAB.ladder if v.role == "step")]:
         with contextlib.suppress(UsageError):
-            found = roofbook.labs.lbm.lattice.simulate("auto", variant, params, obstacles)
+            simulated = roofbook.labs.lbm.lattice.simulate("auto", variant, params, obstacles)
             ran += 1
-            assert np.abs(found[0] - f).max() < 1e-6 and np.abs(found[1] - av_vels).max() < 1e-6, variant
+            assert np.abs(simulated[0] - f).max() < 1e-6 and np.abs(simulated[1] - av_vels).max() < 1e-6, variant
     assert ran > 10
 
 
@@ -379,8 +379,8 @@ def test_the_program_takes_the_fastest_that_can_run_and_says_which_and_why(
     monkeypatch.setattr(roofbook.labs.lbm.lattice, "_quickest", lambda *_: ranking)
     words = [*map(str, files), "--out", str(tmp_path / "out"), "--device", cpu]
     assert command.main(words) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Variant:")]
-    assert said == ["Variant:\t\t\tsoa cannot run this: 9 bytes asked for", "Variant:\t\t\tfused: the second"]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Variant:")]
+    assert lines == ["Variant:\t\t\tsoa cannot run this: 9 bytes asked for", "Variant:\t\t\tfused: the second"]
     params, obstacles = problem.box(12, 10, 5)
     assert (
         course.check(course.read_av_vels(tmp_path / "out" / "av_vels.dat"), problem.reference(params, obstacles, 5)[1])
@@ -417,7 +417,7 @@ def test_command_runs_as_a_module() -> None:
 def test_a_run_is_kept_whatever_becomes_of_what_it_prints(
     files: tuple[Path, Path], tmp_path: Path, unbuffered: str
 ) -> None:
-    """Into a full device, where Python prints as it goes and where it prints at the end."""
+    """Standard output is a full device, whether Python prints as it goes or at the end."""
     program = [sys.executable, "-m", "roofbook.labs.lbm", *map(str, files), "--out", str(tmp_path / "out")]
     with open("/dev/full", "w") as full:
         environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
@@ -432,17 +432,19 @@ def test_a_device_number_of_any_length_is_an_unknown_device(
 ) -> None:
     for number in ("9" * 23, "9" * 5000):
         assert command.main([*map(str, files), "--out", str(tmp_path), "--device", f"cuda:{number}"]) == 2
-        said = capfd.readouterr().err
-        assert said.startswith("error: unknown device") and said.count("\n") == 1
+        error = capfd.readouterr().err
+        assert error.startswith("error: unknown device") and error.count("\n") == 1
 
 
 def test_a_step_for_cpus_is_no_choice_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever backend has the GPU, asked for or not."""
+    """No backend of a GPU offers it, whether it is asked for or not."""
     params, obstacles = problem.box(12, 10, 5)
     gpu = SimpleNamespace(backend="opencl", kind="gpu", spec="opencl:0", name="A GPU", slug="a-gpu", compute_units=4)
     monkeypatch.setattr(roofbook.labs.lbm.lattice, "open_device", lambda *_: gpu)
     with pytest.raises(UsageError, match="variant 'bands' cannot run this: not on opencl:0"):
         roofbook.labs.lbm.lattice.simulate("auto", "bands", params, obstacles)
     case = roofbook.labs.lbm.lattice.LAB.case("128x128", "published")
-    chosen = {each.variant.plan.__name__ for each in roofbook.labs.lbm.lattice._quickest(cast(Any, gpu), case)}
+    chosen = {
+        candidate.variant.plan.__name__ for candidate in roofbook.labs.lbm.lattice._quickest(cast(Any, gpu), case)
+    }
     assert chosen and not chosen & {"Bands", "Team"}

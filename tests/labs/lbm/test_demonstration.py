@@ -1,4 +1,4 @@
-"""The sentences of the lab's page: what was not measured is left out of them."""
+"""Sentences of the lab's page: variants that were not measured are left out."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def said(*measured: str) -> list[str]:
 def test_the_summary_tells_all_that_was_measured() -> None:
     case = LAB.cases("test")[0].name
     peers = [variant.name for variant in LAB.peers if variant.name != "openmp"]
-    told = said("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
-    assert len(told) == len(LAB.cases("test")) + 1
-    assert told[-1] == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
-    assert told[0].endswith(
+    sentences = said("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
+    assert len(sentences) == len(LAB.cases("test")) + 1
+    assert sentences[-1] == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
+    assert sentences[0].endswith(
         f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
         f" `sequential-c`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
         " host's cores. Like for like the best peer is"

@@ -1,4 +1,4 @@
-"""The LBM ladder: which knob each step turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+"""The LBM ladder: which knob each step turns, sweeps, published figures, cases. Tests of all labs: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNTED = {"bytes per iteration", "operations per iteration", "operational inten
 
 
 def machine(kind: str) -> Device:
-    """All that the mapping asks of a device."""
+    """Return a stand-in for a device, as the mapping needs it."""
     return cast(Device, SimpleNamespace(kind=kind))
 
 
@@ -82,7 +82,7 @@ EXPECTED_KNOBS = {
     "flat-grid@without=hoisted constants": {"CONSTANTS"},
     "flat-grid@without=byte obstacles": {"SOLID"},
 }
-"""Written down apart from the ladder: what each of these is named for."""
+"""Knobs that each variant is named for, written down apart from the ladder."""
 
 
 @pytest.mark.parametrize("name", EXPECTED_KNOBS)
@@ -171,8 +171,8 @@ def test_cases_are_those_of_the_course_and_the_rest_are_boxes() -> None:
 
 def test_a_start_is_noisy_and_seeded() -> None:
     case = LAB.case("40x24", "test")
-    one, again, other = (LAB.inputs(case, seed)["f"] for seed in (1, 1, 2))
-    assert (one == again).all() and (one != other).mean() > 0.99 and one.shape == (9, 24, 40)
+    one, again, other_seed = (LAB.inputs(case, seed)["f"] for seed in (1, 1, 2))
+    assert (one == again).all() and (one != other_seed).mean() > 0.99 and one.shape == (9, 24, 40)
     means = one.mean(axis=(1, 2))
     assert means / means.sum() == pytest.approx(np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4), rel=0.02)
     assert (one / means[:, None, None] - 1).std() > 0.05

@@ -1,4 +1,4 @@
-"""What the lbm page says of the code that PoCL makes of a core's band of rows, read in the machine code."""
+"""Machine code that PoCL makes of a core's band of rows, compared with the LBM page."""
 
 from __future__ import annotations
 

@@ -118,17 +118,17 @@ def test_build_is_cached_by_source_and_flags(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     text = "int answer(void) { return ANSWER; }"
     assert cc.build(source(tmp_path, text), ["-DANSWER=42"]).answer() == 42
-    made = set((tmp_path / "cache" / "roofbook").glob("*.so"))
+    libraries = set((tmp_path / "cache" / "roofbook").glob("*.so"))
     calls: list[list[str]] = []
     run = subprocess.run
 
-    def counted(words: list[str], **rest: Any) -> Any:
+    def counted(words: list[str], **options: Any) -> Any:
         calls.append(words)
-        return run(words, **rest)
+        return run(words, **options)
 
     monkeypatch.setattr(subprocess, "run", counted)
     assert cc.build(source(tmp_path, text), ["-DANSWER=42"]).answer() == 42
-    assert not calls and set((tmp_path / "cache" / "roofbook").glob("*.so")) == made
+    assert not calls and set((tmp_path / "cache" / "roofbook").glob("*.so")) == libraries
     assert cc.build(source(tmp_path, text), ["-DANSWER=43"]).answer() == 43
     assert cc.build(source(tmp_path, text + "\n"), ["-DANSWER=42"]).answer() == 42
     assert calls and all(path.suffix in (".so", ".sha256") for path in (tmp_path / "cache" / "roofbook").iterdir())
@@ -218,7 +218,7 @@ def test_opencl_loop_runs_even_and_odd_kernels_in_order() -> None:
 
 
 def test_the_driver_is_not_the_runtime_whose_name_begins_like_its_own() -> None:
-    """A runtime that JAX brings is loaded first, and has no cuLaunchKernel."""
+    """JAX's runtime is loaded first, and has no cuLaunchKernel."""
     for path, right in {
         "libcuda.so.1": True,
         "libcuda.so.580.159.04": True,
@@ -230,7 +230,7 @@ def test_the_driver_is_not_the_runtime_whose_name_begins_like_its_own() -> None:
 
 
 class Array:
-    """What a device array of CuPy shows: `data.ptr`."""
+    """Stand-in for a device array of CuPy: `data.ptr`."""
 
     def __init__(self, address: int) -> None:
         self.data = type("Memory", (), {"ptr": address})
@@ -244,8 +244,8 @@ def test_cuda_loop_launches_with_the_arguments_of_each_step() -> None:
         ctypes.c_int, ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
     )
 
-    def launch(function: int, *rest: Any) -> int:
-        grid_block_shared, stream, params = rest[:7], rest[7], rest[8]
+    def launch(function: int, *arguments: Any) -> int:
+        grid_block_shared, stream, params = arguments[:7], arguments[7], arguments[8]
         pointer = ctypes.c_void_p.from_address(params[0]).value
         scalar = ctypes.c_float.from_address(params[1]).value
         number = ctypes.c_int.from_address(params[2]).value

@@ -1,6 +1,6 @@
-"""lbmpy's kernels against the float64 reference, on the CPU and on NVIDIA GPUs, and what they say when they cannot run.
+"""lbmpy's kernels against the float64 reference, on the CPU and on NVIDIA GPUs, and their messages when they cannot run.
 
-What is generated for a GPU is also compiled for the CPU, and host memory takes the place of the GPU's.
+Kernels generated for a GPU are also compiled for the CPU, and host memory takes the place of the GPU's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATTERNS = ["pull", "push", "aa", "esotwist", "esopull", "esopush"]
 
 
 def problem(size: str, accel: float = 0.1, omega: float = 1.7) -> dict[str, Any]:
-    """A strong drive, obstacles at random, a third of row ny-2 among them, and a noisy start."""
+    """Return a problem with a strong drive, obstacles at random (a third of row ny-2 among them), and a noisy start."""
     nx, ny = map(int, size.split("x"))
     draw = np.random.default_rng(nx * 1000 + ny)
     obstacles = draw.random((ny, nx)) < 0.25
@@ -45,8 +45,8 @@ def problem(size: str, accel: float = 0.1, omega: float = 1.7) -> dict[str, Any]
     return {"params": params, "obstacles": obstacles, "f": start}
 
 
-def case_of(given: dict[str, Any], steps: int) -> Case:
-    params = given["params"]
+def case_of(inputs: dict[str, Any], steps: int) -> Case:
+    params = inputs["params"]
     return Case(f"{params.nx}x{params.ny}", "test", {**asdict(params), "check_steps": steps}, steps)
 
 
@@ -58,7 +58,7 @@ def peer(name: str, plan: Any, **options: Any) -> Variant:
 
 
 class Memory:
-    """A buffer in host memory: not a number, before it is written."""
+    """Buffer in host memory: NaN before it is written."""
 
     def __init__(self, nbytes: int) -> None:
         self.memory = np.full(nbytes, 0xFF, np.uint8)
@@ -68,7 +68,7 @@ class Memory:
 
 
 class Paper:
-    """All that the plan asks of a CUDA device and its queue. What is recorded is done when it is launched."""
+    """Stand-in for a CUDA device and its queue. Recorded work is done when the graph is launched."""
 
     stream = nullcontext()
 
@@ -95,7 +95,7 @@ class Paper:
 
 
 class Jit:
-    """A C++ compiler in a hurry, whose kernels tell of themselves as a GPU's do."""
+    """C++ compiler without optimisation, whose kernels have the attributes of a GPU's."""
 
     def __init__(self, folder: Path) -> None:
         info = importlib.import_module("pystencils.jit.cpu.compiler_info").CompilerInfo
@@ -117,8 +117,8 @@ def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paper:
     ps = importlib.import_module("pystencils")
     config = ps.CreateKernelConfig
 
-    def for_this_cpu(target: Any, **rest: Any) -> Any:
-        return config(target=ps.Target.GenericCPU, jit=Jit(tmp_path), **rest)
+    def for_this_cpu(target: Any, **options: Any) -> Any:
+        return config(target=ps.Target.GenericCPU, jit=Jit(tmp_path), **options)
 
     monkeypatch.setattr(ps, "CreateKernelConfig", for_this_cpu)
     monkeypatch.setattr(peers, "for_gpu", peers.for_gpu.__wrapped__)
@@ -132,9 +132,9 @@ def card(device: Any) -> Any:
     return device
 
 
-def run(variant: Variant, place: Any, given: dict[str, Any], steps: int, times: int = 1) -> dict[str, np.ndarray]:
-    """Outputs after `times` runs, one after another, from a second reset."""
-    runnable = variant.plan(place, variant, case_of(given, steps), given)
+def run(variant: Variant, place: Any, inputs: dict[str, Any], steps: int, times: int = 1) -> dict[str, np.ndarray]:
+    """Return outputs after `times` runs, one after another, from a second reset."""
+    runnable = variant.plan(place, variant, case_of(inputs, steps), inputs)
     runnable.reset()
     runnable.run()
     runnable.reset()
@@ -148,13 +148,13 @@ def run(variant: Variant, place: Any, given: dict[str, Any], steps: int, times: 
     return outputs
 
 
-def agrees(variant: Variant, place: Any, given: dict[str, Any], runs: tuple[tuple[int, int], ...]) -> None:
-    """All runs (steps, times) are within the bounds, and a bare one leaves out what it says."""
+def agrees(variant: Variant, place: Any, inputs: dict[str, Any], runs: tuple[tuple[int, int], ...]) -> None:
+    """Assert that all runs (steps, times) are within the bounds, and that a bare one leaves out obstacles and drive."""
     bare = variant.options.get("bare")
-    problem = {**given, "params": replace(given["params"], accel=0.0), "obstacles": given["obstacles"] & False}
-    right = problem if bare else given
+    problem = {**inputs, "params": replace(inputs["params"], accel=0.0), "obstacles": inputs["obstacles"] & False}
+    right = problem if bare else inputs
     for steps, times in runs:
-        outputs = run(variant, place, given, steps, times)
+        outputs = run(variant, place, inputs, steps, times)
         f, av_vels = reference(right["params"], right["obstacles"], steps * times, right["f"])
         assert outputs["f"].dtype == np.float64
         assert error(outputs["f"], f) <= bound(steps * times), f"{steps} steps, {times} times"
@@ -162,8 +162,8 @@ def agrees(variant: Variant, place: Any, given: dict[str, Any], runs: tuple[tupl
             assert "av_vels" not in outputs
         else:
             fluid = int((~right["obstacles"]).sum())
-            wanted = av_vels[-steps:]
-            assert error_av_vels(outputs["av_vels"], wanted) <= bound_av_vels(av_vels, fluid), f"{steps}, {times}"
+            expected = av_vels[-steps:]
+            assert error_av_vels(outputs["av_vels"], expected) <= bound_av_vels(av_vels, fluid), f"{steps}, {times}"
 
 
 RUNS = ((7, 1), (4, 2), (3, 2), (1, 3))
@@ -181,7 +181,9 @@ def test_it_lies_within_the_bounds_on_the_cpu(bare: bool, size: str) -> None:
 
 
 @needs_lbmpy
-@pytest.mark.parametrize(("pattern", "bare"), [*((each, False) for each in PATTERNS), ("pull", True), ("aa", True)])
+@pytest.mark.parametrize(
+    ("pattern", "bare"), [*((pattern, False) for pattern in PATTERNS), ("pull", True), ("aa", True)]
+)
 def test_what_is_generated_for_a_gpu_lies_within_the_bounds(paper: Paper, pattern: str, bare: bool) -> None:
     for size in ("1x2", "5x4", "17x9") if pattern in ("aa", "pull") else ("17x9",):
         agrees(peer("gpu", peers.OnGpu, pattern=pattern, block=(32, 4), bare=bare), paper, problem(size), RUNS)
@@ -199,20 +201,20 @@ def test_it_lies_within_the_bounds_on_a_gpu(card: Any, bare: bool) -> None:
 @pytest.mark.parametrize("plan", [peers.OnCpu, peers.OnGpu], ids=lambda plan: plan.__name__)
 def test_a_push_that_would_empty_a_population_is_refused(request: pytest.FixtureRequest, plan: Any) -> None:
     """With accel = 1 the noise decides, cell by cell, whether there is enough to take from."""
-    given = problem("64x32", accel=1.0, omega=1.0)
-    before = given["f"][[3, 6, 7], 30][:, ~given["obstacles"][30]] > 0.1 * np.array([[1 / 9], [1 / 36], [1 / 36]])
+    inputs = problem("64x32", accel=1.0, omega=1.0)
+    before = inputs["f"][[3, 6, 7], 30][:, ~inputs["obstacles"][30]] > 0.1 * np.array([[1 / 9], [1 / 36], [1 / 36]])
     assert 0.05 < before.all(axis=0).mean() < 0.5, "some cells are pushed, most are not"
     place = host_cpu() if plan is peers.OnCpu else request.getfixturevalue("paper")
-    agrees(peer("drive", plan, pattern="aa", block=(64, 1)), place, given, ((2, 1), (1, 2)))
+    agrees(peer("drive", plan, pattern="aa", block=(64, 1)), place, inputs, ((2, 1), (1, 2)))
 
 
 @needs_lbmpy
 @pytest.mark.parametrize("plan", [peers.OnCpu, peers.OnGpu], ids=lambda plan: plan.__name__)
 def test_a_run_goes_through_no_cell_by_numpy(request: pytest.FixtureRequest, plan: Any) -> None:
-    """What a user of lbmpy would not pay a run is not in its time, such as counting the fluid cells."""
-    given = problem("40x24")
+    """Work that a user of lbmpy has not in each run is not in its time, such as counting the fluid cells."""
+    inputs = problem("40x24")
     place = host_cpu() if plan is peers.OnCpu else request.getfixturevalue("paper")
-    runnable = plan(place, peer("lean", plan, pattern="aa", block=(64, 1)), case_of(given, 2), given)
+    runnable = plan(place, peer("lean", plan, pattern="aa", block=(64, 1)), case_of(inputs, 2), inputs)
     runnable.reset()
     start, runnable.start, runnable.fluid = runnable.start, None, None
     runnable.run()
@@ -223,28 +225,28 @@ def test_a_run_goes_through_no_cell_by_numpy(request: pytest.FixtureRequest, pla
 
 @needs_lbmpy
 def test_the_labs_own_rows_pass_the_labs_own_check(request: pytest.FixtureRequest) -> None:
-    given = problem("40x24")
-    case = case_of(given, 6)
-    wanted = LAB.reference(case, given)
+    inputs = problem("40x24")
+    case = case_of(inputs, 6)
+    expected = LAB.reference(case, inputs)
     outputs = {}
     for name in ("lbmpy-cpu", "lbmpy", "lbmpy-bare"):
         variant = LAB.variant(name)
         place = host_cpu() if variant.backends == {"host"} else request.getfixturevalue("paper")
-        outputs[name] = run(variant, place, given, 6)
-        measured, allowed, _ = LAB.check(case, variant, outputs[name], wanted)
+        outputs[name] = run(variant, place, inputs, 6)
+        measured, allowed, _ = LAB.check(case, variant, outputs[name], expected)
         assert measured <= allowed, f"{name}: {measured:.3g}"
-    bare, whole = LAB.variant("lbmpy-bare"), LAB.variant("lbmpy")
-    for variant, wrong in ((bare, outputs["lbmpy"]), (whole, {**outputs["lbmpy"], **outputs["lbmpy-bare"]})):
-        measured, allowed, _ = LAB.check(case, variant, wrong, wanted)
+    bare, full = LAB.variant("lbmpy-bare"), LAB.variant("lbmpy")
+    for variant, wrong in ((bare, outputs["lbmpy"]), (full, {**outputs["lbmpy"], **outputs["lbmpy-bare"]})):
+        measured, allowed, _ = LAB.check(case, variant, wrong, expected)
         assert measured > 100 * allowed, "a flow around obstacles is not one without"
 
 
 def test_each_row_says_what_it_leaves_out() -> None:
-    rows = [each for each in LAB.peers if isinstance(each.plan, type) and issubclass(each.plan, peers.Lbmpy)]
-    assert [each.name for each in rows] == ["lbmpy-cpu", "lbmpy", "lbmpy-bare"]
-    for each in rows:
-        left_out = all(word in each.change for word in ("no obstacles", "no drive", "no mean speeds"))
-        assert left_out == bool(each.options.get("bare"))
+    rows = [v for v in LAB.peers if isinstance(v.plan, type) and issubclass(v.plan, peers.Lbmpy)]
+    assert [v.name for v in rows] == ["lbmpy-cpu", "lbmpy", "lbmpy-bare"]
+    for peer_row in rows:
+        left_out = all(word in peer_row.change for word in ("no obstacles", "no drive", "no mean speeds"))
+        assert left_out == bool(peer_row.options.get("bare"))
 
 
 def test_rows_of_a_grid_begin_where_vectors_like_it() -> None:

@@ -37,7 +37,7 @@ from roofbook.spec.lab import Case
 
 
 def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tuple[Array, list[float]]:
-    """The algorithm word for word, one cell after another: what the vectorised reference is compared with."""
+    """Run the algorithm word for word, one cell after another, to compare the vectorised reference with."""
     nx, ny = params.nx, params.ny
     cells = [[[float(f[i, y, x]) for i in range(9)] for x in range(nx)] for y in range(ny)]
     w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36
@@ -83,7 +83,7 @@ def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tu
 
 
 def float32_run(params: Params, obstacles: Mask, steps: int, start: Array | None = None) -> tuple[Array, Array]:
-    """The same in float32 throughout, as a kernel without tricks would do it."""
+    """Run the algorithm in float32 throughout, as a kernel without tricks would."""
     one = np.float32
     fluid, row = ~obstacles, params.ny - 2
     w1, w2 = one(params.density * params.accel / 9), one(params.density * params.accel / 36)
@@ -259,11 +259,11 @@ def test_bounds_hold_from_a_noisy_start(nx: int, ny: int, steps: int) -> None:
 
 @pytest.mark.parametrize("name", ["40x24", "128x256", "1024x1024"])
 def test_thin_cells_are_kept_from_the_drive_by_one_population_each(name: str) -> None:
-    """Three in the first step and three in the second, each by another of f3, f6 and f7."""
+    """Three cells in the first step and three in the second, each by another of f3, f6 and f7."""
     case = LAB.case(name)
-    given = LAB.inputs(case, 20)
-    params, obstacles = given["params"], given["obstacles"]
-    thin = LAB.verification_inputs(case, LAB.verified_on(LAB.variant("fused")), given)["f"].astype(np.float64)
+    inputs = LAB.inputs(case, 20)
+    params, obstacles = inputs["params"], inputs["obstacles"]
+    thin = LAB.verification_inputs(case, LAB.verified_on(LAB.variant("fused")), inputs)["f"].astype(np.float64)
     taken = params.density * params.accel * WEIGHTS[[3, 6, 7], None]
     row, fluid = params.ny - 2, ~obstacles[params.ny - 2]
 
@@ -271,15 +271,15 @@ def test_thin_cells_are_kept_from_the_drive_by_one_population_each(name: str) ->
         lacks = f[[3, 6, 7], row] - taken <= 0
         return sorted(lacks[:, lacks.any(axis=0) & fluid].T.tolist())
 
-    each = [[False, False, True], [False, True, False], [True, False, False]]
-    assert short(given["f"]) == [] and short(thin) == each
-    assert short(reference(params, obstacles, 1, thin)[0]) == each
-    assert np.array_equal(given["f"], LAB.inputs(case, 20)["f"]), "what is timed stays as it is"
+    expected = [[False, False, True], [False, True, False], [True, False, False]]
+    assert short(inputs["f"]) == [] and short(thin) == expected
+    assert short(reference(params, obstacles, 1, thin)[0]) == expected
+    assert np.array_equal(inputs["f"], LAB.inputs(case, 20)["f"]), "what is timed stays as it is"
 
 
 @pytest.mark.parametrize(("steps", "half"), [(1, False), (5, False), (21, False), (2, True), (5, True), (21, True)])
 def test_the_mean_square_is_that_of_the_roundings(steps: int, half: bool) -> None:
-    """In fp16 the difference from rest is stored, as half-storage does it: the rest of its arithmetic is float32's."""
+    """The difference from rest is stored in fp16, as half-storage does; all other arithmetic is float32's."""
     params, obstacles = box(64, 48)
     start = (initial(params) * np.random.default_rng(1).uniform(0.9, 1.1, (9, 48, 64))).astype(np.float32)
     run = followed(params, obstacles, steps, start)
@@ -295,8 +295,8 @@ def test_the_mean_square_is_that_of_the_roundings(steps: int, half: bool) -> Non
 
 
 def stored(params: Params, f: Array) -> Array:
-    rest = (WEIGHTS * params.density)[:, None, None]
-    return (((f - rest) * 1024).astype(np.float16).astype(np.float64) / 1024 + rest).astype(np.float32)
+    at_rest = (WEIGHTS * params.density)[:, None, None]
+    return (((f - at_rest) * 1024).astype(np.float16).astype(np.float64) / 1024 + at_rest).astype(np.float32)
 
 
 def test_a_nan_or_another_shape_does_not_pass() -> None:
@@ -325,7 +325,7 @@ STEPS = 60
 
 @pytest.fixture(scope="module")
 def long_run() -> tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]]:
-    """More steps than are verified before, as a right variant has them in float32, and the reference of the first."""
+    """(case, outputs, reference): float32 outputs of a right variant after more steps than the reference has."""
     case = LAB.cases("test")[0]
     inputs = LAB.inputs(case, 20)
     run = followed(inputs["params"], inputs["obstacles"], STEPS, inputs["f"].astype(np.float64))
@@ -334,12 +334,12 @@ def long_run() -> tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, An
 
 
 def timed(
-    long_run: tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]], **other: Array
+    long_run: tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]], **changed: Array
 ) -> tuple[float, str]:
     case, outputs, right = long_run
-    over, tolerance, what = LAB.check_timed(case, LAB.variant("fused"), {**outputs, **other}, right)
+    over, tolerance, quantity = LAB.check_timed(case, LAB.variant("fused"), {**outputs, **changed}, right)
     assert tolerance == 1
-    return over, what
+    return over, quantity
 
 
 def test_a_long_run_is_told_by_its_first_steps_its_mass_and_its_last_speed(long_run: Any) -> None:
@@ -349,13 +349,13 @@ def test_a_long_run_is_told_by_its_first_steps_its_mass_and_its_last_speed(long_
 def test_a_long_run_that_goes_wrong_after_the_steps_that_are_verified_is_found_out(long_run: Any) -> None:
     _, outputs, _ = long_run
     f, speeds = outputs["f"], outputs["av_vels"]
-    over, what = timed(long_run, f=f * np.float32(1 + 1e-4))
-    assert over > 1 and what.startswith("change of the mass")
-    over, what = timed(long_run, av_vels=np.append(speeds[:-1], speeds[-2]))
-    assert over > 1 and what.startswith("error of the last mean speed"), "as of a state that is a step older"
+    over, quantity = timed(long_run, f=f * np.float32(1 + 1e-4))
+    assert over > 1 and quantity.startswith("change of the mass")
+    over, quantity = timed(long_run, av_vels=np.append(speeds[:-1], speeds[-2]))
+    assert over > 1 and quantity.startswith("error of the last mean speed"), "as of a state that is a step older"
     shifted = np.append(speeds[1:], speeds[-1])
     assert timed(long_run, av_vels=shifted)[0] > 1
     unwritten = np.where(np.arange(STEPS) == STEPS - 7, np.nan, speeds)
-    over, what = timed(long_run, av_vels=unwritten)
-    assert not over <= 1 and what.startswith("mean speeds that are no positive number")
+    over, quantity = timed(long_run, av_vels=unwritten)
+    assert not over <= 1 and quantity.startswith("mean speeds that are no positive number")
     assert not timed(long_run, f=np.full_like(f, np.nan))[0] <= 1

@@ -1,4 +1,4 @@
-"""What the LBM report measured beside its OpenCL in C: its first program, a host in Haskell, and OpenACC."""
+"""Programs that the LBM report measured beside its OpenCL in C: its first program, a host in Haskell, and OpenACC."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_openacc = pytest.mark.skipif(openacc.OpenAcc.missing() is not None, reason
 needs_ghc = pytest.mark.skipif(haskell.missing() is not None, reason=str(haskell.missing()))
 
 
-def given(nx: int, ny: int, steps: int) -> tuple[Case, dict[str, Any]]:
+def problem_of(nx: int, ny: int, steps: int) -> tuple[Case, dict[str, Any]]:
     params, obstacles = box(nx, ny)
     noise = np.random.default_rng(7).uniform(0.9, 1.1, (9, ny, nx))
     start = (initial(params) * noise).astype(np.float32)
@@ -45,9 +45,9 @@ def test_without_their_compilers_the_rows_say_what_to_install(monkeypatch: pytes
     monkeypatch.delenv("CC", raising=False)
     openacc.compiler.cache_clear()
     case = LAB.cases("test")[0]
-    said = {name: LAB.skip_reason(LAB.variant(name), case) for name in ("partly-ported", "haskell-host", "openacc")}
+    reasons = {name: LAB.skip_reason(LAB.variant(name), case) for name in ("partly-ported", "haskell-host", "openacc")}
     openacc.compiler.cache_clear()
-    assert said == {
+    assert reasons == {
         "partly-ported": "no C compiler: none of cc, gcc, clang is on the PATH; install one or set CC",
         "haskell-host": "not here: no ghc, which compiles Haskell (Debian: apt-get install ghc)",
         "openacc": "not here: no C compiler with OpenACC (Debian: apt-get install gcc)",
@@ -61,9 +61,9 @@ def test_what_compilers_this_machine_lacks_is_not_said_of_a_recorded_one(monkeyp
     on_record = recorded(LAB, Store(project_root() / "results"))
     assert on_record
     for data in on_record:
-        said = data.skip_reasons(data.cases[0])
-        assert "not here" not in said.values()
-        assert said.get("haskell-host") == ("not on this device" if data.store_device.backend == "cuda" else None)
+        reasons = data.skip_reasons(data.cases[0])
+        assert "not here" not in reasons.values()
+        assert reasons.get("haskell-host") == ("not on this device" if data.store_device.backend == "cuda" else None)
 
 
 def test_a_compiler_that_skips_directives_is_none_for_openacc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_what_is_built_is_kept_by_all_that_decides_it(tmp_path: Path, monkeypatc
     maker.write_text(f'#!/bin/sh\necho x >> {count}\nfor last; do :; done\ncat "$2" > "$last"\n')
     maker.chmod(0o755)
 
-    def made(told: str = "1", **more: Any) -> str:
-        return compiled.build([str(maker), "-x"], [source], told, **{"suffix": ".txt", **more}).read_text()
+    def made(version: str = "1", **options: Any) -> str:
+        return compiled.build([str(maker), "-x"], [source], version, **{"suffix": ".txt", **options}).read_text()
 
     assert made() == made() == "one" and count.read_text() == "x\n"
     made("2"), made(last=["-l"]), made(suffix=".so")
@@ -101,7 +101,7 @@ def test_what_is_built_is_kept_by_all_that_decides_it(tmp_path: Path, monkeypatc
 
 @needs_openacc
 def test_openacc_goes_on_from_run_to_run_and_begins_again_at_a_reset() -> None:
-    case, inputs = given(33, 20, 5)
+    case, inputs = problem_of(33, 20, 5)
     peer = openacc.OpenAcc(host_cpu(), LAB.variant("openacc"), case, inputs)
     want, av_want = reference(inputs["params"], inputs["obstacles"], 10, inputs["f"])
     first = None
@@ -121,7 +121,7 @@ def test_openacc_goes_on_from_run_to_run_and_begins_again_at_a_reset() -> None:
 
 @needs_openacc
 def test_an_openacc_program_that_dies_is_told_in_one_line() -> None:
-    case, inputs = given(8, 8, 2)
+    case, inputs = problem_of(8, 8, 2)
     peer = openacc.OpenAcc(host_cpu(), LAB.variant("openacc"), case, inputs)
     peer.reset()
     peer.process.send_signal(signal.SIGKILL)
@@ -131,18 +131,21 @@ def test_an_openacc_program_that_dies_is_told_in_one_line() -> None:
 
 
 def gpu(maker: str) -> Device:
-    """All that the program asks of a GPU that is not there."""
+    """Return a stand-in for a GPU, as the program needs it."""
     return cast(Device, SimpleNamespace(kind="gpu", pci_bus_id=None, identity=lambda: {"platform": maker}))
 
 
 @needs_openacc
 def test_openacc_says_what_a_gpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, inputs = given(8, 8, 2)
+    case, inputs = problem_of(8, 8, 2)
     variant = LAB.variant("openacc")
     with pytest.raises(Unsupported, match="offloads to NVIDIA GPUs here, and this is none"):
         openacc.OpenAcc(gpu("AMD"), variant, case, inputs)
-    told = {"-dumpversion": "13.2.0\n", "-print-prog-name=accel/nvptx-none/mkoffload": "accel/nvptx-none/mkoffload\n"}
-    monkeypatch.setattr(compiled, "output_of", lambda command: told[command[-1]])
+    outputs = {
+        "-dumpversion": "13.2.0\n",
+        "-print-prog-name=accel/nvptx-none/mkoffload": "accel/nvptx-none/mkoffload\n",
+    }
+    monkeypatch.setattr(compiled, "output_of", lambda command: outputs[command[-1]])
     with pytest.raises(Unsupported, match=r"GCC 13 lacks its .*apt-get install gcc-13-offload-nvptx\)$"):
         openacc.OpenAcc(gpu("NVIDIA CUDA"), variant, case, inputs)
 
@@ -158,7 +161,7 @@ def test_openacc_compiles_for_a_gpu_and_says_where_there_is_none(monkeypatch: py
     except Unsupported as lacking:
         pytest.skip(str(lacking))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    case, inputs = given(8, 8, 2)
+    case, inputs = problem_of(8, 8, 2)
     with pytest.raises(Unsupported, match="does not start: OpenACC's runtime finds no NVIDIA GPU"):
         openacc.OpenAcc(gpu("NVIDIA CUDA"), LAB.variant("openacc"), case, inputs)
 
@@ -166,12 +169,12 @@ def test_openacc_compiles_for_a_gpu_and_says_where_there_is_none(monkeypatch: py
 @needs_openacc
 def test_openacc_is_verified_and_timed_by_its_own_clock() -> None:
     at = Setting(LAB, LAB.cases("test")[0], host_cpu(), Policy())
-    it = Measurement(LAB.variant("openacc"), "peer", at.device, at.device.backend)
-    prepare(at, it, References(at, 3))
-    assert it.reason is None and it.runnable
-    own = it.runnable.run()
-    assert isinstance(own, float) and 0 < own < 1
-    it.runnable.close()
+    measurement = Measurement(LAB.variant("openacc"), "peer", at.device, at.device.backend)
+    prepare(at, measurement, References(at, 3))
+    assert measurement.reason is None and measurement.runnable
+    seconds = measurement.runnable.run()
+    assert isinstance(seconds, float) and 0 < seconds < 1
+    measurement.runnable.close()
 
 
 # -- the Haskell host --------------------------------------------------------------------------------------------------
@@ -204,16 +207,16 @@ def test_a_haskell_loop_tells_the_drivers_error_and_leaves_ctrl_c_alone() -> Non
 
 @pytest.mark.skipif(cc.compiler() is None, reason="no C compiler")
 def test_the_first_program_copies_the_whole_grid_both_ways_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, inputs = given(17, 9, 3)
+    case, inputs = problem_of(17, 9, 3)
     run = PartlyPorted(host_cpu(), LAB.variant("partly-ported"), case, inputs)
     run.reset()
     moved: list[tuple[str, int]] = []
     for name in ("write", "read"):
-        own = getattr(run.queue, name)
+        transfer = getattr(run.queue, name)
 
-        def noted(buffer: Any, array: Any, *more: Any, name: str = name, own: Any = own) -> Any:
+        def noted(buffer: Any, array: Any, *arguments: Any, name: str = name, transfer: Any = transfer) -> Any:
             moved.append((name, array.nbytes))
-            return own(buffer, array, *more)
+            return transfer(buffer, array, *arguments)
 
         monkeypatch.setattr(run.queue, name, noted)
     run.run()

@@ -1,4 +1,4 @@
-"""JAX's step against the float64 reference, on one device and shared out over several, and what it says when it cannot run.
+"""JAX's step against the float64 reference, on one device and shared out over several, and its messages when it cannot run.
 
 The devices are JAX's own of the host: parts of one CPU, which exchange rows as GPUs do.
 """
@@ -26,7 +26,7 @@ needs_jax = pytest.mark.skipif(Jax.missing() is not None, reason=str(Jax.missing
 
 @pytest.fixture(scope="module")
 def parts() -> None:
-    """Four devices of the host, which JAX is told of before it opens any."""
+    """Four devices of the host, set in JAX before it opens any."""
     import jax
 
     jax.config.update("jax_num_cpu_devices", 4)
@@ -41,10 +41,10 @@ def on(devices: int) -> Variant:
     ("size", "devices"), [("1x2", 1), ("1x2", 2), ("5x4", 2), ("5x4", 4), ("17x9", 3), ("33x130", 2), ("40x24", 1)]
 )
 def test_it_lies_within_the_bounds_on_any_number_of_devices(parts: None, size: str, devices: int) -> None:
-    given, variant = problem(size), on(devices)
-    start, fluid = given["f"].copy(), int((~given["obstacles"]).sum())
+    inputs, variant = problem(size), on(devices)
+    start, fluid = inputs["f"].copy(), int((~inputs["obstacles"]).sum())
     for steps, times in RUNS:
-        run = variant.plan(host_cpu(), variant, case_of(given, steps), given)
+        run = variant.plan(host_cpu(), variant, case_of(inputs, steps), inputs)
         run.run()
         run.reset()
         assert np.isnan(run.outputs()["av_vels"]).all()
@@ -52,38 +52,38 @@ def test_it_lies_within_the_bounds_on_any_number_of_devices(parts: None, size: s
             run.run()
         outputs, facts = run.outputs(), run.facts()
         run.close()
-        f, speeds = reference(given["params"], given["obstacles"], steps * times, start)
+        f, speeds = reference(inputs["params"], inputs["obstacles"], steps * times, start)
         assert error(outputs["f"], f) <= bound(steps * times), f"{steps} steps, {times} times"
         assert error_av_vels(outputs["av_vels"], speeds[-steps:]) <= bound_av_vels(speeds, fluid)
         assert facts["devices"] == devices == len({*facts["took_part"]})
-        assert (given["f"] == start).all(), "the inputs are the lab's"
+        assert (inputs["f"] == start).all(), "the inputs are the lab's"
 
 
 @needs_jax
 def test_several_devices_compute_what_one_does(parts: None) -> None:
-    """Bit for bit the populations; the mean speeds are added up in another order."""
-    given, found = problem("33x130"), []
+    """The populations are equal bit for bit; the mean speeds are added up in another order."""
+    inputs, outputs = problem("33x130"), []
     for devices in (1, 2):
-        run = Jax(host_cpu(), on(devices), case_of(given, 9), given)
+        run = Jax(host_cpu(), on(devices), case_of(inputs, 9), inputs)
         run.run()
-        found.append(run.outputs())
+        outputs.append(run.outputs())
         run.close()
-    assert (found[0]["f"] == found[1]["f"]).all()
-    np.testing.assert_allclose(found[0]["av_vels"], found[1]["av_vels"], rtol=1e-5)
+    assert (outputs[0]["f"] == outputs[1]["f"]).all()
+    np.testing.assert_allclose(outputs[0]["av_vels"], outputs[1]["av_vels"], rtol=1e-5)
 
 
 @needs_jax
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "message"),
     [
         (3, "JAX gives each of 3 devices as many rows, and the grid has 130"),
         (5, "JAX has 4 of 5 devices"),
     ],
 )
-def test_what_cannot_be_shared_out_is_said(parts: None, devices: int, said: str) -> None:
-    given = problem("33x130")
-    with pytest.raises(Unsupported, match=said):
-        Jax(host_cpu(), on(devices), case_of(given, 1), given)
+def test_what_cannot_be_shared_out_is_said(parts: None, devices: int, message: str) -> None:
+    inputs = problem("33x130")
+    with pytest.raises(Unsupported, match=message):
+        Jax(host_cpu(), on(devices), case_of(inputs, 1), inputs)
 
 
 @needs_jax
@@ -106,12 +106,12 @@ def test_the_rows_say_on_how_many_devices_they_ran() -> None:
 def test_a_missing_package_is_an_excuse(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
 
-    def without(name: str, *rest: Any) -> Any:
-        return None if name == "jax" else find(name, *rest)
+    def without(name: str, *arguments: Any) -> Any:
+        return None if name == "jax" else find(name, *arguments)
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     variant = LAB.variant("jax-cpu")
     assert missing(variant) == "JAX is not installed: pip install 'roofbook[peers]'"
-    given = problem("5x4")
+    inputs = problem("5x4")
     with pytest.raises(Unsupported, match="JAX is not installed"):
-        Jax(host_cpu(), variant, case_of(given, 1), given)
+        Jax(host_cpu(), variant, case_of(inputs, 1), inputs)

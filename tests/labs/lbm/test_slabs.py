@@ -22,7 +22,7 @@ from .test_variants import case_of, inputs_of, named, problem, right, run
 
 NAMES = [step.name for step in slabs.STEPS if "devices" in step.options]
 AWKWARD = ["1x3", "5x4", "63x31", "33x130", "17x9", "64x64"]
-"""Columns x rows: as many rows as devices, one more, primes, rows shorter and a little longer than a group, and halves."""
+"""Grids (columns x rows): as many rows as devices, one more, primes, rows shorter and a bit longer than a group, and halves."""
 
 
 def on(variant: Variant, devices: int, **options: Any) -> Variant:
@@ -40,7 +40,7 @@ def outputs_of(device: Device, variant: Variant, size: str, steps: int, times: i
 
 @cache
 def on_one(device: Device, name: str, size: str) -> dict[str, Array]:
-    """What a step for one device makes of a grid in 5 steps, and 5 more."""
+    """Return the outputs of a step for one device after 5 steps, and 5 more."""
     return outputs_of(device, LAB.variant(name), size, 5, times=2)
 
 
@@ -50,7 +50,7 @@ def on_one(device: Device, name: str, size: str) -> dict[str, Array]:
 def test_each_cell_has_the_bits_that_it_has_on_one_device(
     device: Device, variant: Variant, devices: int, size: str
 ) -> None:
-    """Of an odd number of steps, then as many again from there."""
+    """Compare outputs after an odd number of steps, then as many again from there."""
     one = on_one(device, "slab", size)
     several = outputs_of(device, on(variant, devices), size, 5, times=2)
     np.testing.assert_array_equal(several["f"], one["f"])
@@ -61,7 +61,7 @@ def test_each_cell_has_the_bits_that_it_has_on_one_device(
 
 @pytest.mark.parametrize("variant", named("halo-direct", "halo-overlapped", "halo-stored", "halo-stored-overlapped"))
 def test_no_device_runs_ahead_of_its_neighbours(device: Device, variant: Variant) -> None:
-    """Many short steps on slabs of unlike height: what is overwritten too early, or read too early, shows in some cell."""
+    """Many short steps on slabs of unlike height: a row that is overwritten or read too early shows in some cell."""
     one = outputs_of(device, LAB.variant("slab"), "16x4", 400)
     several = outputs_of(device, on(variant, 3), "16x4", 400)
     np.testing.assert_array_equal(several["f"], one["f"])
@@ -71,12 +71,12 @@ def test_no_device_runs_ahead_of_its_neighbours(device: Device, variant: Variant
 def test_partial_sums_are_added_up_in_chunks_too(device: Device, chunk: int) -> None:
     variant = on(LAB.variant("halo-overlapped"), 2, chunk=chunk)
     case = case_of("33x130", 7)
-    measured, allowed, what = LAB.check(case, variant, outputs_of(device, variant, "33x130", 7), right("33x130", 7))
-    assert measured <= allowed, f"{what} is {measured:.3g}"
+    measured, allowed, quantity = LAB.check(case, variant, outputs_of(device, variant, "33x130", 7), right("33x130", 7))
+    assert measured <= allowed, f"{quantity} is {measured:.3g}"
 
 
 def test_a_halo_that_is_not_brought_is_seen(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of the two of a slab, in one step: what lies there is of two steps before, or was never written."""
+    """One of a slab's two halos, in one step: its row is of two steps before, or was never written."""
     fetch, calls = slabs.Direct.fetch, 0
 
     def forgetful(self: slabs.Direct, at: int, queue: Any, state: int) -> None:
@@ -96,10 +96,12 @@ def test_a_row_says_how_many_devices_took_part_and_which(device: Device) -> None
     variant = on(LAB.variant("halo-direct"), 3)
     outputs_of(device, variant, "17x9", 1)
     runnable = variant.plan(device, variant, case_of("17x9", 1), inputs_of("17x9"))
-    told = runnable.facts()
+    facts = runnable.facts()
     runnable.close()
-    assert told["devices"] == 3 and told["rows"] == [3, 3, 3] and len(set(told["took_part"])) == 3
-    assert all(each.startswith(device.spec if device.kind == "cpu" else device.backend) for each in told["took_part"])
+    assert facts["devices"] == 3 and facts["rows"] == [3, 3, 3] and len(set(facts["took_part"])) == 3
+    assert all(
+        label.startswith(device.spec if device.kind == "cpu" else device.backend) for label in facts["took_part"]
+    )
     assert LAB.conditions(variant) == ("runs on 3 devices",) and LAB.conditions(LAB.variant("slab")) == ()
     assert variant.fingerprint()["options"]["devices"] == "3"
 
@@ -107,26 +109,26 @@ def test_a_row_says_how_many_devices_took_part_and_which(device: Device) -> None
 def test_more_devices_than_rows_or_than_there_are_is_said(device: Device) -> None:
     many = on(LAB.variant("halo-direct"), 10)
     assert LAB.skip_reason(many, case_of("17x9", 1)) == "not on this case: fewer rows than devices"
-    for options, said in (
+    for options, message in (
         ({"devices": 10}, r"^10 devices: the grid has 9 rows$"),
         ({"devices": 4, "cores": device.compute_units}, r"^4 (parts of \d+: .* has \d+|devices of this model: .*)$"),
     ):
-        with pytest.raises(Unsupported, match=said):
+        with pytest.raises(Unsupported, match=message):
             variant = replace(many, options=options)
             variant.plan(device, variant, case_of("17x9", 1), inputs_of("17x9"))
 
 
 @pytest.mark.parametrize(("ny", "count"), [(9, 2), (31, 3), (4, 4), (130, 7)])
 def test_rows_are_shared_out_evenly_and_one_has_the_drive(ny: int, count: int, device: Device) -> None:
-    params, found = replace(problem("17x9")[0], ny=ny), slabs.shares(ny, count)
-    assert [row for share in found for row in share] == list(range(ny)) and len(found) == count
-    assert max(map(len, found)) - min(map(len, found)) <= 1
-    made = [slabs.Slab(device, slabs.SLAB, params, share, 64, 1) for share in found]
-    assert [slab.driven + slab.rows.start for slab in made if slab.driven >= 0] == [ny - 2]
+    params, shares = replace(problem("17x9")[0], ny=ny), slabs.shares(ny, count)
+    assert [row for share in shares for row in share] == list(range(ny)) and len(shares) == count
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    slabs_of_device = [slabs.Slab(device, slabs.SLAB, params, share, 64, 1) for share in shares]
+    assert [slab.driven + slab.rows.start for slab in slabs_of_device if slab.driven >= 0] == [ny - 2]
 
 
 class Again:
-    """A graph that submits anew what was recorded, for a backend that has none."""
+    """Graph that submits the recorded work anew, for a backend that has none."""
 
     def __init__(self, submit: Callable[[], None]) -> None:
         self.launch = submit
@@ -136,7 +138,7 @@ class Again:
 def test_recorded_steps_and_those_after_them_are_the_steps_of_the_plain_loop(
     device: Device, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With graphs of four steps: none, one, several, and a rest that is submitted step by step."""
+    """Graphs have four steps: none, one or several are submitted, and the remaining steps one by one."""
     graph = LAB.variant("halo-stored-graph")
     if device.kind == "cpu":
         monkeypatch.setattr(type(device.queue()), "record", lambda self, submit: Again(submit))

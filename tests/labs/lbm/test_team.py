@@ -1,4 +1,4 @@
-"""Work-items that wait for each other: whatever number there is of them, with bands of many rows, of one or of none."""
+"""Work-items that wait for each other, of any number, with bands of many rows, of one or of none."""
 
 from __future__ import annotations
 

@@ -44,15 +44,15 @@ from ... import mutants
 
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
-"""The rest has obstacles at random, a third of row ny-2 among them."""
+"""Grid -> its walls. All other grids have obstacles at random, a third of row ny-2 among them."""
 WALKS = ("walk-down", "walk-paired", "walk-momentum", "walk-half")
 FEWER = {"walk-paired": ("17x9",), "walk-momentum": ("17x9", "33x130"), "walk-half": ("33x130",)}
-"""Grids of those that walk as `walk-down` does, which tries all of SIZES: each grid is a kernel of its own, to be compiled."""
+"""Variant -> its grids. `walk-down`, which walks in the same way, tries all of SIZES: each grid is a kernel to be compiled."""
 
 
 @cache
 def problem(size: str) -> tuple[Params, Mask, Array]:
-    """Parameters with a strong drive (a missing push shows in half precision too), obstacles and a noisy start."""
+    """Return parameters with a strong drive (a missing push shows in half precision too), obstacles and a noisy start."""
     nx, ny = map(int, size.split("x"))
     draw = np.random.default_rng(nx * 1000 + ny)
     obstacles = box(nx, ny)[1] if WALLS.get(size) == "box" else draw.random((ny, nx)) < 0.25
@@ -77,31 +77,31 @@ def inputs_of(size: str) -> dict[str, Any]:
 
 @cache
 def right(size: str, steps: int) -> Mapping[str, Any]:
-    """The reference's own state and mean speeds, as the lab hands them to its check."""
+    """Return the reference's state and mean speeds, as the lab hands them to its check."""
     return LAB.reference(case_of(size, steps), inputs_of(size))
 
 
 def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> Runnable:
-    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    """Return the variant ready to run; skip the test where this device or machine cannot run it."""
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if why := missing(variant):
-        pytest.skip(why)
+    if reason := missing(variant):
+        pytest.skip(reason)
     if variant.plan is plans.Native and cc.compiler() is None:
         pytest.skip("no C compiler: none of CC, cc, gcc, clang")
     if math.prod(variant.options.get("group", (1,))) > target.device.max_work_group:
         pytest.skip(f"work-groups of {target.device.spec} have at most {target.device.max_work_group} work-items")
     try:
         return variant.plan(target.device, variant, case, inputs)
-    except Unsupported as why:
+    except Unsupported as reason:
         if variant.plan is not openacc.OpenAcc:  # a GCC that does not offload tells it only when asked for a device
             raise
-        pytest.skip(str(why))
+        pytest.skip(str(reason))
 
 
 def run(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any], times: int = 1) -> dict[str, Array]:
-    """Outputs after `times` runs, one after another."""
+    """Return outputs after `times` runs, one after another."""
     runnable = make(device, variant, case, inputs)
     runnable.reset()
     for _ in range(times):
@@ -117,9 +117,9 @@ def named(*names: str) -> list[Any]:
 
 
 def simulating() -> list[Variant]:
-    """All that compute a flow: neither the probe nor the queue's empty kernels. Peers have tests of their own."""
-    others = (plans.QueueOnly, peers.OnCpu, peers.OnGpu, sharded.Jax)
-    return [each for each in LAB.all_variants() if each.role != "probe" and each.plan not in others]
+    """Return all variants that compute a flow: not the probe, not the queue's empty kernels. Peers have other tests."""
+    without_flow = (plans.QueueOnly, peers.OnCpu, peers.OnGpu, sharded.Jax)
+    return [v for v in LAB.all_variants() if v.role != "probe" and v.plan not in without_flow]
 
 
 VARIANTS = [pytest.param(variant, id=variant.name) for variant in simulating()]
@@ -130,7 +130,7 @@ LADDER = [pytest.param(variant, id=variant.name) for variant in simulating() if 
 
 
 def why_not(variant: Variant, size: str) -> str | None:
-    """The reason that a variant must have to be excused from a grid; the lab's own words are compared with it."""
+    """Return the expected reason why a variant is excused from a grid; the lab's own words are compared with it."""
     nx, ny = map(int, size.split("x"))
     if variant.name == "bit-neighbours" and (nx.bit_count(), ny.bit_count()) != (1, 1):
         return "not on this case: a side is not a power of two"
@@ -158,7 +158,7 @@ def why_not(variant: Variant, size: str) -> str | None:
 
 
 def held_in_tiles(nx: int, ny: int) -> bool:
-    """Whether 128 blocks at most hold the grid in equal tiles, with a halo of two cells or more, a cell a thread."""
+    """Return whether 128 blocks at most hold the grid in equal tiles, with a halo of two cells or more, a cell a thread."""
     return any(
         nx // x * (ny // y) <= 128 and (x + 4) * (y + 4) <= 992
         for x in range(2, nx + 1) if nx % x == 0
@@ -171,7 +171,7 @@ def held_in_tiles(nx: int, ny: int) -> bool:
 def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
     """An odd number of steps, and twice an even one: the second run goes on from where the first ended.
 
-    What can go on from an odd step as well does; the rest says that it cannot.
+    Variants that can go on from an odd step do; the others say that they cannot.
     """
     reason = why_not(variant, size)
     assert LAB.skip_reason(variant, case_of(size, 7)) == reason
@@ -180,14 +180,14 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
     even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.GraphedSteps))
     for steps, times in ((7, 1), (4, 2), (1, 1) if even_only else (3, 2)):
         outputs = run(device, variant, case_of(size, steps), inputs_of(size), times)
-        wanted = dict(right(size, steps * times))
-        assert outputs["f"].shape == wanted["f"].shape and outputs["av_vels"].shape == (steps,)
-        wanted["av_vels"] = wanted["av_vels"][-steps:]
-        whole = case_of(size, steps * times)
-        measured, allowed, what = LAB.check(whole, variant, outputs, wanted)
-        assert measured <= allowed, f"{steps} steps, {times} times: {what} is {measured:.3g}"
+        expected = dict(right(size, steps * times))
+        assert outputs["f"].shape == expected["f"].shape and outputs["av_vels"].shape == (steps,)
+        expected["av_vels"] = expected["av_vels"][-steps:]
+        case = case_of(size, steps * times)
+        measured, allowed, quantity = LAB.check(case, variant, outputs, expected)
+        assert measured <= allowed, f"{steps} steps, {times} times: {quantity} is {measured:.3g}"
         if "unit_roundoff" not in variant.options:
-            assert error(outputs["f"], wanted["f"]) <= bound(whole.units)
+            assert error(outputs["f"], expected["f"]) <= bound(case.units)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     device: Device, variant: Variant, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One column of blocks, whose halos to the left and right are their own cells, one block, and a few."""
+    """Grids are one column of blocks (halos to the left and right are their own cells), one block, and a few."""
     if device.backend not in variant.backends:
         pytest.skip("CUDA only")
     monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
@@ -206,8 +206,8 @@ def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     disturb(f, 1, 0.1)
     case = Case("16x32", "test", {**asdict(params), "check_steps": 50}, 50)
     outputs = run(device, variant, case, {"params": params, "obstacles": obstacles, "f": f})
-    wanted, av_vels = reference(params, obstacles, 50, f.astype(np.float64))
-    assert error(outputs["f"], wanted) <= bound(50)
+    expected, av_vels = reference(params, obstacles, 50, f.astype(np.float64))
+    assert error(outputs["f"], expected) <= bound(50)
     assert error_av_vels(outputs["av_vels"], av_vels) <= bound_av_vels(av_vels, int((~obstacles).sum()))
 
 
@@ -254,17 +254,17 @@ def test_the_grids_reach_every_variant_and_every_reason() -> None:
 def test_chunks_that_do_not_divide_the_steps(device: Device, variant: Variant, chunk: int) -> None:
     chunked = replace(variant, options={**variant.options, "chunk": chunk})
     outputs = run(device, chunked, case_of("33x130", 7), inputs_of("33x130"))
-    measured, allowed, what = LAB.check(case_of("33x130", 7), chunked, outputs, right("33x130", 7))
-    assert measured <= allowed, f"{what} is {measured:.3g}"
+    measured, allowed, quantity = LAB.check(case_of("33x130", 7), chunked, outputs, right("33x130", 7))
+    assert measured <= allowed, f"{quantity} is {measured:.3g}"
 
 
 @pytest.mark.parametrize("value", [1.0, np.nan])
 def test_a_wrong_result_says_which_quantity_is_wrong(value: float) -> None:
-    case, wanted = case_of("33x130", 7), right("33x130", 7)
-    for name, said in (("f", "population"), ("av_vels", "mean speed")):
-        outputs = {"f": wanted["f"], "av_vels": wanted["av_vels"], name: wanted[name] + value}
-        measured, allowed, what = LAB.check(case, LAB.variant("fused"), outputs, wanted)
-        assert not measured <= allowed and said in what and what.endswith(", over its tolerance")
+    case, expected = case_of("33x130", 7), right("33x130", 7)
+    for name, quantity in (("f", "population"), ("av_vels", "mean speed")):
+        outputs = {"f": expected["f"], "av_vels": expected["av_vels"], name: expected[name] + value}
+        measured, allowed, message = LAB.check(case, LAB.variant("fused"), outputs, expected)
+        assert not measured <= allowed and quantity in message and message.endswith(", over its tolerance")
 
 
 def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> None:
@@ -288,8 +288,8 @@ def test_a_push_that_would_empty_a_population_is_refused(device: Device, variant
     assert 0.05 < before.all(axis=0).mean() < 0.5, "some cells are pushed, most are not"
     case = Case("64x32", "test", asdict(params), 2)
     outputs = run(device, variant, case, {"params": params, "obstacles": obstacles, "f": start})
-    wanted, av_wanted = reference(params, obstacles, 2, start)
-    assert error(outputs["f"], wanted) <= bound(2)
+    expected, av_wanted = reference(params, obstacles, 2, start)
+    assert error(outputs["f"], expected) <= bound(2)
     np.testing.assert_allclose(outputs["av_vels"], av_wanted, rtol=1e-5)
 
 
@@ -305,7 +305,7 @@ def test_the_probe_changes_nothing_and_is_checked_for_it(device: Device) -> None
     assert LAB.check(case, variant, computed, right(size, 6))[0] > 1e-4
 
 
-QUEUED = [pytest.param(each, id=each.name) for each in LAB.all_variants() if each.plan is plans.QueueOnly]
+QUEUED = [pytest.param(v, id=v.name) for v in LAB.all_variants() if v.plan is plans.QueueOnly]
 
 
 @pytest.mark.parametrize("variant", QUEUED)
@@ -320,8 +320,8 @@ def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant
     assert LAB.check(case, variant, {"arguments": np.array([-1])}, {})[0] > 0
     assert LAB.units(case, variant, device) == 50
     assert LAB.skip_reason(variant, case) is None
-    other = LAB.case("1024x1024", "quick")
-    assert LAB.skip_reason(variant, other) == "not on this case: queue time does not depend on the grid"
+    other_case = LAB.case("1024x1024", "quick")
+    assert LAB.skip_reason(variant, other_case) == "not on this case: queue time does not depend on the grid"
 
 
 # -- the check itself --------------------------------------------------------------------------------------------------
@@ -329,16 +329,16 @@ def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant
 
 def test_the_check_refuses_what_is_wrong() -> None:
     size, steps = "40x24", 5
-    case, wanted, variant = case_of(size, steps), right(size, steps), LAB.variant(LAB.best)
+    case, expected, variant = case_of(size, steps), right(size, steps), LAB.variant(LAB.best)
 
     def refused(f: Array, av_vels: Array, by: Variant = variant) -> bool:
-        measured, allowed, _ = LAB.check(case, by, {"f": f, "av_vels": av_vels}, wanted)
+        measured, allowed, _ = LAB.check(case, by, {"f": f, "av_vels": av_vels}, expected)
         return not measured <= allowed
 
-    f, av_vels = wanted["f"], wanted["av_vels"]
+    f, av_vels = expected["f"], expected["av_vels"]
     later, one = right(size, steps + 1), f.copy()
     one[3, 11, 7] *= 1 + 1e-4
-    own = [
+    further_mistakes = [
         ("a step more", {"f": later["f"], "av_vels": av_vels}),
         ("the speeds of a step later", {"f": f, "av_vels": later["av_vels"][1:]}),
         ("two directions exchanged", {"f": f[[0, 2, 1, 3, 4, 5, 6, 7, 8]], "av_vels": av_vels}),
@@ -346,8 +346,8 @@ def test_the_check_refuses_what_is_wrong() -> None:
         ("a population 1e-4 too large", {"f": one, "av_vels": av_vels}),
         ("directions last", {"f": f.transpose(1, 2, 0), "av_vels": av_vels}),
     ]
-    given = {"f": f, "av_vels": av_vels}
-    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, wanted), given, 1e-3, own)
+    outputs = {"f": f, "av_vels": av_vels}
+    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, expected), outputs, 1e-3, further_mistakes)
     half = LAB.variant("half-storage")
     assert refused(later["f"], av_vels, half) and refused(f, later["av_vels"][1:], half)
 
@@ -375,8 +375,8 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
     params = replace(problem("64x32")[0], accel=0.0)
     start = initial(params, np.float32) * np.random.default_rng(3).uniform(0.9, 1.1, (9, 32, 64)).astype(np.float32)
     start[1] *= np.float32(1.2)  # a wind from the west
-    given = {"params": params, "obstacles": np.zeros((32, 64), bool), "f": start}
-    after = run(device, variant, Case("64x32", "test", asdict(params), 20), given)["f"]
+    inputs = {"params": params, "obstacles": np.zeros((32, 64), bool), "f": start}
+    after = run(device, variant, Case("64x32", "test", asdict(params), 20), inputs)["f"]
     was, now = np.array(momentum(start)) / mass(start), np.array(momentum(after)) / mass(start)
     assert was[0] > 0.01
     allowed = (20 if "unit_roundoff" in variant.options else 2) * UNIT_ROUNDOFF
@@ -388,7 +388,7 @@ FILES = named(
     "half-storage", "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip",
     "on-chip-momentum", "walk-down", "walk-momentum", "slab", "halo-overlapped",
 )  # fmt: skip
-"""One variant a kernel file, and those with data flows of their own."""
+"""One variant of each kernel file, and each variant with another data flow."""
 
 
 @pytest.mark.parametrize("variant", FILES)
@@ -396,8 +396,8 @@ def test_a_taylor_green_vortex_decays_as_it_should(device: Device, variant: Vari
     nx, ny, steps = 32, 32, 200
     params = Params(nx, ny, steps, 1, 0.1, 0.0, 1.5)
     start = taylor_green(nx, ny, 0.05)
-    given = {"params": params, "obstacles": np.zeros((ny, nx), bool), "f": start.astype(np.float32)}
-    outputs = run(device, variant, Case("32x32", "test", asdict(params), steps), given)
+    inputs = {"params": params, "obstacles": np.zeros((ny, nx), bool), "f": start.astype(np.float32)}
+    outputs = run(device, variant, Case("32x32", "test", asdict(params), steps), inputs)
     decay = taylor_green_decay(params.viscosity, 2 * math.pi / nx, 2 * math.pi / ny, steps)
     assert 0.1 < decay < 0.5
     _, ux, uy = macroscopic(outputs["f"])
@@ -411,14 +411,14 @@ def test_the_driven_channel_settles_to_a_straight_line(device: Device, variant: 
     params = Params(4, 14, 2500, 1, 0.1, 0.005, 1.0)
     obstacles = np.zeros((14, 4), bool)
     obstacles[[0, -1]] = True
-    given = {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
-    outputs = run(device, variant, Case("4x14", "test", asdict(params), params.iterations + 1), given)
+    inputs = {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
+    outputs = run(device, variant, Case("4x14", "test", asdict(params), params.iterations + 1), inputs)
     _, ux, uy = macroscopic(outputs["f"])
-    wanted = driven_channel(params)
-    assert wanted.max() > 1e-3
+    expected = driven_channel(params)
+    assert expected.max() > 1e-3
     for column in ux.T:
-        np.testing.assert_allclose(column[1:-2], wanted, rtol=2e-3)
-    assert np.abs(uy[1:-1]).max() < 1e-3 * wanted.max()
+        np.testing.assert_allclose(column[1:-2], expected, rtol=2e-3)
+    assert np.abs(uy[1:-1]).max() < 1e-3 * expected.max()
     av_vels = outputs["av_vels"]
     assert av_vels[-1] == pytest.approx(av_vels[-100], rel=1e-4) and av_vels[-1] > 5 * av_vels[0]
 
@@ -427,7 +427,7 @@ def test_the_driven_channel_settles_to_a_straight_line(device: Device, variant: 
 
 
 def only_scheduled_otherwise() -> list[Any]:
-    """Pairs of variants that hand the same kernels to the same work-groups, from another host loop."""
+    """Return pairs of variants that launch the same kernels for the same work-groups, from different host loops."""
     first: dict[tuple[str, str], Variant] = {}
     pairs = []
     for variant in simulating():
@@ -438,9 +438,9 @@ def only_scheduled_otherwise() -> list[Any]:
         if "devices" in variant.options:  # each of several adds up its own rows: test_slabs.py
             continue
         group = str(variant.options.get("group", (64, 1)))
-        other = first.setdefault((variant.source.sha256, group), variant)
-        if other is not variant:
-            pairs.append(pytest.param(other, variant, id=f"{other.name}, {variant.name}"))
+        earlier = first.setdefault((variant.source.sha256, group), variant)
+        if earlier is not variant:
+            pairs.append(pytest.param(earlier, variant, id=f"{earlier.name}, {variant.name}"))
     for variant in simulating():
         if isinstance(variant.plan, type) and issubclass(variant.plan, plans.GraphedSteps):
             assert (
@@ -460,19 +460,19 @@ def test_the_pairs_that_must_agree_are_found() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "other"), only_scheduled_otherwise())
+@pytest.mark.parametrize(("one", "rescheduled"), only_scheduled_otherwise())
 @pytest.mark.parametrize("steps", [7, 12])
-def test_scheduling_alone_changes_no_bit(device: Device, one: Variant, other: Variant, steps: int) -> None:
-    chunk = {"chunk": 5} if "chunk" in other.options else {}
-    other = replace(other, options={**other.options, **chunk})
-    results = [run(device, each, case_of("63x31", steps), inputs_of("63x31")) for each in (one, other)]
+def test_scheduling_alone_changes_no_bit(device: Device, one: Variant, rescheduled: Variant, steps: int) -> None:
+    chunk = {"chunk": 5} if "chunk" in rescheduled.options else {}
+    rescheduled = replace(rescheduled, options={**rescheduled.options, **chunk})
+    results = [run(device, v, case_of("63x31", steps), inputs_of("63x31")) for v in (one, rescheduled)]
     for name in ("f", "av_vels"):
         np.testing.assert_array_equal(results[0][name], results[1][name], err_msg=name)
 
 
 def test_the_shape_of_a_work_group_changes_no_population(device: Device) -> None:
     """Only the order in which the speeds are added up depends on it."""
-    (sweep,) = (each for each in LAB.sweeps if each.axis == "wg")
+    (sweep,) = (s for s in LAB.sweeps if s.axis == "wg")
     best = run(device, LAB.variant(LAB.best), case_of("33x130", 4), inputs_of("33x130"))
     for variant in sweep.variants:
         if math.prod(variant.options["group"]) <= device.max_work_group:

@@ -1,4 +1,4 @@
-"""What students get wrong in the network: batches, segments, edges of maps, and operands that are too short."""
+"""Mistakes of students in the network: batches, segments, edges of maps, and operands that are too short."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bits(count: int) -> Callable[[Array], Array]:
 
 
 def in_halves(images: Array, weights: Array, rows: int = 1) -> Array:
-    """A convolution of fp16 operands, in which so many rows of seven taps are summed in fp16."""
+    """Return a convolution of fp16 operands, in which so many rows of seven taps are summed in fp16."""
     operands, windows = fp16(weights.reshape(len(weights), -1)), network.columns(fp16(images))
     sums = np.zeros((len(images), len(weights), windows.shape[2]), np.float32)
     for first in range(0, operands.shape[1], 7 * rows):
@@ -43,17 +43,17 @@ def network_of(
     second: Callable[[Array], Array] | None = None,
     convolve: Callable[[Array, Array], Array] = network.convolve,
 ) -> Callable[[Case, Mapping[str, Any]], Outputs]:
-    """The pooled maps and the scores, of operands that are changed so in the two convolutions."""
+    """Return a network whose two convolutions have operands changed by `first` and `second`: pooled maps and scores."""
 
-    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
-        weights = {name: array.astype(np.float64) for name, array in given["weights"].items()}
-        maps, found = given["x"].astype(np.float32), {}
+    def compute(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+        weights = {name: array.astype(np.float64) for name, array in inputs["weights"].items()}
+        maps, outputs = inputs["x"].astype(np.float32), {}
         for layer, lowered, size in (("1", first, network.POOL1), ("2", second or first, network.POOL2)):
-            convolved = convolve(lowered(maps), lowered(given["weights"][f"conv{layer}"]))
+            convolved = convolve(lowered(maps), lowered(inputs["weights"][f"conv{layer}"]))
             maps = network.pool(np.maximum(convolved, 0), size).astype(np.float32)
-            found[f"pool{layer}"] = maps[sampled(len(maps))]
+            outputs[f"pool{layer}"] = maps[sampled(len(maps))]
         hidden = np.maximum(maps.reshape(len(maps), -1) @ weights["fc1"].T + weights["fc1_bias"], 0)
-        return {**found, "scores": hidden @ weights["fc2"].T + weights["fc2_bias"]}
+        return {**outputs, "scores": hidden @ weights["fc2"].T + weights["fc2_bias"]}
 
     return compute
 
@@ -204,4 +204,4 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Emulated("fused-pool", network_of(bits(17)), network_of(np.array), "that float32 has 24 bits, not 17"),
     Emulated("whole", network_of(np.array, fp16), network_of(np.array), "that fp16 is no float32, in layer 2"),
 )  # fmt: skip
-"""In the words of the last text of each: what is forgotten, or taken for another."""
+"""All mistakes; the last text of each names the thing forgotten or confused."""

@@ -33,7 +33,7 @@ needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytor
 
 
 def idx(array: Bytes) -> bytes:
-    """An IDX file of unsigned bytes."""
+    """Return an IDX file of unsigned bytes."""
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
@@ -62,9 +62,9 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, array
 def test_no_part_of_a_file_is_taken_for_the_whole(
     tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject, zipped: bool
 ) -> None:
-    whole = gzip.compress(LABEL_FILE) if zipped else LABEL_FILE
+    full = gzip.compress(LABEL_FILE) if zipped else LABEL_FILE
     file = tmp_path_factory.mktemp("idx") / "file"
-    file.write_bytes(whole[: draw.draw(st.integers(0, len(whole) - 1))])
+    file.write_bytes(full[: draw.draw(st.integers(0, len(full) - 1))])
     with pytest.raises(UsageError) as error:
         parse(file)
     assert str(error.value).startswith(f"{file} ") and "\n" not in str(error.value)
@@ -121,7 +121,7 @@ def test_images_and_labels_that_do_not_belong_together(
 
 
 def bomb(header: bytes, pieces: int) -> bytes:
-    """A gzip file of this header and many MiB of zeros."""
+    """Return a gzip file of this header and many MiB of zeros."""
     packed = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = bytes(1 << 20)
     return b"".join([packed.compress(header), *(packed.compress(zeros) for _ in range(pieces)), packed.flush()])
@@ -188,13 +188,13 @@ def test_a_folder_without_the_files(tmp_path: Path, folder: str, split: str, wor
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An empty cache, and what each address answers: bytes, or an exception; `asked` is the list of addresses."""
-    said: dict[str, Any] = {"asked": []}
+    """Each address -> its answer: bytes, or an exception; `asked` is the list of requested addresses. The cache is empty."""
+    answers: dict[str, Any] = {"asked": []}
 
     def open_https(address: str, timeout: float) -> io.BytesIO:
         assert timeout
-        said["asked"].append(address)
-        answer = said.get(address, URLError("no network"))
+        answers["asked"].append(address)
+        answer = answers.get(address, URLError("no network"))
         if isinstance(answer, Exception):
             raise answer
         return io.BytesIO(answer)
@@ -204,11 +204,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(data, "open_https", open_https)
     for name, content in (("images", IMAGE_FILE), ("labels", LABEL_FILE)):
         file = f"t10k-{name}-idx{3 if name == 'images' else 1}-ubyte.gz"
-        said[data.ADDRESSES[0] + file] = raw = gzip.compress(content)
+        answers[data.ADDRESSES[0] + file] = raw = gzip.compress(content)
         monkeypatch.setitem(SHA256, file, hashlib.sha256(raw).hexdigest())
     monkeypatch.setattr(data, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    return said
+    return answers
 
 
 def test_a_download_is_kept_and_a_damaged_one_made_again(server: dict[str, Any], tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_file_with_another_checksum_is_asked_for_elsewhere_and_never_kept(
 
 
 class Endless(io.RawIOBase):
-    """An answer without an end, of which no more is held than was asked for."""
+    """HTTP answer without an end, of which no more is held than was requested."""
 
     def readable(self) -> bool:
         return True
@@ -261,8 +261,8 @@ def test_all_addresses_are_https_and_none_leads_to_another_scheme() -> None:
         patch.setattr(OpenerDirector, "open", lambda self, *_, **__: opened.append(self))
         data.open_https(data.ADDRESSES[0], 1.0)
     handlers: Any = opened[0].__dict__["handlers"]
-    found: list[Any] = [each for each in handlers if isinstance(each, HTTPRedirectHandler)]
-    (handler,) = found
+    redirecting: list[Any] = [h for h in handlers if isinstance(h, HTTPRedirectHandler)]
+    (handler,) = redirecting
     request = Request(data.ADDRESSES[0])
     for address in ("http://example.org/x", "ftp://example.org/x", "file:///etc/passwd"):
         with pytest.raises(OSError, match="not https"):
@@ -315,7 +315,7 @@ def test_a_fetch_is_kept_and_asks_for_nothing_that_is_at_hand(
 def test_a_fetch_without_a_network_says_nothing(
     server: dict[str, Any], failure: Exception, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for address in [each for each in server if each != "asked"]:
+    for address in [key for key in server if key != "asked"]:
         server[address] = failure
     data.fetch()
     assert server["asked"] and data.at_hand() == "digits" and capfd.readouterr() == ("", "")

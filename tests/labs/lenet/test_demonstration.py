@@ -1,4 +1,4 @@
-"""What the LeNet page says: sentences without what was not measured, and a table of what the check lets pass."""
+"""Texts of the LeNet page: sentences on measured variants alone, and a table of results that the check lets pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy":
 
 
 class Told(Known):
-    """Known cells with facts beside their times."""
+    """Stand-in for measurements that have facts as well as times."""
 
     def __init__(self, *measured: str, facts: Mapping[str, Any] = TOLD) -> None:
         super().__init__(LAB, *measured)
@@ -39,10 +39,10 @@ def summary(*measured: str) -> list[str]:
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
-    images, *said, about = summary("joint", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
+    images, *paragraphs, about = summary("joint", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
     assert about == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
-    assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
-    for text, case in zip(said, LAB.cases("test"), strict=True):
+    assert [paragraph.split("**")[1] for paragraph in paragraphs] == [f"{case.name}." for case in LAB.cases("test")]
+    for text, case in zip(paragraphs, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
         assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `sequential-c`." in text
         assert f"Like for like the best peer is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
@@ -53,26 +53,28 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
 def test_the_summary_tells_what_was_measured_on_other_images() -> None:
     class Mixed(Told):
         def fact(self, variant: str, case: str, name: str) -> Any:
-            others = {"source": "digits"} if variant in ("openmp", "torch-cpu") else {}
-            return {**self.facts, **others}[name] if variant in self.measured else None
+            changed = {"source": "digits"} if variant in ("openmp", "torch-cpu") else {}
+            return {**self.facts, **changed}[name] if variant in self.measured else None
 
-    said = publication(LAB).summary(cast(Measured, Mixed("baseline", "joint", "torch-cpu", "openmp"))).split("\n\n")[0]
-    assert said.count("There `torch-cpu` and `openmp` had others: digits.") == len(LAB.cases("test"))
+    paragraph = (
+        publication(LAB).summary(cast(Measured, Mixed("baseline", "joint", "torch-cpu", "openmp"))).split("\n\n")[0]
+    )
+    assert paragraph.count("There `torch-cpu` and `openmp` had others: digits.") == len(LAB.cases("test"))
     assert "others" not in summary("joint", "baseline", "openmp")[0]
 
 
 def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
-    told = {name for _, pairs in publication(LAB).pairs for pair in pairs for name in pair}
-    assert {variant.name for variant in LAB.ladder if variant.role == "step"} - told <= {
+    names = {name for _, pairs in publication(LAB).pairs for pair in pairs for name in pair}
+    assert {variant.name for variant in LAB.ladder if variant.role == "step"} - names <= {
         "streams-tiled",
         "streams-joint",
     }
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    images, *said, about = summary("joint", "baseline", "constant")
+    images, *paragraphs, about = summary("joint", "baseline", "constant")
     assert "80.0" in images and about == "`baseline` stands in for `sequential-c`, which has no time here."
-    assert "so much over" in said[0] and "peer" not in said[0] and NOT_MEASURED not in "".join(said)
+    assert "so much over" in paragraphs[0] and "peer" not in paragraphs[0] and NOT_MEASURED not in "".join(paragraphs)
     assert not any("Images" in text for text in summary("joint", "constant")), "the base tells which they are"
     nothing = "".join(summary())
     assert nothing.count(NOT_MEASURED) == len(LAB.cases("test")), "once a case the page says that there is none"
@@ -89,18 +91,20 @@ def table() -> Table:
 @pytest.fixture(scope="module")
 def outcomes(table: Table) -> dict[str, demonstration.Outcome]:
     assert list(table.frame.columns) == list(demonstration.Outcome._fields)
-    return {each.computed: each for each in map(demonstration.Outcome._make, table.frame.itertuples(index=False))}
+    return {
+        outcome.computed: outcome for outcome in map(demonstration.Outcome._make, table.frame.itertuples(index=False))
+    }
 
 
 def test_the_ways_are_what_their_names_say() -> None:
-    given = inputs(9, "digits", 3)
-    weights, images = given["weights"], given["x"]
-    found = dict(demonstration.ways(weights, images))
+    batch = inputs(9, "digits", 3)
+    weights, images = batch["weights"], batch["x"]
+    ways = dict(demonstration.ways(weights, images))
     right = network.forward(weights, images)
-    plain = found["fp32"]
+    plain = ways["fp32"]
     assert {array.dtype for array in plain.values()} == {np.dtype(np.float32)}
-    for name, theirs in (("conv1", "conv1"), ("conv2", "conv2"), ("scores", "fc2")):
-        np.testing.assert_allclose(plain[name], right[theirs], rtol=1e-4, atol=1e-3)
+    for name, layer in (("conv1", "conv1"), ("conv2", "conv2"), ("scores", "fc2")):
+        np.testing.assert_allclose(plain[name], right[layer], rtol=1e-4, atol=1e-3)
     for way, changed in {
         "TF32 operands": {"conv1", "conv2", "scores"},
         "fp16 operands": {"conv1", "conv2", "scores"},
@@ -114,20 +118,20 @@ def test_the_ways_are_what_their_names_say() -> None:
         "fp32, one image taken for another": {"scores"},
         "fp32, one NaN": {"conv2", "scores"},
     }.items():
-        maps = found.pop(way)
+        maps = ways.pop(way)
         assert {name for name in maps if not np.array_equal(maps[name], plain[name])} == changed, way
-    assert list(found) == ["fp32"]
+    assert list(ways) == ["fp32"]
 
 
 def test_one_tap_is_one_and_an_exchange_is_of_one_image() -> None:
-    given = inputs(9, "digits", 3)
-    found = dict(demonstration.ways(given["weights"], given["x"]))
-    plain = found["fp32"]
-    tap = found["fp32, one tap of one filter of layer 2 forgotten"]["conv2"]
+    batch = inputs(9, "digits", 3)
+    ways = dict(demonstration.ways(batch["weights"], batch["x"]))
+    plain = ways["fp32"]
+    tap = ways["fp32, one tap of one filter of layer 2 forgotten"]["conv2"]
     assert np.flatnonzero((tap != plain["conv2"]).any(axis=(0, 2, 3))).tolist() == [0]
-    moved = found["fp32, one image taken for another"]["scores"]
+    moved = ways["fp32, one image taken for another"]["scores"]
     assert np.flatnonzero((moved != plain["scores"]).any(axis=1)).tolist() == [2]
-    empty = found["fp32, one NaN"]
+    empty = ways["fp32, one NaN"]
     assert np.isnan(empty["conv2"]).sum() == 1 and np.isnan(empty["scores"]).all(axis=1).tolist() == [False] * 8 + [
         True
     ]
@@ -142,8 +146,8 @@ def test_the_exchanged_image_is_not_compared_value_by_value() -> None:
 def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
     outcomes: Mapping[str, demonstration.Outcome],
 ) -> None:
-    assert [name for name, each in outcomes.items() if each.passes] == ["fp32"]
-    assert [name for name, each in outcomes.items() if each.passes_rounded] == [
+    assert [name for name, outcome in outcomes.items() if outcome.passes] == ["fp32"]
+    assert [name for name, outcome in outcomes.items() if outcome.passes_rounded] == [
         "fp32", "TF32 operands", "fp16 operands",
     ]  # fmt: skip
 
@@ -151,10 +155,10 @@ def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
 def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
     right = outcomes["fp32"]
     assert right.moved == 0 and 0.8 < right.accuracy <= 1
-    wrong = [each for each in outcomes.values() if not each.passes_rounded]
-    unseen = [each for each in wrong if each.moved <= demonstration.IMAGES / 100]
+    wrong = [outcome for outcome in outcomes.values() if not outcome.passes_rounded]
+    unseen = [outcome for outcome in wrong if outcome.moved <= demonstration.IMAGES / 100]
     assert len(wrong) / 2 <= len(unseen) < len(wrong)
-    assert all(abs(each.accuracy - right.accuracy) <= 0.011 for each in unseen)
+    assert all(abs(outcome.accuracy - right.accuracy) <= 0.011 for outcome in unseen)
     (note,) = [note for note in table.notes if "both checks refuse" in note]
     assert note.startswith(
         f"Of the {len(wrong)} ways that both checks refuse, {len(unseen)} change the class of at most one"
@@ -163,21 +167,27 @@ def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mappin
 
 def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, demonstration.Outcome]) -> None:
     case = LAB.case(f"batch-{demonstration.IMAGES}")
-    given = inputs(demonstration.IMAGES, case.params["data"], 0)
-    right = reference(given)
+    batch = inputs(demonstration.IMAGES, case.params["data"], 0)
+    right = reference(batch)
     chosen = sampled(demonstration.IMAGES)
-    for computed, maps in demonstration.ways(given["weights"], given["x"]):
+    for computed, maps in demonstration.ways(batch["weights"], batch["x"]):
         if computed.startswith(("TF32", "fp32, one NaN", "fp32, the windows")):
-            own = {"conv1": maps["conv1"][chosen], "conv2": maps["conv2"][chosen], "scores": maps["scores"]}
-            error, _, _ = LAB.check(case, LAB.ladder[0], own, right)
-            told = outcomes[computed]
-            assert max(told.conv1, told.conv2, told.scores) <= error or math.isnan(error)
-            assert told.conv1 == error_over_bound(own["conv1"], right["conv1"])
+            outputs = {"conv1": maps["conv1"][chosen], "conv2": maps["conv2"][chosen], "scores": maps["scores"]}
+            error, _, _ = LAB.check(case, LAB.ladder[0], outputs, right)
+            outcome = outcomes[computed]
+            assert max(outcome.conv1, outcome.conv2, outcome.scores) <= error or math.isnan(error)
+            assert outcome.conv1 == error_over_bound(outputs["conv1"], right["conv1"])
 
 
 def test_the_table_shows_each_way(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
-    for row, each in zip(table.rows, outcomes.values(), strict=True):
+    for row, outcome in zip(table.rows, outcomes.values(), strict=True):
         computed, *over, passes, rounded, moved, accuracy = (cell.text for cell in row.cells)
-        assert (computed, moved) == (each.computed, str(each.moved)) and float(accuracy) == pytest.approx(each.accuracy)
-        assert (passes, rounded) == tuple("passes" if ok else "refused" for ok in (each.passes, each.passes_rounded))
-        assert ["NaN" in text for text in over] == [math.isnan(own) for own in (each.conv1, each.conv2, each.scores)]
+        assert (computed, moved) == (outcome.computed, str(outcome.moved)) and float(accuracy) == pytest.approx(
+            outcome.accuracy
+        )
+        assert (passes, rounded) == tuple(
+            "passes" if ok else "refused" for ok in (outcome.passes, outcome.passes_rounded)
+        )
+        assert ["NaN" in text for text in over] == [
+            math.isnan(error) for error in (outcome.conv1, outcome.conv2, outcome.scores)
+        ]

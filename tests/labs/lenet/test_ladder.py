@@ -1,4 +1,4 @@
-"""The LeNet ladder: which numbers of the report a step has, sweeps, published figures. What all labs share: test_ladders.py."""
+"""The LeNet ladder: which numbers of the report a step has, sweeps, published figures. Tests of all labs: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .. import sizes as sizes_of
 
 FIGURES = published_results.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).items()}
+MAPPING = {published: str(ours) for published, ours in publication(LAB).mapping(GPU).items()}
 
 
 def knobs(variant: Variant) -> dict[str, str]:
@@ -50,15 +50,15 @@ NUMBERS = {
     "9": lambda variant: knobs(variant).get("CHANNELS_BY") == "ATOMIC",
     "12": lambda variant: issubclass(cast(type, variant.plan), forward.Joint),
 }
-"""What each number of the list means in our terms."""
+"""Number in the report's list -> whether a variant has that optimisation."""
 
 
 def numbers(name: str) -> set[str]:
-    """Those that a published name holds; `with #4` counts."""
+    """Return the numbers that a published name holds; `with #4` counts."""
     return set(re.findall(r"#(\d+)", name))
 
 
-@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER if each.published])
+@pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in LADDER if v.published])
 def test_a_published_rung_has_the_numbers_of_its_name_and_no_other(variant: Variant) -> None:
     assert variant.published
     assert {number for number, has in NUMBERS.items() if has(variant)} == numbers(variant.published)
@@ -85,7 +85,7 @@ EXPECTED_KNOBS = {
     "pooled-vectors": {"ENDING"},
     "halves": {"ARITHMETIC"},
 }
-"""Written down apart from the ladder: what each of these is named for."""
+"""Knobs that each variant is named for, written down apart from the ladder."""
 
 
 @pytest.mark.parametrize("name", EXPECTED_KNOBS)
@@ -95,16 +95,16 @@ def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> No
 
 def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> None:
     """Each numbered optimisation of a direct kernel has the launches of the report; the book's own have no number."""
-    theirs = {each.name for each in LADDER if each.published}
-    assert theirs >= {each.name for each in LADDER if cast(type, each.plan).__module__ == reported.__name__}
-    assert theirs.isdisjoint(each.name for each in LADDER if issubclass(cast(type, each.plan), forward.Direct))
-    plans = {each.name: cast(type, each.plan) for each in LADDER}
+    published = {v.name for v in LADDER if v.published}
+    assert published >= {v.name for v in LADDER if cast(type, v.plan).__module__ == reported.__name__}
+    assert published.isdisjoint(v.name for v in LADDER if issubclass(cast(type, v.plan), forward.Direct))
+    plans = {v.name: cast(type, v.plan) for v in LADDER}
     segments = {name: plan.images for name, plan in plans.items() if issubclass(plan, reported.Rotating)}
     assert segments == {"rotating-linear": 60, "rotating-halo": 125, "rotating-joint": 100}
 
 
 SPLIT = {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
-"""Their operands are of two parts in fp16, and their tolerance is that of fp32."""
+"""Variants whose operands are of two parts in fp16: their tolerance is that of fp32."""
 
 
 def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
@@ -113,44 +113,42 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
     assert on_cuda == {"halves", "tensor", "whole-tensor", "graph", "warpgroup", *SPLIT, "whole-fused"}
     on_opencl = {variant.name for variant in LADDER if variant.backends == {"opencl"}}
     assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors"}
-    others = [each for each in LADDER if each.role == "step" and each.name not in on_cuda | on_opencl]
-    assert all(variant.backends == {"opencl", "cuda"} for variant in others)
+    remaining = [v for v in LADDER if v.role == "step" and v.name not in on_cuda | on_opencl]
+    assert all(variant.backends == {"opencl", "cuda"} for variant in remaining)
 
 
 def test_rounded_operands_say_so() -> None:
-    """What is accepted with a wider bound is what rounds its operands, and by no more than their format does."""
-    allowed = {
-        each.name: each.options["operand_roundoff"] for each in LAB.all_variants() if problem.roundoff(each.options)
-    }
+    """Variants with a wider bound are those that round their operands, and it is no wider than their format asks."""
+    allowed = {v.name: v.options["operand_roundoff"] for v in LAB.all_variants() if problem.roundoff(v.options)}
     fp16 = {"halves", "tensor", "whole-tensor", "graph", "warpgroup", "whole-fused"}
     fp16 |= {"torch-fp16", "torch-whole", "torch-whole-compiled"}
     fp16 |= {"torch-folded", "torch-whole-folded"}
     assert allowed == {**dict.fromkeys((*fp16, "torch-tf32"), 2.0**-11), "torch-bf16": 2.0**-8}
-    assert {each.name for each in LAB.all_variants() if each.dtype == "float16"} == fp16 | SPLIT
-    assert [each.name for each in LAB.all_variants() if "rounded_sums" in each.options] == ["halves"]
+    assert {v.name for v in LAB.all_variants() if v.dtype == "float16"} == fp16 | SPLIT
+    assert [v.name for v in LAB.all_variants() if "rounded_sums" in v.options] == ["halves"]
 
 
 # -- sweeps and cases --------------------------------------------------------------------------------------------------
 
 
 def test_the_sweeps_hold_what_was_published() -> None:
-    points = {sweep.axis: [each.point for each in sweep.variants] for sweep in LAB.sweeps}
+    points = {sweep.axis: [v.point for v in sweep.variants] for sweep in LAB.sweeps}
     assert {"60", "100", "125"} <= set(points["segment"])
     assert "17" in points["tile"] and "1000" in points["minibatch"] and "3" in points["queues"]
     assert (forward.MINIBATCH, streams.QUEUES) == (1000, 3) and str(streams.SEGMENT) in points["segment"]
 
 
-@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LAB.all_variants()])
+@pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in LAB.all_variants()])
 def test_a_batch_is_too_small_for_some_points_and_for_nothing_else(variant: Variant) -> None:
     for batch in (30, 100, 999, 1000):
         case = Case(f"batch-{batch}", "test", {"batch": batch, "data": "digits"}, 1)
-        why = LAB.skip_reason(variant, case)
+        reason = LAB.skip_reason(variant, case)
         if variant.role == "peer":
-            assert why == (cc.missing() if variant.plan is peers.OpenMP else by_make(pytorch.missing()))
+            assert reason == (cc.missing() if variant.plan is peers.OpenMP else by_make(pytorch.missing()))
         elif variant.axis in ("minibatch", "segment") and int(variant.point or 0) > batch:
-            assert why == f"not on this case: fewer than {variant.point} images"
+            assert reason == f"not on this case: fewer than {variant.point} images"
         else:
-            assert why is None
+            assert reason is None
 
 
 # -- published figures -------------------------------------------------------------------------------------------------
@@ -184,13 +182,13 @@ def test_every_published_figure_is_a_time_a_fact_or_says_what_it_needs() -> None
 
 
 def test_a_combination_is_held_against_the_rung_with_the_same_numbers() -> None:
-    for theirs, ours in MAPPING.items():
-        if theirs.startswith("#0 streams, stream"):
+    for published, ours in MAPPING.items():
+        if published.startswith("#0 streams, stream"):
             assert ours == "rotating-linear"
-        elif "share of" in theirs:
+        elif "share of" in published:
             assert ours == "unrolled-constant", "the report tabulates #2 with #4 alone"
         else:
-            assert {number for number, has in NUMBERS.items() if has(LAB.variant(ours))} == numbers(theirs)
+            assert {number for number, has in NUMBERS.items() if has(LAB.variant(ours))} == numbers(published)
 
 
 COVERS = {
@@ -203,13 +201,15 @@ COVERS = {
 
 def test_a_published_time_is_the_sum_of_the_parts_that_it_is_held_against() -> None:
     """The report's own figures add up in the same way, so that the parts are the right ones."""
-    known = {(row.variant, row.case, row.metric): row.value for row in rows()}
+    figures = {(row.variant, row.case, row.metric): row.value for row in rows()}
     for row in rows():
         parts = parts_of(row)
         if "total" in row.metric:
             metrics = [metric for metric, (part, *_) in COVERS.items() if metric.startswith("API") and part in parts]
             assert len(metrics) == len(parts)
-            assert sum(known[row.variant, row.case, metric] for metric in metrics) == pytest.approx(row.value, abs=0.06)
+            assert sum(figures[row.variant, row.case, metric] for metric in metrics) == pytest.approx(
+                row.value, abs=0.06
+            )
         elif parts and row.variant.startswith("#0") and row.metric.startswith("op"):
             assert parts == tuple(f"{part} as published" for part in COVERS[row.metric])
             assert row.value < 0.02, "milliseconds: no work is in it"
@@ -217,8 +217,8 @@ def test_a_published_time_is_the_sum_of_the_parts_that_it_is_held_against() -> N
             assert parts == COVERS[row.metric]
         if row.metric in ("op time 1+2", "layer time sum"):
             one, two = (row.metric.replace("1+2", layer).replace("sum", layer) for layer in "12")
-            both = known[row.variant, row.case, one] + known[row.variant, row.case, two]
-            assert both == pytest.approx(row.value, rel=2e-3)
+            sum_of_layers = figures[row.variant, row.case, one] + figures[row.variant, row.case, two]
+            assert sum_of_layers == pytest.approx(row.value, rel=2e-3)
 
 
 def test_a_share_of_a_stream_is_that_of_its_layer() -> None:
@@ -230,9 +230,9 @@ def test_a_share_of_a_stream_is_that_of_its_layer() -> None:
 @pytest.mark.parametrize("ours", dict.fromkeys(MAPPING.values()))
 def test_a_run_tells_all_that_was_published_of_it(device: Device, ours: str) -> None:
     variant = LAB.variant(ours)
-    given = problem.inputs(3, "digits", 1)
+    inputs = problem.inputs(3, "digits", 1)
     try:
-        runnable = variant.plan(device, variant, Case("batch-3", "test", {"batch": 3, "data": "digits"}, 1), given)
+        runnable = variant.plan(device, variant, Case("batch-3", "test", {"batch": 3, "data": "digits"}, 1), inputs)
     except Unsupported as reason:
         pytest.skip(str(reason))
     runnable.reset()
@@ -248,8 +248,8 @@ def test_a_run_tells_all_that_was_published_of_it(device: Device, ours: str) -> 
 
 
 def measured(name: str, parts: Mapping[str, float], **facts: Any) -> dict[str, Any]:
-    """A row of the store for a variant on the largest published batch."""
-    extra = {"parts": {part: [each] * 10 for part, each in parts.items()}, **facts}
+    """Return a row of the store for a variant on the largest published batch."""
+    extra = {"parts": {part: [seconds] * 10 for part, seconds in parts.items()}, **facts}
     variant = LAB.variant(name)
     return {
         "run": "20260101T100000Z-aaaaaa", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "lab": "lenet", "variant": name,
@@ -267,9 +267,9 @@ def test_ours_stand_beside_what_they_are_of() -> None:
     shares = {
         f"share of stream {queue}, layer {layer}": (queue + 3 * layer) / 100 for queue in (1, 2, 3) for layer in (1, 2)
     }
-    said = publication(LAB)
+    page = publication(LAB)
     table = report.published(
-        PublishedFigures(FIGURES, said.mapping(GPU), said.cases, part=said.part, fact=said.fact, lack=said.lack),
+        PublishedFigures(FIGURES, page.mapping(GPU), page.cases, part=page.part, fact=page.fact, lack=page.lack),
         pd.DataFrame([
             measured("linear-constant", {**kernels, **calls}, accuracy=0.88),
             measured("rotating-linear", {**kernels, "op 1 as published": 2e-6, "op 2 as published": 3e-6}, accuracy=0.88,
@@ -305,18 +305,18 @@ def test_ours_stand_beside_what_they_are_of() -> None:
 
 
 def test_peers_are_others_with_precisions_of_their_own() -> None:
-    single = {each.name: each.options["precision"] for each in LAB.peers if each.plan is peers.Convolutions}
+    single = {peer.name: peer.options["precision"] for peer in LAB.peers if peer.plan is peers.Convolutions}
     assert single == {
         "torch-cpu": "fp32", "torch-fp32": "fp32", "torch-tf32": "tf32", "torch-fp16": "fp16", "torch-bf16": "bf16",
     }  # fmt: skip
-    assert {each.name for each in LAB.peers if each.plan is peers.TorchWhole} == {"torch-whole", "torch-whole-compiled"}
+    assert {peer.name for peer in LAB.peers if peer.plan is peers.TorchWhole} == {"torch-whole", "torch-whole-compiled"}
     plans = (tuned.Folded, tuned.FoldedWhole)
-    folded = {each.name: each.options["precision"] for each in LAB.peers if each.plan in plans}
+    folded = {peer.name: peer.options["precision"] for peer in LAB.peers if peer.plan in plans}
     assert folded == {"torch-folded": "fp16", "torch-folded-fp32": "fp32", "torch-whole-folded": "fp16"}
-    assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled", *folded}
-    assert {each.name for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu", "openmp"}
-    assert {each.name for each in LAB.peers if each.plan is peers.OpenMP} == {"openmp"}
-    assert {each.name: each.options for each in LAB.peers if each.plan is peers.Products} == {
+    assert {peer.name for peer in LAB.peers if peer.options.get("compile")} == {"torch-whole-compiled", *folded}
+    assert {peer.name for peer in LAB.peers if peer.backends != {"cuda"}} == {"torch-cpu", "openmp"}
+    assert {peer.name for peer in LAB.peers if peer.plan is peers.OpenMP} == {"openmp"}
+    assert {peer.name: peer.options for peer in LAB.peers if peer.plan is peers.Products} == {
         "cublas": {"precision": "fp32"}
     }
 

@@ -1,4 +1,4 @@
-"""What the LeNet page says of the code that PoCL makes of explicit vectors, read in the machine code."""
+"""Machine code that PoCL makes of explicit vectors, compared with the LeNet page."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void add(__global float1
 def test_a_kernel_without_a_number_of_its_group_is_called_and_others_are_not(tmp_path: Path) -> None:
     if " PoCL 3.0" not in machine_code.pocl().identity()["platform"]:
         pytest.skip("of PoCL 3.0: this is another")
-    whole = machine_code.loops_of(TEXT.replace("NUMBER", "get_group_id(0)"), "add", tmp_path / "asks")
-    assert any(products(loop, "%zmm") for loop in whole)
+    loops = machine_code.loops_of(TEXT.replace("NUMBER", "get_group_id(0)"), "add", tmp_path / "asks")
+    assert any(products(loop, "%zmm") for loop in loops)
     assert not machine_code.loops_of(TEXT.replace("NUMBER", "1"), "add", tmp_path / "does-not")

@@ -56,7 +56,7 @@ def test_pool_is_the_plain_loop_and_keeps_what_the_edge_cuts_off(height: int, wi
 
 def test_every_layer_has_its_shape_in_float64() -> None:
     out = forward(train.initial(np.random.default_rng(0)), random_images(3).astype(np.float32))
-    assert {name: (each.shape, each.dtype) for name, each in out.items()} == {
+    assert {name: (array.shape, array.dtype) for name, array in out.items()} == {
         name: ((3, *shape), np.dtype(np.float64)) for name, shape in LAYERS.items()
     }
     with pytest.raises(ValueError, match=r"expected images \(N, 1, 86, 86\), not \(3, 86, 86\)"):
@@ -82,8 +82,8 @@ def test_every_layer_is_that_of_pytorch() -> None:
     want["relu3"] = want["fc1"].relu()
     want["fc2"] = linear(want["relu3"], w["fc2"], w["fc2_bias"])
     out = forward(weights, images)
-    for name, each in want.items():
-        np.testing.assert_allclose(out[name], each.numpy(), rtol=1e-11, atol=1e-9 * float(each.abs().max()))
+    for name, expected in want.items():
+        np.testing.assert_allclose(out[name], expected.numpy(), rtol=1e-11, atol=1e-9 * float(expected.abs().max()))
 
 
 def test_accuracy_counts_what_is_right_in_every_part() -> None:
@@ -101,7 +101,7 @@ def test_accuracy_counts_what_is_right_in_every_part() -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_gradient_is_that_of_the_loss(name: str) -> None:
     draw = np.random.default_rng(4)
-    weights = {each: array.astype(np.float64) for each, array in train.initial(draw).items()}
+    weights = {layer: array.astype(np.float64) for layer, array in train.initial(draw).items()}
     images, labels = draw.uniform(0, 1, (2, 1, 86, 86)), np.array([3, 8], np.uint8)
     loss, gradient = train.loss_and_gradient(weights, images, labels)  # type: ignore[arg-type]
     scores = forward(weights, images)["fc2"]  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_the_gradient_is_that_of_the_loss(name: str) -> None:
 
 
 def bars(many: int) -> Data:
-    """Ten kinds of images: a bar at one of five heights, short or long, in noise."""
+    """Return ten kinds of images: a bar at one of five heights, short or long, in noise."""
     random = np.random.default_rng(5)
     labels = random.integers(0, 10, many).astype(np.uint8)
     images = random.integers(0, 60, (many, 28, 28)).astype(np.uint8)
@@ -137,9 +137,9 @@ def test_training_learns_and_a_seed_says_all() -> None:
     assert accuracy(weights, resized(sample.images)[:, None], sample.labels) > 0.4
     start, scaled = train.initial(np.random.default_rng(3)), train.train(sample, 3, 0, lambda *_: None)
     np.testing.assert_allclose(scaled["conv1"] * 255, start["conv1"], rtol=1e-6, err_msg="for pixels from 0 to 255")
-    first, again, other = (train.train(sample, seed, 1, lambda *_: None) for seed in (3, 3, 4))
+    first, again, other_seed = (train.train(sample, seed, 1, lambda *_: None) for seed in (3, 3, 4))
     assert all(np.array_equal(first[name], again[name]) for name in SHAPES)
-    assert not np.array_equal(first["conv1"], other["conv1"])
+    assert not np.array_equal(first["conv1"], other_seed["conv1"])
 
 
 def test_augmented_images_are_shifted_and_mirrored_where_that_is_asked() -> None:
@@ -148,8 +148,8 @@ def test_augmented_images_are_shifted_and_mirrored_where_that_is_asked() -> None
     seen = set()
     for mirror in (False, True):
         out = train.augmented(np.repeat(image[None], 400, axis=0), np.random.default_rng(0), mirror)
-        for each in out:
-            (y, x), (y2, x2) = np.argwhere(each == 1)[0], np.argwhere(each == 2)[0]
+        for shifted in out:
+            (y, x), (y2, x2) = np.argwhere(shifted == 1)[0], np.argwhere(shifted == 2)[0]
             assert y == y2 and abs(y - 10) <= 2
             turned = x2 < x
             assert abs((27 - x if turned else x) - 7) <= 2 and (mirror or not turned)
@@ -165,7 +165,7 @@ def test_weights_are_saved_with_how_they_were_made(tmp_path: Path) -> None:
     train.save(file, weights, {"seed": 3})
     again, how = network.read_weights(file)
     assert how == {"seed": 3} and all(np.array_equal(again[name], weights[name]) for name in SHAPES)
-    assert [each.name for each in tmp_path.iterdir()] == ["w.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
     with pytest.raises(UsageError, match=r"absent.*cannot be written: No such file"):
         train.save(tmp_path / "absent" / "w.npz", weights, {})
 
@@ -189,12 +189,12 @@ def test_a_file_that_holds_no_weights_is_named(tmp_path: Path) -> None:
 def test_weights_with_wrong_bytes_are_read_or_refused_in_one_line(
     tmp_path: Path, wrong: list[tuple[float, bytes]]
 ) -> None:
-    """Near the beginning and the end, where a .npz says what it holds, as often as in between."""
-    whole = bytearray(FILES["digits"].read_bytes())
-    for at, other in wrong:
-        place = round(at**5 * (len(whole) - 5))
-        whole[place : place + len(other)] = other
-    (tmp_path / "w.npz").write_bytes(whole)
+    """Wrong bytes lie near the beginning and the end, where a .npz describes its arrays, as often as in between."""
+    content = bytearray(FILES["digits"].read_bytes())
+    for at, replacement in wrong:
+        place = round(at**5 * (len(content) - 5))
+        content[place : place + len(replacement)] = replacement
+    (tmp_path / "w.npz").write_bytes(content)
     try:
         weights, how = network.read_weights(tmp_path / "w.npz")
         assert weights.keys() == SHAPES.keys() and isinstance(how, dict)

@@ -1,4 +1,4 @@
-"""The network in PyTorch against the float64 reference, its times, and what it says of itself."""
+"""The network in PyTorch against the float64 reference, its times, and its facts."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ CASE = Case("batch-40", "test", {"batch": 40, "data": "digits"}, 1)
 
 
 @pytest.fixture(scope="module")
-def given() -> dict[str, Any]:
+def batch() -> dict[str, Any]:
     return problem.inputs(40, "digits", 2)
 
 
 @pytest.fixture(scope="module")
-def right(given: dict[str, Any]) -> dict[str, Bounded]:
-    return problem.reference(given)
+def right(batch: dict[str, Any]) -> dict[str, Bounded]:
+    return problem.reference(batch)
 
 
 @pytest.fixture
 def place(device: Device) -> Device:
-    """Each device that PyTorch is to run on."""
+    """Device that PyTorch runs on: each in turn."""
     if device.backend != "cuda" and device.kind == "gpu":
         pytest.skip("PyTorch does not run on OpenCL's GPUs")
     return device
 
 
-def made(plan: Any, place: Device, given: dict[str, Any], **options: Any) -> Any:
-    return plan(place, Variant("peer", None, None, plan, "", "", role="peer", options=options), CASE, given)
+def made(plan: Any, place: Device, batch: dict[str, Any], **options: Any) -> Any:
+    return plan(place, Variant("peer", None, None, plan, "", "", role="peer", options=options), CASE, batch)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("precision", ROUNDOFF)
 @pytest.mark.parametrize("plan", [peers.Convolutions, peers.TorchWhole], ids=lambda plan: plan.__name__)
 def test_a_peer_lies_within_the_bound_of_its_precision(
-    place: Device, given: dict[str, Any], right: dict[str, Bounded], plan: Any, precision: str, layout: str
+    place: Device, batch: dict[str, Any], right: dict[str, Bounded], plan: Any, precision: str, layout: str
 ) -> None:
     options = {"precision": precision, "channels_last": layout == "NHWC"}
     if precision == "tf32" and place.kind == "cpu":
         with pytest.raises(Unsupported, match=r"^TF32 is an NVIDIA GPU's$"):
-            made(plan, place, given, **options)
+            made(plan, place, batch, **options)
         return
-    peer = made(plan, place, given, **options)
+    peer = made(plan, place, batch, **options)
     order = peer.torch.channels_last if layout == "NHWC" else peer.torch.contiguous_format
     assert peer.conv2.is_contiguous(memory_format=order) and peer.fc1.dtype == peer.torch.float32
     peer.reset()
@@ -72,10 +72,10 @@ def test_a_peer_lies_within_the_bound_of_its_precision(
 
 @pytest.mark.parametrize("minibatch", [16, 40, 1000])
 def test_products_are_right_in_parts_that_do_not_divide_the_batch(
-    place: Device, given: dict[str, Any], right: dict[str, Bounded], monkeypatch: pytest.MonkeyPatch, minibatch: int
+    place: Device, batch: dict[str, Any], right: dict[str, Bounded], monkeypatch: pytest.MonkeyPatch, minibatch: int
 ) -> None:
     monkeypatch.setattr(peers, "MINIBATCH", minibatch)
-    peer = made(peers.Products, place, given)
+    peer = made(peers.Products, place, batch)
     functional, unfolded = peer.torch.nn.functional, []
     unfold = functional.unfold
 
@@ -93,22 +93,22 @@ def test_products_are_right_in_parts_that_do_not_divide_the_batch(
     peer.close()
 
 
-def test_a_run_tells_the_seconds_of_each_convolution(place: Device, given: dict[str, Any]) -> None:
-    peer = made(peers.Convolutions, place, given, precision="fp32")
+def test_a_run_tells_the_seconds_of_each_convolution(place: Device, batch: dict[str, Any]) -> None:
+    peer = made(peers.Convolutions, place, batch, precision="fp32")
     peer.reset()
     for _ in range(2):
         start = time.perf_counter()
-        told = peer.run()
+        seconds = peer.run()
         assert set(peer.parts) == {"op 1", "op 2", "op"} and min(peer.parts.values()) > 0
-        assert told == peer.parts["op"] == peer.parts["op 1"] + peer.parts["op 2"] < time.perf_counter() - start
+        assert seconds == peer.parts["op"] == peer.parts["op 1"] + peer.parts["op 2"] < time.perf_counter() - start
     peer.close()
 
 
 def test_each_convolution_is_timed_when_it_is_called_again(
-    place: Device, given: dict[str, Any], monkeypatch: Any
+    place: Device, batch: dict[str, Any], monkeypatch: Any
 ) -> None:
-    """And nothing else is: what was called before is warm, what follows is not in it."""
-    peer = made(peers.Convolutions, place, given, precision="fp32")
+    """Only the second call is timed: the first has warmed up, and later work is not in it."""
+    peer = made(peers.Convolutions, place, batch, precision="fp32")
     peer.reset()
     done: list[str] = []
     conv2d, timed = peer.torch.conv2d, peer.timed
@@ -119,9 +119,9 @@ def test_each_convolution_is_timed_when_it_is_called_again(
 
     def clocked(call: Any) -> Any:
         done.append("from")
-        found = timed(call)
+        seconds = timed(call)
         done.append("to")
-        return found
+        return seconds
 
     monkeypatch.setattr(peer.torch, "conv2d", convolved)
     monkeypatch.setattr(peer, "timed", clocked)
@@ -130,33 +130,33 @@ def test_each_convolution_is_timed_when_it_is_called_again(
     assert done == [one, "from", one, "to", two, "from", two, "to"]
 
 
-def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, given: dict[str, Any]) -> None:
-    peer = made(peers.TorchWhole, place, given, precision="fp32")
+def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, batch: dict[str, Any]) -> None:
+    peer = made(peers.TorchWhole, place, batch, precision="fp32")
     peer.reset()
     start = time.perf_counter()
-    told = peer.run()
-    assert set(peer.parts) == {"pass"} and told > 0 and told + peer.parts["pass"] < time.perf_counter() - start
+    seconds = peer.run()
+    assert set(peer.parts) == {"pass"} and seconds > 0 and seconds + peer.parts["pass"] < time.perf_counter() - start
     peer.close()
 
 
 @pytest.mark.parametrize("plan", [peers.Convolutions, peers.TorchWhole], ids=lambda plan: plan.__name__)
-def test_it_tells_of_its_accuracy_and_images(place: Device, given: dict[str, Any], plan: Any) -> None:
-    peer = made(plan, place, given)
+def test_it_tells_of_its_accuracy_and_images(place: Device, batch: dict[str, Any], plan: Any) -> None:
+    peer = made(plan, place, batch)
     peer.reset()
     peer.run()
     facts = peer.facts()
-    assert facts["accuracy"] == network.accuracy(given["weights"], given["x"], given["labels"])
-    assert (facts["source"], facts["images"], facts["mode"]) == (given["source"], 40, "eager")
+    assert facts["accuracy"] == network.accuracy(batch["weights"], batch["x"], batch["labels"])
+    assert (facts["source"], facts["images"], facts["mode"]) == (batch["source"], 40, "eager")
     peer.close()
     assert not [value for value in vars(peer).values() if isinstance(value, peer.torch.Tensor)], "its memory is free"
 
 
 @pytest.mark.gpu
-def test_the_compiled_pass_is_right(device: Device, given: dict[str, Any], right: dict[str, Bounded]) -> None:
+def test_the_compiled_pass_is_right(device: Device, batch: dict[str, Any], right: dict[str, Bounded]) -> None:
     if device.backend != "cuda":
         pytest.skip("the lab compiles on an NVIDIA GPU alone")
     variant = LAB.variant("torch-whole-compiled")
-    peer: Any = variant.plan(device, variant, CASE, given)
+    peer: Any = variant.plan(device, variant, CASE, batch)
     peer.reset()
     peer.run()
     assert peer.facts()["mode"] == "compiled"
@@ -164,9 +164,9 @@ def test_the_compiled_pass_is_right(device: Device, given: dict[str, Any], right
     peer.close()
 
 
-def test_the_host_runs_the_labs_own(given: dict[str, Any], right: dict[str, Bounded]) -> None:
+def test_the_host_runs_the_labs_own(batch: dict[str, Any], right: dict[str, Bounded]) -> None:
     variant = LAB.variant("torch-cpu")
-    peer = variant.plan(host_cpu(), variant, CASE, given)
+    peer = variant.plan(host_cpu(), variant, CASE, batch)
     peer.reset()
     peer.run()
     error, tolerance, _ = LAB.check(CASE, variant, peer.outputs(), right)

@@ -1,4 +1,4 @@
-"""Batches of images, the float64 reference, and its bounds: wide enough for fp32, too narrow for TF32 and for what is wrong."""
+"""Batches of images, the float64 reference, and its bounds: wide enough for fp32, too narrow for TF32 and for wrong results."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ DIFFERENT = 40
 @pytest.fixture(autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A test set of 40 images of noise in blocks, where $ROOFBOOK_DATA points to."""
-    made = tmp_path_factory.mktemp("images")
+    image_folder = tmp_path_factory.mktemp("images")
     draw = np.random.default_rng(8)
     images = draw.integers(0, 256, (DIFFERENT, 7, 7)).repeat(4, axis=1).repeat(4, axis=2).astype(np.uint8)
     labels = draw.integers(0, 10, DIFFERENT).astype(np.uint8)
     for name, array in ((IMAGES, images), (LABELS, labels)):
         head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-        (made / f"t10k-{name}.gz").write_bytes(gzip.compress(head + array.tobytes()))
-    monkeypatch.setenv("ROOFBOOK_DATA", str(made))
-    return made
+        (image_folder / f"t10k-{name}.gz").write_bytes(gzip.compress(head + array.tobytes()))
+    monkeypatch.setenv("ROOFBOOK_DATA", str(image_folder))
+    return image_folder
 
 
 # -- layers and batches ------------------------------------------------------------------------------------------------
@@ -97,33 +97,33 @@ def test_samples_are_few_different_and_reach_both_ends(batch: int) -> None:
 
 
 def test_a_batch_is_the_test_set_in_a_seeded_order_again_and_again() -> None:
-    one, again, other = (LAB.inputs(LAB.case("batch-100"), seed) for seed in (1, 1, 2))
+    one, again, other_seed = (LAB.inputs(LAB.case("batch-100"), seed) for seed in (1, 1, 2))
     x, labels = one["x"], one["labels"]
     assert x.shape == (100, 1, 86, 86) and x.dtype == np.float32 and x.flags.c_contiguous and one["images"] == DIFFERENT
     np.testing.assert_array_equal(x, again["x"])
-    assert (x != other["x"]).any()
+    assert (x != other_seed["x"]).any()
     np.testing.assert_array_equal(x[40:80], x[:40])
     np.testing.assert_array_equal(labels[80:], labels[:20])
-    found = data.load()
-    enlarged = data.resized(found.images)
+    test_set = data.load()
+    enlarged = data.resized(test_set.images)
     for image, label in zip(x[:40, 0], labels, strict=False):
         (at,) = np.flatnonzero((enlarged == image).all(axis=(1, 2)))
-        assert found.labels[at] == label
+        assert test_set.labels[at] == label
     assert "40 images" in one["source"] and LAB.inputs(LAB.case("batch-3"), 1)["images"] == 3
     np.testing.assert_array_equal(LAB.inputs(LAB.case("batch-3"), 1)["x"], x[:3])
 
 
 def test_images_are_enlarged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, enlarge = [], data.resized
+    sizes, enlarge = [], data.resized
 
     def counted(images: data.Bytes) -> NDArray[np.float32]:
-        asked.append(len(images))
+        sizes.append(len(images))
         return enlarge(images)
 
     monkeypatch.setattr(data, "resized", counted)
     for images in (5, 50):
         LAB.inputs(LAB.case(f"batch-{images}"), images)
-    assert asked == [DIFFERENT]
+    assert sizes == [DIFFERENT]
 
 
 @needs_digits
@@ -138,10 +138,10 @@ def test_digits_stand_in_with_weights_of_their_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_lab_fetches_its_images_before_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr(data, "fetch", lambda: asked.append(True))
+    requests: list[bool] = []
+    monkeypatch.setattr(data, "fetch", lambda: requests.append(True))
     LAB.prepare()
-    assert asked == [True]
+    assert requests == [True]
 
 
 # -- the reference -----------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def bf16(array: Array) -> Array:
 
 
 def in_float32(batch: Mapping[str, Any], first: Rounding = plain, second: Rounding = plain) -> Maps:
-    """What a variant gives for a batch whose images are all sampled; the convolutions' operands rounded before."""
+    """Return a variant's outputs for a batch whose images are all sampled; the convolutions' operands are rounded before."""
     w = batch["weights"]
     out = {"conv1": network.convolve(first(batch["x"]), first(w["conv1"]))}
     out["pool1"] = network.pool(np.maximum(out["conv1"], 0), 2)
@@ -215,29 +215,29 @@ def test_a_convolutions_bound_is_its_formula() -> None:
     draw = np.random.default_rng(3)
     values, errors = draw.standard_normal((2, 4, 9, 8)), draw.uniform(0, 1e-3, (2, 4, 9, 8))
     weights = draw.standard_normal((5, 4, 7, 7)).astype(np.float32)
-    found = convolved(Bounded(values, errors, 3 * errors), weights)
+    bounded = convolved(Bounded(values, errors, 3 * errors), weights)
     for n, m, h, w in [(0, 0, 0, 0), (1, 4, 2, 1), (0, 3, 1, 0)]:
         products = weights[m] * values[n, :, h : h + 7, w : w + 7]
         norm, total = math.sqrt((products**2).sum()), abs(products.sum())
         spread = (abs(weights[m]) * errors[n, :, h : h + 7, w : w + 7]).sum()
-        assert found.rounding[n, m, h, w] == pytest.approx(8 * 2**-24 * 14 * (norm + total) + spread)
+        assert bounded.rounding[n, m, h, w] == pytest.approx(8 * 2**-24 * 14 * (norm + total) + spread)
         window = values[n, :, h : h + 7, w : w + 7]
         small = 2**-14 * (14 + math.sqrt((weights[m] ** 2).sum()) + math.sqrt((window**2).sum()))
-        assert found.operands[n, m, h, w] == pytest.approx(8 * (math.sqrt(2) * norm + small) + 3 * spread)
+        assert bounded.operands[n, m, h, w] == pytest.approx(8 * (math.sqrt(2) * norm + small) + 3 * spread)
 
 
 def test_pooling_keeps_the_largest_bound_of_a_window() -> None:
     draw = np.random.default_rng(3)
-    given = Bounded(*draw.standard_normal((3, 2, 3, 10, 10)))
-    found = given.pooled(4)
-    np.testing.assert_array_equal(found.value, network.pool(np.maximum(given.value, 0), 4))
-    assert found.rounding[1, 2, 2, 0] == given.rounding[1, 2, 8:, :4].max()
-    assert found.operands[0, 1, 1, 2] == given.operands[0, 1, 4:8, 8:].max()
+    bounded = Bounded(*draw.standard_normal((3, 2, 3, 10, 10)))
+    pooled = bounded.pooled(4)
+    np.testing.assert_array_equal(pooled.value, network.pool(np.maximum(bounded.value, 0), 4))
+    assert pooled.rounding[1, 2, 2, 0] == bounded.rounding[1, 2, 8:, :4].max()
+    assert pooled.operands[0, 1, 1, 2] == bounded.operands[0, 1, 4:8, 8:].max()
 
 
 def test_float32_lies_within_half_of_the_bounds(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
-    found = over(in_float32(batch), right)
-    assert 0.01 < found["conv1"] < 0.5 and 0.003 < found["conv2"] < 0.5 and max(found.values()) < 0.5
+    errors = over(in_float32(batch), right)
+    assert 0.01 < errors["conv1"] < 0.5 and 0.003 < errors["conv2"] < 0.5 and max(errors.values()) < 0.5
 
 
 @pytest.mark.parametrize(("first", "second", "layer"), [(tf32, plain, "conv1"), (plain, tf32, "conv2")])
@@ -253,8 +253,8 @@ def test_fp16_lies_within_its_bound(batch: Mapping[str, Any], right: Mapping[str
     def fp16(array: Array) -> Array:
         return array.astype(np.float16).astype(np.float32)
 
-    found = in_float32(batch, fp16, fp16)
-    assert max(over(found, right, 2.0**-11).values()) < 0.5 and over(found, right)["conv1"] > 10
+    maps = in_float32(batch, fp16, fp16)
+    assert max(over(maps, right, 2.0**-11).values()) < 0.5 and over(maps, right)["conv1"] > 10
 
 
 def test_sums_of_seven_in_fp16_lie_within_their_bound(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
@@ -269,7 +269,7 @@ def test_sums_of_seven_in_fp16_lie_within_their_bound(batch: Mapping[str, Any], 
         for q in range(7):
             part = (part + weights[:, 0, p, q, None] * windows[:, None, 7 * p + q]).astype(np.float16)
         sums += part
-    first = Bounded(*(each[:4] for each in right["conv1"]))
+    first = Bounded(*(part_of_field[:4] for part_of_field in right["conv1"]))
     out = sums.reshape(first.value.shape)
     assert error_over_bound(out, first, d) < 0.5
     assert error_over_bound(1.02 * out, first, d) > 1
@@ -304,20 +304,24 @@ def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mappi
     out = in_float32(batch)
     last = out[name].copy()
     last.flat[-1] = last.flat[-1] * 1.01 + 0.05
-    own = [("the last one 1 % too large", {**out, name: last})]
+    further_mistakes = [("the last one 1 % too large", {**out, name: last})]
 
     def check(outputs: mutants.Outputs) -> tuple[float, float, str]:
-        """Of the one output alone, and the scores: a variant tells those that it has."""
-        return LAB.check(LAB.case("batch-10"), LAB.ladder[0], {each: outputs[each] for each in {name, "scores"}}, right)
+        """Check this output alone, and the scores: a variant may have few outputs."""
+        return LAB.check(
+            LAB.case("batch-10"), LAB.ladder[0], {output: outputs[output] for output in {name, "scores"}}, right
+        )
 
-    mutants.all_refused(check, {name: out[name], "scores": out["scores"]}, 1.0, own)
+    mutants.all_refused(check, {name: out[name], "scores": out["scores"]}, 1.0, further_mistakes)
     assert checked(out, right) < 1 and not checked({**out, name: last}, right) <= 1, "among all of them as well"
 
 
 def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
     out = in_float32(batch)
-    *_, said = LAB.check(LAB.case("batch-10"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right)
-    assert said.endswith(" of conv2, over its tolerance; compared: conv2, scores")
+    *_, message = LAB.check(
+        LAB.case("batch-10"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right
+    )
+    assert message.endswith(" of conv2, over its tolerance; compared: conv2, scores")
     with pytest.raises(KeyError, match="scores"):
         checked({"conv1": out["conv1"]}, right)
 

@@ -17,14 +17,14 @@ Cli = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def roofbook(command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command in an empty folder."""
+    """Function that runs a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return command
 
 
 @pytest.fixture
 def some_images(tmp_path: Path) -> Path:
-    """A folder with 64 random images, the same ones to train and to test with, as IDX files."""
+    """A folder with 64 random images, for training and for the test alike, as IDX files."""
     random = np.random.default_rng(1)
     images, labels = random.integers(0, 256, (64, 28, 28), np.uint8), random.integers(0, 10, 64, np.uint8)
     for split in ("train", "t10k"):
@@ -36,8 +36,8 @@ def some_images(tmp_path: Path) -> Path:
 
 def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images: Path) -> None:
     out_file = some_images / "weights.npz"
-    wanted = ["train", "lenet", "--data-dir", str(some_images), "--epochs", "2", "--out"]
-    code, out, err = roofbook(*wanted, str(out_file), "--seed", "7")
+    command = ["train", "lenet", "--data-dir", str(some_images), "--epochs", "2", "--out"]
+    code, out, err = roofbook(*command, str(out_file), "--seed", "7")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     lines[3:] = [" ".join(lines[3:])]  # wrapped

@@ -21,13 +21,13 @@ FOLDED = [variant for variant in LAB.peers if variant.plan in (tuned.Folded, tun
 
 
 @pytest.fixture(scope="module")
-def given() -> dict[str, Any]:
+def batch() -> dict[str, Any]:
     return problem.inputs(5, "digits", 2)
 
 
 @pytest.fixture(scope="module")
-def right(given: dict[str, Any]) -> dict[str, Bounded]:
-    return problem.reference(given)
+def right(batch: dict[str, Any]) -> dict[str, Bounded]:
+    return problem.reference(batch)
 
 
 def test_blocks_cover_all_outputs_and_read_no_more_than_they_need() -> None:
@@ -58,28 +58,28 @@ def test_a_folded_convolution_is_the_convolution(layer: Layer, block: str) -> No
 
 
 @needs_torch
-@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in FOLDED])
+@pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in FOLDED])
 def test_each_run_computes_anew_what_a_step_leaves(
-    variant: Any, given: dict[str, Any], right: dict[str, Bounded]
+    variant: Any, batch: dict[str, Any], right: dict[str, Bounded]
 ) -> None:
     variant = replace(variant, options={**variant.options, "compile": False})
-    peer = variant.plan(host_cpu(), variant, CASE, given)
+    peer = variant.plan(host_cpu(), variant, CASE, batch)
     for _ in range(2):
         peer.reset()
         assert all(np.isnan(array).all() for array in peer.outputs().values())
-        told = peer.run()
-        assert told > 0 and LAB.check(CASE, variant, peer.outputs(), right)[0] <= 1
-    whole = variant.plan is tuned.FoldedWhole
-    assert set(peer.outputs()) == ({"scores"} if whole else {"pool1", "pool2", "scores"})
-    assert set(peer.parts) == ({"pass"} if whole else {"op 1", "op 2", "op"})
-    assert peer.facts()["accuracy"] == network.accuracy(given["weights"], given["x"], given["labels"])
+        seconds = peer.run()
+        assert seconds > 0 and LAB.check(CASE, variant, peer.outputs(), right)[0] <= 1
+    is_whole = variant.plan is tuned.FoldedWhole
+    assert set(peer.outputs()) == ({"scores"} if is_whole else {"pool1", "pool2", "scores"})
+    assert set(peer.parts) == ({"pass"} if is_whole else {"op 1", "op 2", "op"})
+    assert peer.facts()["accuracy"] == network.accuracy(batch["weights"], batch["x"], batch["labels"])
     peer.close()
     assert not [value for value in vars(peer).values() if isinstance(value, peer.torch.Tensor)], "its memory is free"
 
 
 def test_they_are_compared_with_the_steps_that_do_the_same() -> None:
-    said = {name: LAB.conditions(LAB.variant(name)) for name in ("tensor", "graph", "fused-pool")}
+    conditions = {name: LAB.conditions(LAB.variant(name)) for name in ("tensor", "graph", "fused-pool")}
     rounds = "rounds results to fp16"
-    assert {*LAB.conditions(LAB.variant("torch-folded"))} == {*said["tensor"], rounds}
-    assert LAB.conditions(LAB.variant("torch-whole-folded")) == said["graph"]
-    assert LAB.conditions(LAB.variant("torch-folded-fp32")) == said["fused-pool"]
+    assert {*LAB.conditions(LAB.variant("torch-folded"))} == {*conditions["tensor"], rounds}
+    assert LAB.conditions(LAB.variant("torch-whole-folded")) == conditions["graph"]
+    assert LAB.conditions(LAB.variant("torch-folded-fp32")) == conditions["fused-pool"]

@@ -23,11 +23,11 @@ from roofbook.spec.lab import Case, Runnable, Variant
 from ..quick import unoptimised
 
 OPTIMISED = True
-"""Of forty images of 86x86 the runs outlast the compiler."""
+"""Whether kernels are optimised: with forty images of 86x86 the runs outlast the compiler."""
 BATCHES = (1, 3, 40)
-"""In the last not every image is sampled."""
-STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder if each.role == "step"]
-"""Those with kernels, whose images may be computed a part at a time."""
+"""Sizes of batches. In the last not every image is sampled."""
+STEPS = [pytest.param(v, id=v.name) for v in LAB.ladder if v.role == "step"]
+"""Steps with kernels, whose images may be computed a part at a time."""
 POOLED = (
     "fused-pool",
     "pooled-vectors",
@@ -52,23 +52,23 @@ def case_of(batch: int) -> Case:
 
 @cache
 def problem(batch: int) -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
-    """Images of noise, all different, through the trained network, and what is right for them."""
+    """Images of noise, all different, through the trained network, and their right outputs."""
     draw = np.random.default_rng(batch)
     x = draw.uniform(0, 255, (batch, 1, 22, 22)).repeat(4, axis=2).repeat(4, axis=3)[:, :, 1:-1, 1:-1]
-    given = {
+    inputs = {
         "x": np.ascontiguousarray(x, np.float32), "labels": draw.integers(0, 10, batch).astype(np.uint8),
         "weights": network.trained()[0], "source": "noise", "images": batch,
     }  # fmt: skip
-    return given, LAB.reference(case_of(batch), given)
+    return inputs, LAB.reference(case_of(batch), inputs)
 
 
 def planned(device: Device, variant: Variant, batch: int) -> Runnable:
-    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    """Return the variant ready to run; skip the test where this device or machine cannot run it."""
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.skip_reason(variant, case_of(batch))):
-        pytest.skip(why)
+    if variant.role == "peer" and (excuse := LAB.skip_reason(variant, case_of(batch))):
+        pytest.skip(excuse)
     try:
         if variant.role == "sweep":
             with unoptimised():
@@ -79,13 +79,13 @@ def planned(device: Device, variant: Variant, batch: int) -> Runnable:
 
 
 def make(device: Device, variant: Variant, batch: int) -> Forward:
-    made = planned(device, variant, batch)
-    assert isinstance(made, Forward)
-    return made
+    forward = planned(device, variant, batch)
+    assert isinstance(forward, Forward)
+    return forward
 
 
 def outputs(runnable: Runnable) -> dict[str, NDArray[Any]]:
-    """Of one run after a reset."""
+    """Return the outputs of one run after a reset."""
     runnable.reset()
     assert all(np.isnan(array).all() for array in runnable.outputs().values()), "poisoned before it runs"
     runnable.run()
@@ -134,28 +134,28 @@ def test_mini_batches_that_do_not_divide_the_batch(device: Device, minibatch: in
     assert accepted(swept, 5, run(device, swept, 5))
 
 
-@pytest.mark.parametrize("variant", [each for each in STEPS if each.id not in ON_CHIP])
+@pytest.mark.parametrize("variant", [param for param in STEPS if param.id not in ON_CHIP])
 def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant: Variant) -> None:
-    """What streams rely on: any run of images, by its first and its number."""
-    given, right = problem(5)[0], problem(5)[1]
+    """A launch computes any run of images, by its first and its number: streams rely on it."""
+    images, right = problem(5)[0], problem(5)[1]
     runnable = make(device, variant, 5)
-    inputs = {CONV1: given["x"], CONV2: right["pool1"].value.astype(np.float32)}
+    inputs = {CONV1: images["x"], CONV2: right["pool1"].value.astype(np.float32)}
     for layer in LAYERS:
-        x, y, *more = runnable.allocate(layer)
+        x, y, *scratch = runnable.allocate(layer)
         shape = (5, *runnable.y_shape(layer))
         runnable.queue.write(x, inputs[layer])
         runnable.queue.write(y, np.full(shape, np.nan, np.float32))
         if runnable.constant:
-            runnable.queue.write(runnable.built[layer].weights, given["weights"][layer.name])
+            runnable.queue.write(runnable.built[layer].weights, images["weights"][layer.name])
         if isinstance(runnable, reported.Cleared):
             runnable.clear(layer, y, 2, 2)
         runnable.launch(layer, runnable.queue, x, y, 2, 2)
         out = runnable.queue.read(y, np.empty(shape, np.float32))
-        for buffer in (x, y, *more):
+        for buffer in (x, y, *scratch):
             buffer.release()
         assert np.isnan(out[[0, 1, 4]]).all()
         name = layer.name.replace("conv", "pool") if variant.name in POOLED else layer.name
-        part = Bounded(*(each[2:4] for each in right[name]))
+        part = Bounded(*(field[2:4] for field in right[name]))
         assert error_over_bound(out[2:4], part, roundoff(variant.options)) <= 1
     runnable.close()
 
@@ -186,7 +186,7 @@ def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
 def test_roles_change_no_bit_however_many_images_a_block_takes(
     device: Device, monkeypatch: pytest.MonkeyPatch, name: str, blocks: int
 ) -> None:
-    """More than it has slots for, so that its rings go round; and one."""
+    """A block takes one image, or more than it has slots for, so that its rings go round."""
 
     def size(self: producer.Producer, layer: Layer, count: int) -> tuple[int, ...]:
         return (self.group_of(layer)[0] * min(count, blocks),)
@@ -202,7 +202,7 @@ def test_roles_change_no_bit_however_many_images_a_block_takes(
 def test_any_number_of_work_items_shares_the_images_out(
     device: Device, monkeypatch: pytest.MonkeyPatch, name: str, items: int
 ) -> None:
-    """Fewer than images, as many as one each, and more of them than others for some."""
+    """Five images go to one work-item, to two with unequal shares, or to as many as there are images."""
     monkeypatch.setattr(vectors.Vectors, "size", lambda self, layer, count: (min(count, items),))
     assert accepted(LAB.variant(name), 5, run(device, LAB.variant(name), 5))
 
@@ -226,7 +226,7 @@ def test_the_filters_in_lanes_change_no_bit_of_what_is_pooled(device: Device) ->
 @pytest.mark.parametrize("pinned", [False, True], ids=["pageable", "pinned"])
 @pytest.mark.parametrize(("segment", "queues"), list(product((1, 2, 3, 4, 5, 7), (1, 2, 3))))
 def test_any_segments_on_any_number_of_queues(device: Device, segment: int, queues: int, pinned: bool) -> None:
-    """Those that do not divide a batch of five, and one that is longer, among them."""
+    """Segments include some that do not divide a batch of five, and one that is longer."""
     variant = LAB.variant("streams").at("try", "it", segment=segment, queues=queues, pinned=pinned)
     runnable = make(device, variant, 5)
     out = outputs(runnable)
@@ -247,7 +247,7 @@ def test_each_queue_has_a_segment_of_a_hundred_images_at_most(device: Device, ba
 
 
 def traced(runnable: Forward) -> list[Span]:
-    return [Span(*each) for each in runnable.facts()["timeline"]]
+    return [Span(*fields) for fields in runnable.facts()["timeline"]]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -261,9 +261,9 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
     queues = {0} if name in ROTATING else {0, 1, 2}  # forty images are less than a segment of the report's
     assert {span.queue for span in spans} == queues and min(span.start for span in spans) == 0
     for queue in queues:
-        mine = sorted((span for span in spans if span.queue == queue), key=lambda span: span.start)
-        assert [span.what for span in mine] == ["to device", *["kernel"] * kernels, "to host"]
-        assert all(before.start <= before.end <= after.start <= after.end for before, after in pairwise(mine))
+        spans_of_queue = sorted((span for span in spans if span.queue == queue), key=lambda span: span.start)
+        assert [span.what for span in spans_of_queue] == ["to device", *["kernel"] * kernels, "to host"]
+        assert all(before.start <= before.end <= after.start <= after.end for before, after in pairwise(spans_of_queue))
     ran = [span for span in spans if span.what == "kernel"]
     assert parts["op 1"] == pytest.approx(max(span.end for span in ran) - min(span.start for span in ran))
     assert max(span.end for span in spans) < parts["copies and kernels"]
@@ -271,8 +271,8 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
     assert set(shares) == {f"share of stream {queue}, layer {layer}" for queue in (1, 2, 3) for layer in (1, 2)}
     assert sum(shares.values()) == pytest.approx(1) and (min(shares.values()) > 0) == (len(queues) == 3)
     busy = [sum(span.end - span.start for span in spans if span.queue == queue) for queue in range(3)]
-    told = [shares[f"share of stream {queue}, layer 1"] for queue in (1, 2, 3)]
-    assert np.array(told) / sum(told) == pytest.approx(np.array(busy) / sum(busy))
+    shares_of_streams = [shares[f"share of stream {queue}, layer 1"] for queue in (1, 2, 3)]
+    assert np.array(shares_of_streams) / sum(shares_of_streams) == pytest.approx(np.array(busy) / sum(busy))
 
 
 # -- times and facts ---------------------------------------------------------------------------------------------------
@@ -284,23 +284,23 @@ def test_a_run_tells_its_parts(device: Device, variant: Variant) -> None:
     runnable.reset()
     for _ in range(2):
         began = time.perf_counter()
-        told, parts = runnable.run(), runnable.parts
+        seconds, parts = runnable.run(), runnable.parts
         wall = time.perf_counter() - began
         assert min(parts.values()) > 0
         if variant.name in WHOLE:
-            assert set(parts) == {"pass"} and told + parts["pass"] <= wall
+            assert set(parts) == {"pass"} and seconds + parts["pass"] <= wall
             continue
         overlapped = variant.name in STREAMS
         covered = {"allocate", "free"} | ({"copies and kernels"} if overlapped else {"copy", "kernels"})
         covered |= {"copy to constant memory"} if runnable.constant else set()
-        more = {"op 1 as published", "op 2 as published"} if overlapped else set()
+        further = {"op 1 as published", "op 2 as published"} if overlapped else set()
         covered |= {"clear"} if variant.name in CLEARED else set()
-        more |= {"unroll"} if variant.name.startswith("unrolled") else set()
-        assert set(parts) == {"op 1", "op 2", "op", "layer 1", "layer 2", "layer"} | covered | more
-        assert told == parts["op"] == parts["op 1"] + parts["op 2"]
+        further |= {"unroll"} if variant.name.startswith("unrolled") else set()
+        assert set(parts) == {"op 1", "op 2", "op", "layer 1", "layer 2", "layer"} | covered | further
+        assert seconds == parts["op"] == parts["op 1"] + parts["op 2"]
         assert parts["layer"] == parts["layer 1"] + parts["layer 2"]
         assert sum(parts[name] for name in covered) == pytest.approx(parts["layer"], rel=1e-6)
-        assert told <= parts["copies and kernels"] if overlapped else told + parts["layer"] <= wall
+        assert seconds <= parts["copies and kernels"] if overlapped else seconds + parts["layer"] <= wall
     runnable.close()
 
 
@@ -321,9 +321,9 @@ def test_facts_are_of_both_layers_and_of_the_last_run(device: Device, name: str)
     runnable.reset()
     runnable.run()
     facts, scores = runnable.facts(), runnable.outputs()["scores"]
-    given = problem(3)[0]
-    assert facts["accuracy"] == (scores.argmax(axis=1) == given["labels"]).mean()
-    assert facts["accuracy"] == network.accuracy(given["weights"], given["x"], given["labels"])
+    images = problem(3)[0]
+    assert facts["accuracy"] == (scores.argmax(axis=1) == images["labels"]).mean()
+    assert facts["accuracy"] == network.accuracy(images["weights"], images["x"], images["labels"])
     assert (facts["source"], facts["images"]) == ("noise", 3)
     if name == "tiled-atomic":
         assert facts["group"] == "17x17x1" and (facts["groups"], facts["groups_1"]) == (16 * 4 * 1 * 3, 4 * 9 * 3)
@@ -344,7 +344,7 @@ GROUPS = {
     "fused-constant": (73, 400),
     "joint": (10, 50),
 }
-"""Of one image, in layer 2 and in layer 1."""
+"""Variant -> (groups of one image in layer 2, in layer 1)."""
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -361,7 +361,7 @@ def test_a_launch_has_the_published_groups(device: Device, name: str) -> None:
 
 
 LINES = {"linear": ((1024,), (1024,)), "linear-atomic": ((24, 4), (96, 1)), "rotating-linear": ((96,), (96,))}
-"""Groups of the kernels whose outputs stand in a line, in layer 2 and in layer 1."""
+"""Variant whose outputs stand in a line -> (shape of a group in layer 2, in layer 1)."""
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -380,7 +380,7 @@ def test_a_line_has_just_enough_of_the_published_groups(device: Device, name: st
 def test_the_reports_tile_holds_all_channels_and_the_atomic_one_a_single(
     device: Device, name: str, channels: int
 ) -> None:
-    """What is in local memory at once, of layer 2; layer 1 has one channel."""
+    """Local memory that layer 2 takes at once; layer 1 has one channel."""
     runnable = make(device, LAB.variant(name), 1)
     facts, reserved = runnable.facts(), 64  # a driver may keep some for itself
     runnable.close()
@@ -405,7 +405,7 @@ def test_a_device_with_smaller_groups_says_so(
 @pytest.mark.parametrize("name", ROTATING)
 @pytest.mark.parametrize("segment", [1, 2, 3, 5, 7])
 def test_any_segments_in_rotating_roles(device: Device, name: str, segment: int) -> None:
-    """Those that do not divide a batch of five, and one that is longer, among them."""
+    """Segments include some that do not divide a batch of five, and one that is longer."""
     variant = LAB.variant(name).at("segment", segment, segment=segment)
     assert accepted(variant, 5, run(device, variant, 5))
 
@@ -416,16 +416,16 @@ def test_roles_rotate(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(runnable, reported.Rotating)
     done: list[tuple[int, str]] = []
 
-    def noted(number: int, what: str, call: Callable[..., None]) -> Callable[..., None]:
+    def noted(number: int, name: str, call: Callable[..., None]) -> Callable[..., None]:
         def submit(*args: Any, **offset: Any) -> None:
-            done.append((number, what))
+            done.append((number, name))
             call(*args, **offset)
 
         return submit
 
     for number, queue in enumerate(runnable.queues):
-        for what in ("send", "launch", "receive"):
-            monkeypatch.setattr(queue, what, noted(number, what, getattr(queue, what)))
+        for name in ("send", "launch", "receive"):
+            monkeypatch.setattr(queue, name, noted(number, name, getattr(queue, name)))
     runnable.run()
     begin = [(0, "send"), (1, "send"), (0, "launch")]
     full = [(2, "send"), (1, "launch"), (0, "receive"), (0, "send"), (2, "launch"), (1, "receive")]
@@ -444,7 +444,7 @@ def test_a_batch_below_a_segment_is_in_one_piece(device: Device, batch: int, seg
 
 @pytest.mark.parametrize("name", CLEARED)
 def test_the_op_time_leaves_out_the_zeros(device: Device, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """They are written before the launches that are timed, whether by laps or by a trace."""
+    """Zeros are written before the launches that are timed, whether by laps or by a trace."""
     runnable = make(device, LAB.variant(name), 3)
     main, noted, timed = runnable.source.path.stem, set(), []
 
@@ -459,9 +459,9 @@ def test_the_op_time_leaves_out_the_zeros(device: Device, monkeypatch: pytest.Mo
         return run
 
     def watched(launch: Callable[..., None]) -> Callable[..., None]:
-        def run(kernel: Kernel, *rest: Any) -> None:
+        def run(kernel: Kernel, *arguments: Any) -> None:
             noted.add((kernel.name, bool(timed)))
-            launch(kernel, *rest)
+            launch(kernel, *arguments)
 
         return run
 
@@ -472,7 +472,7 @@ def test_the_op_time_leaves_out_the_zeros(device: Device, monkeypatch: pytest.Mo
     runnable.run()
     runnable.close()
     untimed = set() if name in ROTATING else {(main, False)}
-    assert {each for each in noted if each[0] in ("clear", main)} == {("clear", False), (main, True)} | untimed
+    assert {launch for launch in noted if launch[0] in ("clear", main)} == {("clear", False), (main, True)} | untimed
 
 
 # -- the check sees what a kernel forgets ------------------------------------------------------------------------------
@@ -516,9 +516,9 @@ def test_a_whole_pass_that_leaves_out_a_step_is_refused(
     assert isinstance(runnable, whole.Whole)
     launch = runnable.launch
 
-    def all_but_one(layer: Layer, *rest: Any) -> None:
+    def all_but_one(layer: Layer, *arguments: Any) -> None:
         if layer.name != skipped:
-            launch(layer, *rest)
+            launch(layer, *arguments)
 
     monkeypatch.setattr(runnable, "launch", all_but_one)
     if skipped == "dense":
@@ -528,7 +528,7 @@ def test_a_whole_pass_that_leaves_out_a_step_is_refused(
 
 @pytest.mark.parametrize("layer", [pytest.param(layer, id=layer.name) for layer in LAYERS])
 def test_what_is_missing_shows_in_the_scores(device: Device, layer: Layer) -> None:
-    """NaN survives ReLU, pools and dense layers, so that the check sees what no sampled image has."""
+    """NaN survives ReLU, pools and dense layers, so that the check sees a mistake in images that are not sampled."""
     runnable = make(device, LAB.variant("baseline"), 3)
     runnable.reset()
     y = np.zeros((3, *layer.y_shape), np.float32)

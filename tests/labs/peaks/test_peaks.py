@@ -1,4 +1,4 @@
-"""The measured ceilings: verified like any cell, whatever the number of cores; read as peaks; refused when wrong or missing."""
+"""Measured ceilings: verified like any variant, with any number of cores; read as peaks; refused when wrong or missing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measured(device: Device) -> list[dict[str, Any]]:
 
 
 def made(device: Device, name: str, case: Case) -> tuple[Variant, Any, Mapping[str, Any]]:
-    """A ceiling's plan, run once on poisoned outputs, and its inputs."""
+    """Return a ceiling's plan, run once on poisoned outputs, and its inputs."""
     variant, inputs = LAB.variant(name), LAB.inputs(case, seed=1)
     run = variant.plan(device, variant, case, inputs)
     run.reset()
@@ -50,23 +50,23 @@ def case_of(group: str, kib: int = 64, units: int = 8) -> Case:
 
 def test_every_ceiling_that_the_device_has_is_verified_and_read(device: Device, tmp_path: Path) -> None:
     rows = measured(device)
-    here = [variant.name for variant in LAB.ladder if target_of(variant, device)]
-    assert sorted(row["variant"] for row in rows) == sorted(here)
+    present = [variant.name for variant in LAB.ladder if target_of(variant, device)]
+    assert sorted(row["variant"] for row in rows) == sorted(present)
     assert [row["reason"] for row in rows if row["status"] != "ok"] == []
     assert all(row["role"] == "peak" and row["error"] <= row["bound"] for row in rows)
     store = Store(tmp_path)
     store.append(rows)
-    found = read_peaks(store.rows("peaks"))
+    peaks = read_peaks(store.rows("peaks"))
     by_name = {row["variant"]: row for row in rows}
-    ((size, rate),) = found.bandwidth
+    ((size, rate),) = peaks.bandwidth
     fma, streams = by_name["fma-float32"], [by_name[name] for name in ("copy", "read", "write")]
     assert size == 256 * 1024
-    assert rate == pytest.approx(max(256 * 1024 * each["units"] / min(each["samples_s"]) for each in streams))
+    assert rate == pytest.approx(max(256 * 1024 * stream["units"] / min(stream["samples_s"]) for stream in streams))
     amount = json.loads(fma["extra"])["amount"]
-    assert found.flops["float32"] == pytest.approx(amount * fma["units"] / min(fma["samples_s"]))
-    assert {"float32", "float64", "int32"} <= found.flops.keys() and "root" not in found.flops
-    assert 1e8 < rate < 1e15 and all(1e8 < each < 1e17 for each in found.flops.values())
-    assert bound(LAB.work(LAB.cases("test")[0]), found, size).roof == "memory"
+    assert peaks.flops["float32"] == pytest.approx(amount * fma["units"] / min(fma["samples_s"]))
+    assert {"float32", "float64", "int32"} <= peaks.flops.keys() and "root" not in peaks.flops
+    assert 1e8 < rate < 1e15 and all(1e8 < flops < 1e17 for flops in peaks.flops.values())
+    assert bound(LAB.work(LAB.cases("test")[0]), peaks, size).roof == "memory"
 
 
 def row(variant: str, dtype: str, seconds: float, amount: float, case: str = "registers") -> dict[str, Any]:
@@ -85,16 +85,16 @@ def test_the_fastest_way_to_compute_in_a_dtype_is_its_ceiling() -> None:
         row("fma-float32", "float32", 1e-3, 100), row("fma-float16", "float16", 1e-3, 200),
         row("mma-f16", "float16", 1e-3, 900), row("wgmma-f16", "float16", 1e-3, 400), row("root", "root", 1e-3, 1),
     ]  # fmt: skip
-    found = read_peaks(pd.DataFrame(rows))
-    assert found.flops == pytest.approx({"float32": 1e6, "float16": 9e6})
-    assert list(found.bandwidth) == [pytest.approx((4096, 4096e6))], "of the streams too the fastest counts"
+    peaks = read_peaks(pd.DataFrame(rows))
+    assert peaks.flops == pytest.approx({"float32": 1e6, "float16": 9e6})
+    assert list(peaks.bandwidth) == [pytest.approx((4096, 4096e6))], "of the streams too the fastest counts"
     for lacking in (("copy", "read"), ("fma-float32",)):
         with pytest.raises(ValueError, match="no peaks of this device in the store yet"):
-            read_peaks(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
-    slower = read_peaks(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
+            read_peaks(pd.DataFrame([r for r in rows if r["variant"] not in lacking]))
+    slower = read_peaks(pd.DataFrame([r for r in rows if r["variant"] != "read"]))
     assert list(slower.bandwidth) == [pytest.approx((4096, 4096e4))]
     for unfit in ({"status": "failed"}, {"units": 0}, {"units": float("nan")}):
-        left = [{**each, **unfit} if each["variant"] in ("copy", "read") else each for each in rows]
+        left = [{**r, **unfit} if r["variant"] in ("copy", "read") else r for r in rows]
         with pytest.raises(ValueError, match="no peaks"):
             read_peaks(pd.DataFrame(left))
 
@@ -112,9 +112,9 @@ def test_a_stream_reaches_the_last_vector_on_any_number_of_cores(
         run.run()
         outputs = run.outputs()
         assert LAB.check(case, variant, outputs, inputs)[:2] == (0.0, 0.0)
-        other = {**outputs, "moved": outputs["moved"].copy()}
-        other["moved"][-1] += 1
-        assert LAB.check(case, variant, other, inputs)[0] > 0
+        wrong = {**outputs, "moved": outputs["moved"].copy()}
+        wrong["moved"][-1] += 1
+        assert LAB.check(case, variant, wrong, inputs)[0] > 0
         run.close()
 
 
@@ -172,18 +172,18 @@ def test_the_checks_refuse_a_wrong_element(value: float) -> None:
 TENSORS = [variant for variant in LAB.ladder if variant.plan in TENSOR_PLANS]
 
 
-@pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
+@pytest.mark.parametrize("variant", TENSORS, ids=lambda v: v.name)
 def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: Variant) -> None:
-    """The check of the sums of all products, on what a GPU would hand out: no GPU is needed to see what it refuses."""
+    """The check of the sums of all products, on made-up outputs of a GPU: no GPU is needed to see wrong ones refused."""
     case = LAB.verification_case(LAB.cases("published")[-3], variant)
     inputs = LAB.inputs(case, 1)
     numbers = inputs["normal" if variant.plan is plans.TensorOfNormals else "numbers"]
     *_, (a, b) = plans.operands(variant, numbers)
-    given_ = variant.options
+    options = variant.options
 
     def ends(units: int, b: Any = b) -> dict[str, Any]:
-        whole = units * given_["times"] * given_["sums"] * (a @ b.T).sum()
-        return {"ends": np.full((3, given_["work_items"]), whole / given_["work_items"], np.float32)}
+        total = units * options["times"] * options["sums"] * (a @ b.T).sum()
+        return {"ends": np.full((3, options["work_items"]), total / options["work_items"], np.float32)}
 
     error, allowed, _ = LAB.check(case, variant, ends(case.units), inputs)
     assert error <= allowed
@@ -199,19 +199,19 @@ def test_sums_of_fp8_may_lose_what_hopper_cuts_off_and_one_bit_more_is_seen(seed
     """Each instruction adds 32 products to a sum; of all, 13 bits below the largest are kept, as the errors of H200s say."""
     variant = LAB.variant("wgmma-e4m3")
     case = LAB.verification_case(LAB.cases("published")[-3], variant)
-    inputs, given_ = LAB.inputs(case, seed), variant.options
+    inputs, options = LAB.inputs(case, seed), variant.options
     *_, (a, b) = plans.operands(variant, inputs["numbers"])
 
     def share(bits: int) -> float:
         sums = np.zeros((len(a), len(b)))
-        for k in range(case.units * given_["times"] * a.shape[1] // 32):
+        for k in range(case.units * options["times"] * a.shape[1] // 32):
             at = k * 32 % a.shape[1]
             products = a[:, None, at : at + 32] * b[None, :, at : at + 32]
             power = np.maximum(np.frexp(sums)[1], np.frexp(products)[1].max(axis=2)) - 1
             last = np.ldexp(1.0, power - bits)
             sums = (np.trunc(sums / last) + np.trunc(products / last[..., None]).sum(axis=2)) * last
-        whole = given_["sums"] * sums.sum()
-        ends = np.full((3, given_["work_items"]), whole / given_["work_items"], np.float32)
+        total = options["sums"] * sums.sum()
+        ends = np.full((3, options["work_items"]), total / options["work_items"], np.float32)
         error, allowed, _ = LAB.check(case, variant, {"ends": ends}, inputs)
         return error / allowed
 
@@ -234,7 +234,7 @@ def test_what_an_element_type_keeps_of_a_number_is_what_its_bytes_say(numbers: l
 
 
 def _e4m3(code: int) -> float:
-    """The number of a byte by the definition of the format: four bits of power, three of fraction, no infinity."""
+    """Return the number of a byte by the definition of the format: four bits of power, three of fraction, no infinity."""
     power, fraction = code >> 3, code & 7
     return fraction * 2.0**-9 if power == 0 else (8 + fraction) * 2.0 ** (power - 10)
 
@@ -244,8 +244,8 @@ def test_swizzled_rows_have_each_piece_once_at_its_place() -> None:
     laid = plans.swizzle(rows.astype(np.uint8))
     for row in range(16):
         for piece in range(8):
-            there = laid[row, 16 * (piece ^ (row % 8)) :][:16]
-            assert np.array_equal(there, rows[row, 16 * piece :][:16].astype(np.uint8))
+            piece_at_place = laid[row, 16 * (piece ^ (row % 8)) :][:16]
+            assert np.array_equal(piece_at_place, rows[row, 16 * piece :][:16].astype(np.uint8))
 
 
 @pytest.mark.parametrize("name", ["launch", "queue"])
@@ -277,8 +277,8 @@ def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
     for case in cases:
         assert case.units >= 1
         reasons = {variant.name: LAB.skip_reason(variant, case) for variant in LAB.ladder}
-        mine = [name for name, why in reasons.items() if why is None]
-        assert mine == [each.name for each in LAB.ladder if each.options["group"] == case.params["group"]]
+        fitting = [name for name, reason in reasons.items() if reason is None]
+        assert fitting == [v.name for v in LAB.ladder if v.options["group"] == case.params["group"]]
         assert LAB.work(case).bytes == case.params["kib"] * 1024
     assert [case.params["group"] for case in cases if case.params["group"] != "memory"] == list(GROUPS[1:])
 
@@ -293,7 +293,7 @@ def test_a_lab_needs_the_copies_and_the_roofs_of_its_own_variants(name: str) -> 
 
 
 class Paper(theory.Card):
-    """An H200 as NVML tells of it."""
+    """Stand-in for an H200's NVML readings."""
 
     def __init__(self) -> None:
         super().__init__((9, 0), 1980, 3201, 6016, (5, 16))
@@ -304,12 +304,12 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
     monkeypatch.setattr(device, "pci_bus_id", "0000:3B:00.0")
     monkeypatch.setattr(device, "compute_units", 132)
     monkeypatch.setattr(theory, "card", lambda pci_bus_id: Paper())
-    for name, said in (
+    for name, expected in (
         ("copy", 4.8e12), ("fma-float32", 67e12), ("fma-float64", 33.5e12), ("fma-float16", 134e12),
         ("wgmma-f16", 1071e12), ("wgmma-tf32", 535e12), ("wgmma-s8", 2141e12), ("to-device-pinned", 63e9),
     ):  # fmt: skip
-        found = theory.theory(device, name)
-        assert found and found.value == pytest.approx(said, rel=0.01) and found.words
+        bound_of_peak = theory.theory(device, name)
+        assert bound_of_peak and bound_of_peak.value == pytest.approx(expected, rel=0.01) and bound_of_peak.words
     assert theory.theory(device, "launch") is None
     monkeypatch.setattr(theory, "card", lambda pci_bus_id: theory.Card((7, 0), None, None, None, None))
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
@@ -322,8 +322,8 @@ def test_runs_of_a_peak_are_one_line(device: Device) -> None:
     import pandas as pd
 
     rows = measured(device)
-    more = [row | {"run": f"20260102T00000{at}Z-abcdef"} for at in (1, 2) for row in rows]
-    table = report.peaks(pd.DataFrame([*rows, *more]), "this device", {})
+    later = [row | {"run": f"20260102T00000{at}Z-abcdef"} for at in (1, 2) for row in rows]
+    table = report.peaks(pd.DataFrame([*rows, *later]), "this device", {})
     assert len(table.rows) == len(report.peaks(pd.DataFrame(rows), "this device", {}).rows) == len(rows)
     assert table.frame["samples"].sum() == 3 * sum(len(row["samples_s"]) for row in rows)
     assert "over 3 runs" in table.text
@@ -352,10 +352,10 @@ def test_of_a_working_set_that_one_stream_has_from_a_cache_no_stream_has_a_share
     import pandas as pd
 
     def row(variant: str, case: str, amount: float, rate: float) -> dict[str, Any]:
-        told = next(row for row in measured(device) if row["variant"] == "copy")
-        facts = json.loads(told["extra"]) | {"amount": amount, "theory": 100.0, "theory_is": "wires"}
-        samples = [amount / rate * told["units"]] * 10
-        return told | {
+        measured_row = next(row for row in measured(device) if row["variant"] == "copy")
+        facts = json.loads(measured_row["extra"]) | {"amount": amount, "theory": 100.0, "theory_is": "wires"}
+        samples = [amount / rate * measured_row["units"]] * 10
+        return measured_row | {
             "variant": variant, "case": case, "bytes": amount, "samples_s": samples, "extra": json.dumps(facts)
         }  # fmt: skip
 
@@ -380,9 +380,9 @@ def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
     assert judged([3.0, 2.0**25, -1.0])[0] == 1.0
 
 
-@pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
+@pytest.mark.parametrize("variant", TENSORS, ids=lambda v: v.name)
 def test_products_of_many_rounds_are_only_looked_for(variant: Variant) -> None:
-    """What adds them up overflows in int8, and no tolerance of so many roundings says anything in fp8."""
+    """Their sum overflows in int8, and no tolerance of so many roundings says anything in fp8."""
     case = LAB.cases("published")[-3]
     for ends, error in ((np.ones((3, 8)), 0.0), (np.zeros((3, 8)), 1.0), (np.full((3, 8), np.inf), 1.0)):
         assert LAB.check_timed(case, variant, {"ends": ends}, lambda _: {})[:2] == (error, 0.0)

@@ -1,4 +1,4 @@
-"""What students get wrong in the stencil: passes, rows, borders, and roots that are almost right."""
+"""Mistakes of students in the stencil: passes, rows, borders, and roots that are almost right."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ...mutants import Array, Emulated, Mutant, Outputs
 CASE = "34x256"
 
 
-def passes(case: Case, given: Mapping[str, Any], root: Array) -> Outputs:
-    """All passes in float32, of an inverse root that is known."""
-    g = given["g"].copy()
+def passes(case: Case, inputs: Mapping[str, Any], root: Array) -> Outputs:
+    """Return the output after all passes in float32, with the given inverse root."""
+    g = inputs["g"].copy()
     for _ in range(case.units):
         g[1:-1] += root
     return {"g": g.astype(np.float64)}
 
 
-def with_rsqrt(case: Case, given: Mapping[str, Any]) -> Outputs:
-    """As a GPU's instruction rounds: 2 ulp off at most."""
-    root = 1 / np.sqrt((given["r"][:-2] + given["b"][2:]).astype(np.float64))
-    return passes(case, given, (root * (1 + 1.5 * 2.0**-23)).astype(np.float32))
+def with_rsqrt(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+    """Return all passes with roots as a GPU's instruction rounds: 2 ulp off at most."""
+    root = 1 / np.sqrt((inputs["r"][:-2] + inputs["b"][2:]).astype(np.float64))
+    return passes(case, inputs, (root * (1 + 1.5 * 2.0**-23)).astype(np.float32))
 
 
-def with_the_magic_number(case: Case, given: Mapping[str, Any]) -> Outputs:
-    """By 0x5f3759df and two steps of Newton's method, which are 5e-6 off."""
-    x = given["r"][:-2] + given["b"][2:]
+def with_the_magic_number(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+    """Return all passes with roots by 0x5f3759df and two steps of Newton's method, which are 5e-6 off."""
+    x = inputs["r"][:-2] + inputs["b"][2:]
     root = (np.uint32(0x5F3759DF) - (x.view(np.uint32) >> 1)).view(np.float32)
     for _ in range(2):
         root = root * (np.float32(1.5) - np.float32(0.5) * x * root * root)
-    return passes(case, given, root)
+    return passes(case, inputs, root)
 
 
-def with_half(case: Case, given: Mapping[str, Any]) -> Outputs:
-    root = 1 / np.sqrt((given["r"][:-2] + given["b"][2:]).astype(np.float64))
-    return passes(case, given, root.astype(np.float16).astype(np.float32))
+def with_half(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+    root = 1 / np.sqrt((inputs["r"][:-2] + inputs["b"][2:]).astype(np.float64))
+    return passes(case, inputs, root.astype(np.float16).astype(np.float32))
 
 
-def cut_to_13_bits(case: Case, given: Mapping[str, Any]) -> Outputs:
-    """As an accurate kernel whose results are cut, all but those of the border."""
-    g = with_rsqrt(case, given)["g"].astype(np.float32)
+def cut_to_13_bits(case: Case, inputs: Mapping[str, Any]) -> Outputs:
+    """Return results of an accurate kernel cut to 13 bits, all but those of the border."""
+    g = with_rsqrt(case, inputs)["g"].astype(np.float32)
     g[1:-1] = (g[1:-1].view(np.uint32) & np.uint32(0xFFFFF800)).view(np.float32)
     return {"g": g.astype(np.float64)}
 
@@ -100,4 +100,4 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Emulated("native-rsqrt", with_half, with_rsqrt, "that a root in fp16 is too short"),
     Emulated("native-rsqrt", cut_to_13_bits, with_rsqrt, "that what is stored has 24 bits"),
 )  # fmt: skip
-"""In the words of the last text of each: what is forgotten, or taken for another."""
+"""All mistakes; the last text of each names the thing forgotten or confused."""

@@ -1,4 +1,4 @@
-"""Whether a device's native roots are a processor's estimates: their bits then depend on how wide its vectors are."""
+"""Test whether a device's native roots are a processor's estimates: their bits then depend on how wide its vectors are."""
 
 from __future__ import annotations
 

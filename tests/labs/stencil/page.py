@@ -1,4 +1,4 @@
-"""What the tests of the executed book know of this lab's page alone."""
+"""Exceptions of this lab's page, for the tests of the executed book."""
 
 DIGITS = {
     "$1/\\sqrt{": "the formula of a stencil's term",
@@ -6,4 +6,4 @@ DIGITS = {
     "$3/16$": "three operations over those bytes",
     "$P + 2$": "an addition a pass, one sum and one root",
 }
-"""The digits in its prose, each with its reason: every other figure comes from the store."""
+"""Words with digits in the page's prose -> the reason: every other figure comes from the store."""

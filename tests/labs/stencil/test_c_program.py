@@ -1,4 +1,4 @@
-"""The page of C beside the stencil lab: right on odd sizes with any number of threads, wrong once it forgets something."""
+"""The C program of the stencil lab: right on odd sizes with any number of threads, wrong once it forgets something."""
 
 from __future__ import annotations
 

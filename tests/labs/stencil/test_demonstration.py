@@ -1,4 +1,4 @@
-"""What the stencil's page computes and says: errors of roots, bits that differ, sentences without what was not measured."""
+"""Outcomes and texts of the stencil's page: errors of roots, bits that differ, sentences on measured variants alone."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
 
 @given(FLOATS, FLOATS)
-def test_whole_numbers_are_in_the_order_of_their_values(one: float, other: float) -> None:
-    first, second = demonstration.in_order(np.array([one, other], np.float32))
-    if one != other:
-        assert (first < second) == (one < other)
-    above = np.nextafter(np.float32(one), np.float32(np.inf))
-    if one != 0:
+def test_whole_numbers_are_in_the_order_of_their_values(a: float, b: float) -> None:
+    first, second = demonstration.in_order(np.array([a, b], np.float32))
+    if a != b:
+        assert (first < second) == (a < b)
+    above = np.nextafter(np.float32(a), np.float32(np.inf))
+    if a != 0:
         assert demonstration.in_order(np.array([above]))[0] - first == 1
 
 
@@ -48,17 +48,17 @@ def test_nothing_but_equal_bits_and_nan_is_no_step_apart() -> None:
 
 
 def test_every_special_sum_meets_every_special_number() -> None:
-    made = demonstration.special()
-    sums = (made["r"][:-2] + made["b"][2:]).view(np.uint32).ravel().tolist()
-    met = set(zip(sums, made["g"][1:-1].view(np.uint32).ravel().tolist(), strict=True))
+    image = demonstration.special()
+    sums = (image["r"][:-2] + image["b"][2:]).view(np.uint32).ravel().tolist()
+    met = set(zip(sums, image["g"][1:-1].view(np.uint32).ravel().tolist(), strict=True))
     bits = np.array(demonstration.SPECIAL, np.float32).view(np.uint32).tolist()
     assert len(set(bits)) == len(demonstration.SPECIAL) and set(product(bits, bits)) <= met
-    denormal = np.abs(made["g"][np.isfinite(made["g"]) & (made["g"] != 0)])
+    denormal = np.abs(image["g"][np.isfinite(image["g"]) & (image["g"] != 0)])
     assert denormal.min() == 2.0**-149
 
 
 class Made:
-    """A device whose kernel gives roots that are known."""
+    """Stand-in for a device whose kernel gives known roots."""
 
     backend, name = "opencl", "Made"
 
@@ -77,9 +77,9 @@ class Made:
     def write(self, buffer: Any, array: np.ndarray) -> None:
         buffer.array = array.copy()
 
-    def launch(self, kernel: str, size: tuple[int], local: tuple[int], x: Any, *rest: Any) -> None:
-        assert size == (x.array.size,) == (rest[-1],) and size[0] % local[0] == 0
-        for buffer, root in zip(rest, self.roots, strict=False):
+    def launch(self, kernel: str, size: tuple[int], local: tuple[int], x: Any, *arguments: Any) -> None:
+        assert size == (x.array.size,) == (arguments[-1],) and size[0] % local[0] == 0
+        for buffer, root in zip(arguments, self.roots, strict=False):
             buffer.array = root(x.array)
 
     def read(self, buffer: Any, array: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ def one_wrong(x: np.ndarray) -> np.ndarray:
 def test_errors_of_known_roots() -> None:
     device = cast(Device, Made(nearest, lambda x: np.nextafter(nearest(x), np.float32(0)), one_wrong))
     exact, below, wrong = demonstration.roots(device)
-    assert [each.computed for each in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
+    assert [outcome.computed for outcome in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
     assert exact.values == 2**24 and exact.differing == 0
     assert 0.4999 < exact.largest <= 0.5 and exact.mean == pytest.approx(0.25, rel=1e-3)
     assert below.differing == 2**24 and 1.4999 < below.largest <= 1.5 and below.mean == pytest.approx(1, rel=1e-3)
@@ -112,15 +112,15 @@ def test_a_root_that_is_nan_shows() -> None:
         return np.where(x == np.float32(1.5), np.float32(np.nan), nearest(x))
 
     device = cast(Device, Made(broken, nearest, nearest))
-    found = next(demonstration.roots(device))
-    assert math.isnan(found.largest) and math.isnan(found.mean) and found.differing == 1
+    errors = next(demonstration.roots(device))
+    assert math.isnan(errors.largest) and math.isnan(errors.mean) and errors.differing == 1
 
 
 def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     run = demonstration.passes
 
-    def flipped(device: Device, name: str, given: demonstration.Problem) -> demonstration.Floats:
-        g = run(device, name, given)
+    def flipped(device: Device, name: str, image: demonstration.Problem) -> demonstration.Floats:
+        g = run(device, name, image)
         if name == "float4":
             g.view(np.uint32)[5, 7] ^= 1
         return g
@@ -128,9 +128,9 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
     if native.are_estimates(device):
         pytest.skip(f"native roots of {device.name} differ with the width of a vector")
     monkeypatch.setattr(demonstration, "passes", flipped)
-    for each in demonstration.fusions(device):
-        apart = each.computed.startswith("float4")
-        assert (each.differing, each.largest) == ((1, 1) if apart else (0, 0)), each.computed
+    for fusion in demonstration.fusions(device):
+        apart = fusion.computed.startswith("float4")
+        assert (fusion.differing, fusion.largest) == ((1, 1) if apart else (0, 0)), fusion.computed
 
 
 # -- on a device -------------------------------------------------------------------------------------------------------
@@ -155,16 +155,16 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
 
 
 def known(*measured: str) -> Known:
-    made = Known(LAB, *measured)
-    made.most = 2
-    return made
+    stand_in = Known(LAB, *measured)
+    stand_in.most = 2
+    return stand_in
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    *said, about = publication(LAB).summary(cast(Measured, known("fused", *names))).split("\n\n")
-    assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")[:2]]
-    for text, case in zip(said, LAB.cases("test"), strict=False):
+    *paragraphs, about = publication(LAB).summary(cast(Measured, known("fused", *names))).split("\n\n")
+    assert [paragraph.split("**")[1] for paragraph in paragraphs] == [f"{case.name}." for case in LAB.cases("test")[:2]]
+    for text, case in zip(paragraphs, LAB.cases("test"), strict=False):
         over = f"so much over on {case.name}"
         assert f"`fused`: the time of fused on {case.name} per pass, which is {over} `sequential-c`." in text
         assert f"Like for like the best peer is `{LAB.peers[0].name}`: `fused` is {over} it." in text
@@ -173,8 +173,8 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = publication(LAB).summary(cast(Measured, known("float2", "flat")))
-    assert said.count("`float2`: the time of float2 on") == 2 and NOT_MEASURED not in said
-    assert "so much over" not in said and "peer" not in said
+    summary = publication(LAB).summary(cast(Measured, known("float2", "flat")))
+    assert summary.count("`float2`: the time of float2 on") == 2 and NOT_MEASURED not in summary
+    assert "so much over" not in summary and "peer" not in summary
     nothing = publication(LAB).summary(cast(Measured, known()))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"

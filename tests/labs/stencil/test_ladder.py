@@ -50,7 +50,7 @@ EXPECTED_KNOBS = {
     "fused@vector=4": set[str](),
     "fused@vector=2": {"VECTOR", "LANES"},
 }
-"""Written down apart from the ladder: what each of these is named for."""
+"""Knobs that each variant is named for, written down apart from the ladder."""
 
 
 def case(size: str) -> Case:
@@ -98,7 +98,7 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "why"),
+    ("name", "size", "reason"),
     [
         ("sequential", "3x3", None),
         ("checked", "5x13", None),
@@ -122,14 +122,14 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
         ("fused@vector=16", "7x40", "the width is not a multiple of 16"),
     ],
 )
-def test_a_variant_is_excused_from_a_size_for_the_right_reason(name: str, size: str, why: str | None) -> None:
-    assert LAB.skip_reason(LAB.variant(name), case(size)) == (f"not on this case: {why}" if why else None)
+def test_a_variant_is_excused_from_a_size_for_the_right_reason(name: str, size: str, reason: str | None) -> None:
+    assert LAB.skip_reason(LAB.variant(name), case(size)) == (f"not on this case: {reason}" if reason else None)
 
 
 def test_the_published_sizes_fit_every_variant() -> None:
     for scale in ("quick", "published", "large"):
-        for each in LAB.cases(scale):
-            excused = [variant.name for variant in LAB.all_variants() if LAB.skip_reason(variant, each)]
+        for sized_case in LAB.cases(scale):
+            excused = [variant.name for variant in LAB.all_variants() if LAB.skip_reason(variant, sized_case)]
             narrow = ["tasks-16"] * (scale == "quick")  # sixteen parts of its width are narrower than a group
             assert excused == narrow + [peer.name for peer in LAB.peers if missing(peer)]
 
@@ -152,18 +152,18 @@ def test_all_passes_together_need_each_float_once() -> None:
      ("fused@vector=1", 1), ("torch-compiled", 23)],
 )  # fmt: skip
 def test_traffic_is_a_sweep_over_memory_a_pass_or_one_for_all(name: str, passes: int) -> None:
-    for each in LAB.cases("quick"):
-        inner = (each.params["height"] - 2) * each.params["width"]
-        assert LAB.traffic(each, LAB.variant(name)) == pytest.approx(16 * inner * passes / 23)
+    for sized_case in LAB.cases("quick"):
+        inner = (sized_case.params["height"] - 2) * sized_case.params["width"]
+        assert LAB.traffic(sized_case, LAB.variant(name)) == pytest.approx(16 * inner * passes / 23)
 
 
 def test_a_sample_has_all_passes_but_for_the_sequential_one() -> None:
     for scale in SCALES:
-        for each in LAB.cases(scale):
-            assert each.units == each.params["iterations"] == PUBLISHED_PASSES
+        for sized_case in LAB.cases(scale):
+            assert sized_case.units == sized_case.params["iterations"] == PUBLISHED_PASSES
             for variant in LAB.all_variants():
                 alone = variant.name in ("sequential", "sequential-c") and scale != "test"
-                assert LAB.units(each, variant, DEVICE) == (1 if alone else PUBLISHED_PASSES)
+                assert LAB.units(sized_case, variant, DEVICE) == (1 if alone else PUBLISHED_PASSES)
 
 
 # -- published figures -------------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def test_every_published_figure_has_ours_beside_it() -> None:
         assert row["metric"] == "time" and publication(LAB).cases[row["case"]] == LAB.cases("published")[0].name
         key = row["variant"], row["device"]
         ours[key] = mapping.get(key, mapping.get(row["variant"]))
-    assert {mine for (_, device), mine in ours.items() if device == "host CPU"} == {"sequential"}
-    assert {theirs: mine for (theirs, device), mine in ours.items() if device == "Tesla K20m"} == {
+    assert {variant for (_, device), variant in ours.items() if device == "host CPU"} == {"sequential"}
+    assert {published: variant for (published, device), variant in ours.items() if device == "Tesla K20m"} == {
         "work-group 128x1, 1 task per work-item": "native-rsqrt",
         "work-group 128x1, 2 tasks per work-item": "tasks-2",
         "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1",

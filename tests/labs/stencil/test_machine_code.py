@@ -1,4 +1,4 @@
-"""What the stencil page says of the code that PoCL makes of all passes, read in the machine code."""
+"""Machine code that PoCL makes of all passes, compared with the stencil page."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SHAPES = [(3, 1), (3, 3), (5, 13), (7, 48), (34, 128)]
 
 
 def reference_plain(r: Grid, b: Grid, g: Grid, passes: int) -> list[list[float]]:
-    """The definition word for word, one element after another."""
+    """Compute the stencil by its definition, one element after another."""
     height, width = g.shape
     after = [[float(g[i, j]) for j in range(width)] for i in range(height)]
     for _ in range(passes):
@@ -39,7 +39,7 @@ def reference_plain(r: Grid, b: Grid, g: Grid, passes: int) -> list[list[float]]
 
 
 def single(drawn: dict[str, Any], passes: int, root_ulps: int = 0) -> Grid:
-    """In float32, each root off by so many ulp."""
+    """Compute the stencil in float32, each root off by so many ulp."""
     after: Grid = drawn["g"].copy()
     root = 1 / np.sqrt(drawn["r"][:-2] + drawn["b"][2:])
     root += np.float32(root_ulps) * np.spacing(root)
@@ -123,9 +123,9 @@ def test_one_bad_value_anywhere_is_never_accepted() -> None:
             wrong = good.copy()
             wrong[index] = bad
             assert not over(wrong, drawn, 2) <= 1
-    both = good.copy()
-    both[0, 0], both[2, 2] = 7, np.nan
-    assert math.isnan(over(both, drawn, 2))
+    two_wrong = good.copy()
+    two_wrong[0, 0], two_wrong[2, 2] = 7, np.nan
+    assert math.isnan(over(two_wrong, drawn, 2))
 
 
 def test_a_result_of_another_shape_is_never_accepted() -> None:
@@ -133,23 +133,23 @@ def test_a_result_of_another_shape_is_never_accepted() -> None:
     good = single(drawn, 2)
     for wrong in (good[:, :-1], good[:-1], good.ravel(), good[None], good[2], good[:, :1], good.T):
         try:
-            found = over(wrong, drawn, 2)
+            error = over(wrong, drawn, 2)
         except ValueError:
             continue
-        assert not found <= 1
+        assert not error <= 1
 
 
 # -- native roots ------------------------------------------------------------------------------------------------------
 
 
 ESTIMATE_ULPS = 1.5 * 2.0**11
-"""What x86 promises of RSQRTPS (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2), in ulps."""
+"""Largest error of x86's RSQRTPS (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2), in ulps."""
 
 
 def checked(
     variant: str, drawn: dict[str, Any], passes: int, off_ulps: float, root_ulps: float | None = None
 ) -> tuple[float, float, str]:
-    """Return what the check says of roots that are off by up to `off_ulps`, on a device whose native root loses `root_ulps`."""
+    """Return the check's verdict on roots that are off by up to `off_ulps`, on a device whose native root loses `root_ulps`."""
     case = Case("made up", "test", {}, passes)
     estimate = 1 / np.sqrt((drawn["r"][:-2] + drawn["b"][2:]).astype(np.float64))
     estimate *= 1 + off_ulps * 2.0**-23 * np.random.default_rng(1).uniform(-1, 1, estimate.shape)
@@ -170,27 +170,27 @@ def checked_output(
 def test_a_native_root_may_lose_what_this_device_loses_and_no_more(passes: int) -> None:
     drawn = inputs(34, 256, 6)
     drawn["g"] *= np.float32(1e-3)  # what a root is off then counts most
-    error, tolerance, said = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, ESTIMATE_ULPS)
+    error, tolerance, message = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, ESTIMATE_ULPS)
     assert 20 < error <= tolerance < 2000
-    assert said.endswith("as a multiple of what is allowed with accurate functions")
+    assert message.endswith("as a multiple of what is allowed with accurate functions")
     error, tolerance, _ = checked("native-rsqrt", drawn, passes, 4 * ESTIMATE_ULPS, ESTIMATE_ULPS)
     assert error > tolerance
     for root_ulps in (None, 0.5, 4.0):
-        error, tolerance, said = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, root_ulps)
-        assert error > tolerance == 1 and said.endswith("over its tolerance")
+        error, tolerance, message = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, root_ulps)
+        assert error > tolerance == 1 and message.endswith("over its tolerance")
 
 
 def test_a_lossy_native_root_excuses_no_loss_of_the_sum() -> None:
-    """Where g is large and the root small, the error of the root is far below what cutting the whole output takes."""
+    """Where g is large and the root small, the error of the root is far below the error of cutting the whole output."""
     drawn = inputs(34, 256, 6)
     drawn["g"] = np.abs(drawn["g"]) + np.float32(100)
     case = Case("made up", "test", {}, 1)
-    whole = single(drawn, 1)
-    cut = (whole.view(np.uint32) & np.uint32(0xFFFFFFFF << 11 & 0xFFFFFFFF)).view(np.float32)  # to 13 bits
-    cut[[0, -1]] = whole[[0, -1]]
+    accurate = single(drawn, 1)
+    cut = (accurate.view(np.uint32) & np.uint32(0xFFFFFFFF << 11 & 0xFFFFFFFF)).view(np.float32)  # to 13 bits
+    cut[[0, -1]] = accurate[[0, -1]]
     error, tolerance, _ = checked_output("native-rsqrt", drawn, case, cut, ESTIMATE_ULPS)
     assert error > 2 * tolerance
-    error, tolerance, _ = checked_output("native-rsqrt", drawn, case, whole, ESTIMATE_ULPS)
+    error, tolerance, _ = checked_output("native-rsqrt", drawn, case, accurate, ESTIMATE_ULPS)
     assert error <= tolerance
 
 

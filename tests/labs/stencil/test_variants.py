@@ -23,8 +23,8 @@ from ... import mutants
 from . import native
 
 SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
-STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder]
-POINTS = [pytest.param(each, id=each.name) for sweep in LAB.sweeps for each in sweep.variants]
+STEPS = [pytest.param(v, id=v.name) for v in LAB.ladder]
+POINTS = [pytest.param(v, id=v.name) for sweep in LAB.sweeps for v in sweep.variants]
 
 
 def case_of(size: str, passes: int) -> Case:
@@ -43,7 +43,7 @@ def right(size: str, passes: int) -> Mapping[str, Any]:
 
 
 def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
-    """The variant ready to run, or the test skipped where this device cannot."""
+    """Return the variant ready to run; skip the test where this device cannot run it."""
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
@@ -53,7 +53,7 @@ def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
 
 
 def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1) -> np.ndarray:
-    """g after `times` runs, one after another."""
+    """Return g after `times` runs, one after another."""
     runnable = make(device, variant, size, passes)
     runnable.reset()
     for _ in range(times):
@@ -65,8 +65,8 @@ def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1
 
 
 def accepted(variant: Variant, size: str, passes: int, g: np.ndarray) -> bool:
-    over, allowed, what = LAB.check(case_of(size, passes), variant, {"g": g}, right(size, passes))
-    print(f"{variant.name} on {size}, {passes} passes: {what} is {over:.3g}")
+    over, allowed, quantity = LAB.check(case_of(size, passes), variant, {"g": g}, right(size, passes))
+    print(f"{variant.name} on {size}, {passes} passes: {quantity} is {over:.3g}")
     return over <= allowed
 
 
@@ -74,7 +74,7 @@ def accepted(variant: Variant, size: str, passes: int, g: np.ndarray) -> bool:
 
 
 def why_not(variant: Variant, size: str) -> str | None:
-    """The reason that a variant must have to be excused from a grid; the lab's own words are compared with it."""
+    """Return the expected reason why a variant is excused from a grid; the lab's own words are compared with it."""
     width = int(size.partition("x")[2])
     name, _, point = variant.name.partition("@")
     lanes = {"float2": 2, "float4": 4, "float8": 8, "float16": 16, "fused": 4, "fused-float16": 16}.get(name, 1)
@@ -95,7 +95,7 @@ def why_not(variant: Variant, size: str) -> str | None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("variant", STEPS)
 def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
-    """Twice the passes of a run, and one alone: the second run goes on from where the first ended."""
+    """Two runs and one alone: the second run goes on from where the first ended."""
     reason = why_not(variant, size)
     assert LAB.skip_reason(variant, case_of(size, 23)) == reason
     if reason is None:
@@ -105,7 +105,7 @@ def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str)
 
 @pytest.mark.parametrize("variant", POINTS)
 def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant) -> None:
-    """On an odd grid where it may, and on one whose height no group divides but whose width every vector and task does."""
+    """Grids: an odd one where the point allows it, and one whose width every vector and task divides, its height no group."""
     assert LAB.skip_reason(variant, case_of("35x1024", 23)) is None
     assert accepted(variant, "35x1024", 23, run(device, variant, "35x1024", 23))
     assert LAB.skip_reason(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
@@ -114,7 +114,7 @@ def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant
 
 
 ANY_SIZE = ("sequential", "sequential-c", "checked", "flat", "streams")
-"""The steps that no grid is refused."""
+"""Steps that take every grid."""
 
 
 def test_the_grids_reach_every_rung_and_every_reason() -> None:
@@ -153,10 +153,9 @@ def test_a_group_that_the_device_cannot_hold_is_unsupported(device: Device) -> N
 # -- same arithmetic, same bits ----------------------------------------------------------------------------------------
 
 NATIVE = [
-    each.name
-    for each in LAB.all_variants()
-    if each.source
-    and (each.source.settings.get("ROOT") == "NATIVE" or each.source.path.name in ("flat.k", "streams.k"))
+    v.name
+    for v in LAB.all_variants()
+    if v.source and (v.source.settings.get("ROOT") == "NATIVE" or v.source.path.name in ("flat.k", "streams.k"))
 ]
 
 
@@ -167,14 +166,14 @@ def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> 
     assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused-float16", "streams"} <= set(NATIVE)
     one = run(device, LAB.variant("native-rsqrt"), "35x2048", 23)
     for name in NATIVE:
-        other = run(device, LAB.variant(name), "35x2048", 23)
-        np.testing.assert_array_equal(other.view(np.uint32), one.view(np.uint32), err_msg=name)
+        g = run(device, LAB.variant(name), "35x2048", 23)
+        np.testing.assert_array_equal(g.view(np.uint32), one.view(np.uint32), err_msg=name)
 
 
 def test_bounds_and_sizes_change_no_bit(device: Device) -> None:
-    one, *others = (run(device, LAB.variant(name), "34x128", 23) for name in ("checked", "no-ifs", "compiled-sizes"))
-    for other in others:
-        np.testing.assert_array_equal(other, one)
+    one, *unchecked = (run(device, LAB.variant(name), "34x128", 23) for name in ("checked", "no-ifs", "compiled-sizes"))
+    for g in unchecked:
+        np.testing.assert_array_equal(g, one)
 
 
 def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
@@ -193,7 +192,12 @@ def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
 
 
 def test_the_check_refuses_what_is_wrong() -> None:
-    case, wanted = case_of("34x128", 23), right("34x128", 23)
-    given = {"g": wanted["g"].astype(np.float32)}
-    own = [("a pass more", {"g": right("34x128", 24)["g"]}), ("as it began", {"g": inputs_of("34x128")["g"]})]
-    mutants.all_refused(lambda outputs: LAB.check(case, LAB.ladder[0], outputs, wanted), given, 1e-3, own)
+    case, expected = case_of("34x128", 23), right("34x128", 23)
+    outputs = {"g": expected["g"].astype(np.float32)}
+    further_mistakes = [
+        ("a pass more", {"g": right("34x128", 24)["g"]}),
+        ("as it began", {"g": inputs_of("34x128")["g"]}),
+    ]
+    mutants.all_refused(
+        lambda outputs: LAB.check(case, LAB.ladder[0], outputs, expected), outputs, 1e-3, further_mistakes
+    )
