@@ -1,8 +1,8 @@
-"""Sweeps on a cluster: a lab's cases are planned from the store, measured by workers one whole case at a time, and told of.
+"""Campaigns on a cluster: plan a lab's cases from the store, have workers measure them case by case, and report progress.
 
-Serves `roofbook run` and `roofbook record`. The store is the truth. A worker keeps a case's rows as soon as the case is done,
-under a name that two who measured the same case share, so that the first one counts. So whoever dies, the same command goes on
-with what is missing.
+Serves `roofbook run` and `roofbook record`. A worker stores a case's rows as soon as the case is done, under a name derived
+from the plan: if two workers measure the same case, the first one counts. If anything dies, the same command continues with the
+missing cases.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ from ..store.storage_interface import Storage
 from ..terminal import say
 
 PATIENCE_S = 15.0
-"""For which workers that are slow to say what they have are waited for, once one has."""
+"""Seconds to wait for slow workers to report, once one has reported."""
 TOKENS = "unfinished/sweep-"
-"""How the file is named by which a worker sees that it sees the store: where git looks for no change."""
+"""Prefix of the file that shows a worker whether it sees the store; git ignores it."""
 MODULE = "roofbook.book.campaign_worker"
 
 
 def check_answer(order: Order, answer: Answer) -> None:
-    """Check that an answer is one to an order: nothing of it is believed before. Raises BadMessage."""
+    """Check that an answer has the shape that its order demands. Raise BadMessage before any part of it is used."""
     if order["do"] in ("measure", "fail"):
         messages.expect(answer, {"kept": list})
         messages.kept_rows(answer["kept"], order["case"], order["variants"])
@@ -51,7 +51,7 @@ def _line(value: Any) -> bool:
 
 
 def _text(value: Any) -> bool:
-    """Whether a value is lines that a terminal shows as they are."""
+    """Return whether a value is text that a terminal prints unchanged."""
     return isinstance(value, str) and printable(value) == value
 
 
@@ -81,20 +81,20 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "compile_ahead": {"compiled": int},
     "tables": {"texts": [_text]},
 }  # fmt: skip
-"""Shapes of answers, by the order that they answer."""
+"""Shapes of answers, by the name of the order."""
 
 
 @dataclass
-class ClusterSweep:
-    """A cluster that measures into one store."""
+class Campaign:
+    """A cluster whose workers measure into one store."""
 
     client: Any
-    ours: bool
-    """The workers are of this process."""
+    owns_workers: bool
+    """Whether this process started the workers."""
     storage: Storage
 
     def specs(self) -> list[str]:
-        """One device of each kind, of a worker."""
+        """Return one device of each kind that a worker has."""
         with self._crew(registry.names()[0], "auto") as crew:
             return list(crew.do({"module": MODULE, "do": "specs"})["specs"])
 
@@ -112,44 +112,47 @@ class ClusterSweep:
         host: bool = True,
         limit_s: float = 0,
     ) -> tuple[Done, Berth, list[str]]:
-        """Measure what is not fresh of an experiment: what was done, a worker of those that did it, and the tables as text.
+        """Measure an experiment where it is not fresh, as `Experiment.measure` and `record` do on one device.
 
-        As `Experiment.measure` and `record` do on one device. peaks: those of the lab's page too. limit_s: 0 for the policy's.
+        Return the counts, one of the workers, and the tables as text. peaks: also measure the peaks for the lab's page.
+        limit_s: seconds for one run; 0 for the policy's.
         """
-        given = {**parameters, "results": self.storage.address}
+        parameters_with_store = {**parameters, "results": self.storage.address}
         with self._crew(lab, str(parameters["device"])) as crew:
-            place = next(iter(crew.places.values()))
+            berth = next(iter(crew.places.values()))
             common = {
                 "module": MODULE,
                 "lab": lab,
-                "parameters": {**given, "device": place.facts["spec"]},
+                "parameters": {**parameters_with_store, "device": berth.facts["spec"]},
                 "parts": list(parts),
             }
-            found = crew.do({
+            planned = crew.do({
                 **common, "do": "plan", "peaks": peaks, "sweeps": sweeps, "host": host, "limit_s": limit_s,
             })  # fmt: skip
-            say(f"{found['title']} at scale {given['scale']}: {_of(crew)}")
+            say(f"{planned['title']} at scale {parameters_with_store['scale']}: {_of(crew)}")
             total = Tally()
-            for stage in found["stages"]:
+            for stage in planned["stages"]:
                 _Stage(self, stage, crew, runs, remeasure, where, total).measure()
             texts = crew.do({**common, "do": "tables"})["texts"]
-            return total.done(), place, texts
+            return total.done(), berth, texts
 
     @contextlib.contextmanager
     def _crew(self, lab: str, device: str) -> Iterator[Crew]:
-        """Workers that have the device, all of one model, environment and code."""
+        """Yield workers that have the device, all of one model, environment and code."""
         token, line = f"{TOKENS}{secrets.token_hex(6)}", ProgressLine("measuring")
         self.storage.add(token, b"")
-        first: list[Answer] = []
+        accepted: list[Answer] = []
 
-        def unfit(answer: Answer) -> str:
+        def misfit(answer: Answer) -> str:
             if _code(answer["git"]) != _code(checkout.state()):
                 return "its checkout is of another commit, or changed otherwise"
-            alike = [*first, answer][0]
-            first.append(answer)
-            for what in ("name", "env_key"):
-                if answer[what] != alike[what]:
-                    return f"its {'device' if what == 'name' else 'driver or libraries'} differ from {alike['host']}'s"
+            reference = [*accepted, answer][0]
+            accepted.append(answer)
+            for fact in ("name", "env_key"):
+                if answer[fact] != reference[fact]:
+                    return (
+                        f"its {'device' if fact == 'name' else 'driver or libraries'} differ from {reference['host']}'s"
+                    )
             return ""
 
         who = {
@@ -161,14 +164,14 @@ class ClusterSweep:
             "token": token,
         }
         crew = Crew(
-            self.client, registry.environment(), who, unfit, lambda what, now: line(f"{what}: {now}"), ours=self.ours,
+            self.client, registry.environment(), who, misfit, lambda job, step: line(f"{job}: {step}"), ours=self.owns_workers,
             check=check_answer,
         )  # fmt: skip
         try:
             crew.gather(PATIENCE_S, lambda: line("no worker is there yet"))
             line.end()
-            for why in dict.fromkeys(crew.refused.values()):
-                say(f"  left out: {why}", hang=4)
+            for reason in dict.fromkeys(crew.refused.values()):
+                say(f"  left out: {reason}", hang=4)
             yield crew
         finally:
             line.end()
@@ -177,10 +180,10 @@ class ClusterSweep:
 
 
 @contextlib.contextmanager
-def opened(address: str | None, workers: int | None, results: str | Path) -> Iterator[ClusterSweep]:
-    """A sweep by the cluster at `address`, or by so many workers of our own, into the store at `results`."""
+def opened(address: str | None, workers: int | None, results: str | Path) -> Iterator[Campaign]:
+    """Open a campaign on the cluster at `address`, or with a number of own workers, into the store at `results`."""
     if address and workers:
-        raise UsageError("--cluster names workers that are there, --workers starts some: give one of them")
+        raise UsageError("--cluster names running workers, --workers starts some: give one of them")
     with cluster.connected(address, workers) as client:
         if address and cluster.is_open(address):
             say(
@@ -190,12 +193,12 @@ def opened(address: str | None, workers: int | None, results: str | Path) -> Ite
             )
         if cluster.has_dashboard():
             say(f"Dask's dashboard: {client.dashboard_link}")
-        yield ClusterSweep(client, address is None, storage_of(results))
+        yield Campaign(client, address is None, storage_of(results))
 
 
 @dataclass
 class Tally:
-    """What became rows so far."""
+    """Counts of rows so far."""
 
     measured: int = 0
     failed: int = 0
@@ -210,94 +213,89 @@ class _Stage:
     """The cases of one lab, in as many runs as are due."""
 
     def __init__(
-        self,
-        sweep: ClusterSweep,
-        planned: Answer,
-        crew: Crew,
-        runs: int,
-        remeasure: bool,
-        where: StorePart,
-        total: Tally,
+        self, campaign: Campaign, planned: Answer, crew: Crew, runs: int, remeasure: bool, where: StorePart, total: Tally
     ) -> None:
-        self.sweep, self.planned, self.crew, self.where, self.total = sweep, planned, crew, where, total
+        self.campaign, self.planned, self.crew, self.where, self.total = campaign, planned, crew, where, total
         self.cells = planned["cells"]
         self.left = {
-            (each["case"], each["variant"]): runs
+            (cell["case"], cell["variant"]): runs
             if remeasure
-            else max(runs - each["runs"], int(each["state"] != "fresh"))
-            for each in self.cells
+            else max(runs - cell["runs"], int(cell["state"] != "fresh"))
+            for cell in self.cells
         }
-        self.scales = {each["case"]: each["scale"] for each in self.cells}
+        self.scales = {cell["case"]: cell["scale"] for cell in self.cells}
         self.due = sum(self.left.values())
-        total.fresh += sum(not each for each in self.left.values())
+        total.fresh += sum(not runs_left for runs_left in self.left.values())
 
     def measure(self) -> None:
-        """All cases once before any again, those that took longest first: then none of them is the last to end."""
-        took, jobs = self.planned["seconds"], list[Job]()
+        """Measure all cases once before any is repeated, the slowest first, so that no slow case is the last to end."""
+        last_seconds, jobs = self.planned["seconds"], list[Job]()
         for number in range(max(self.left.values(), default=0)):
             run = new_run_id()
             cases = {case for (case, _), left in self.left.items() if left > number}
-            for case in sorted(cases, key=lambda case: (-took.get(case, float("inf")), case)):
+            for case in sorted(cases, key=lambda case: (-last_seconds.get(case, float("inf")), case)):
                 jobs.append(self._job(case, number, run))
         self.number, self.finished = len(jobs), 0
         if jobs:
             self.crew.work(jobs, self._compiling)
 
     def _job(self, case: str, number: int, run: str) -> Job:
-        mine = [each for each in self.cells if each["case"] == case]
+        own_cells = [cell for cell in self.cells if cell["case"] == case]
 
-        def order(place: Berth) -> Order | None:
-            due = [each for each in mine if self.left[case, each["variant"]] > number]
+        def order(berth: Berth) -> Order | None:
+            due = [cell for cell in own_cells if self.left[case, cell["variant"]] > number]
             if not due:
                 self.finished += 1
                 return None
-            # Whoever plans the same from the same store has the same name for it.
-            known = [sorted(each["key"] for each in due), self.planned["known"].get(case, 0), number]
+            # The same plan from the same store gets the same name.
+            state = [sorted(cell["key"] for cell in due), self.planned["known"].get(case, 0), number]
             return {
                 "module": MODULE, "do": "measure", "lab": self.planned["lab"], "case": case, "scale": self.scales[case],
-                "device": place.facts["spec"], "env_key": place.facts["env_key"], "policy": self.planned["policy"],
-                "variants": [each["variant"] for each in due], "run": run, "where": self.where,
-                "root": self.sweep.storage.address, "once": f"case-{cell_key({'case': case, 'known': known})[:24]}",
+                "device": berth.facts["spec"], "env_key": berth.facts["env_key"], "policy": self.planned["policy"],
+                "variants": [cell["variant"] for cell in due], "run": run, "where": self.where,
+                "root": self.campaign.storage.address, "once": f"case-{cell_key({'case': case, 'known': state})[:24]}",
             }  # fmt: skip
 
-        def killed(died: Sequence[str]) -> Job:
-            why = f"it ended {len(died)} workers: {', '.join(died)}"
+        def on_workers_lost(workers: Sequence[str]) -> Job:
+            reason = f"it ended {len(workers)} workers: {', '.join(workers)}"
 
-            def failing(place: Berth) -> Order | None:
-                given = order(place)
-                return given and {**given, "do": "fail", "reason": why}
+            def fail_order(berth: Berth) -> Order | None:
+                measure_order = order(berth)
+                return measure_order and {**measure_order, "do": "fail", "reason": reason}
 
-            say(f"  {case}: {why}", hang=4)
-            return Job(case, failing, done, lambda _: None)
+            say(f"  {case}: {reason}", hang=4)
+            return Job(case, fail_order, on_done, lambda _: None)
 
-        def done(place: Berth, answer: Answer) -> None:
-            kept = [each for each in answer["kept"] if each[2] != CONTROL]
-            for _, variant, _, status, _ in kept:
+        def on_done(berth: Berth, answer: Answer) -> None:
+            measured = [row for row in answer["kept"] if row[2] != CONTROL]
+            for _, variant, _, status, _ in measured:
                 if status == "failed":
                     self.left[case, variant] = 0
-            failed = Counter(each[3] for each in kept)["failed"]
-            self.total.measured += len(kept)
+            failed = Counter(row[3] for row in measured)["failed"]
+            self.total.measured += len(measured)
             self.total.failed += failed
-            self.total.runs = (*dict.fromkeys([*self.total.runs, *(each[4] for each in kept)]),)
+            self.total.runs = (*dict.fromkeys([*self.total.runs, *(row[4] for row in measured)]),)
             self.finished += 1
-            took = time.monotonic() - job.began
-            said = f"{len(kept)} measurement{'s' * (len(kept) != 1)}{f', {failed} failed' if failed else ''}"
-            say(f"  {case}: {said}, {took:.0f} s on {place} ({self.finished} of {self.number})", hang=4)
+            seconds = time.monotonic() - job.began
+            counts = f"{len(measured)} measurement{'s' * (len(measured) != 1)}{f', {failed} failed' if failed else ''}"
+            say(f"  {case}: {counts}, {seconds:.0f} s on {berth} ({self.finished} of {self.number})", hang=4)
 
-        job = Job(case, order, done, killed)
+        job = Job(case, order, on_done, on_workers_lost)
         return job
 
-    def _compiling(self, place: Berth) -> Job | None:
-        """On a CPU kernels are compiled ahead, by all processors of a host; a case that runs on a card compiles its own."""
+    def _compiling(self, berth: Berth) -> Job | None:
+        """Return the job that compiles kernels ahead on a CPU host, with all cores; None for a GPU: a case compiles its own
+        there.
+        """
         cells = [
-            (each["case"], each["scale"], each["variant"])
-            for each in self.cells
-            if self.left[each["case"], each["variant"]]
+            (cell["case"], cell["scale"], cell["variant"])
+            for cell in self.cells
+            if self.left[cell["case"], cell["variant"]]
         ]
-        if place.facts["kind"] != "cpu" or not cells or cells[0][1] not in SCALES:
+        if berth.facts["kind"] != "cpu" or not cells or cells[0][1] not in SCALES:
             return None
         order = {
-            "module": MODULE, "do": "compile_ahead", "lab": self.planned["lab"], "device": place.facts["spec"],
+            "module": MODULE, "do": "compile_ahead", "lab": self.planned["lab"], "device": berth.facts["spec"],
             "cells": cells, "seed": self.planned["policy"]["seed"],
         }  # fmt: skip
         return Job("compiling", lambda _: order, lambda *_: None, lambda _: None)
@@ -308,7 +306,7 @@ def _code(git: Mapping[str, Any] | None) -> tuple[Any, ...]:
 
 
 def _of(crew: Crew) -> str:
-    hosts = Counter(place.host for place in crew.places.values())
+    hosts = Counter(berth.host for berth in crew.places.values())
     name = next(iter(crew.places.values())).facts["name"]
     number = sum(hosts.values())
     return f"{number} worker{'s' * (number != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}, {name}"

@@ -1,7 +1,7 @@
-"""What pages, fragments, sections and the site are made from: hashes by the names that a user is told when one changes.
+"""Hashes of all inputs of pages, fragments, sections and the site, by the names that messages use when one changes.
 
-Of code the hash is of what it does: comments, docstrings and blank lines change none. Of kernels it is of the text, which pages
-show. What a lab's page is made from leaves out the other labs.
+The hash of code ignores comments, docstrings and blank lines. The hash of a kernel covers its text, which pages show. The
+inputs of a lab's page leave out the other labs.
 """
 
 import hashlib
@@ -29,14 +29,17 @@ KERNELS = (".k", ".cu", ".cl", ".h", ".c")
 
 
 class InputHashes:
-    """Those of things in the checkout `root`. Each file is read once: have one of these for one question."""
+    """Input hashes of everything the build makes. Reads each file once: create one per build."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._hashes: dict[str, tuple[str, str]] = {}
 
     def page(self, notebook: Path, parameters: Mapping[str, Any]) -> dict[str, str]:
-        """Of the page that executing `notebook` with `parameters` makes. UsageError for a device that is not here."""
+        """Return the inputs of the page that executing `notebook` with `parameters` makes.
+
+        Raise UsageError for an absent device.
+        """
         device = str(parameters.get("device") or "auto")
         return {
             "notebook": _hash(notebook.read_bytes()),
@@ -48,44 +51,46 @@ class InputHashes:
         }
 
     def runs_of_page(self, lab: str, parameters: Mapping[str, Any]) -> str:
-        """Of which runs the store holds of `lab`, and of peaks those that its page shows: the names alone, since a run never
-        changes. What was measured of another device or backend leaves the page as it is."""
+        """Return a hash of the names of all runs of `lab`, and of the peaks that its page shows.
+
+        Names suffice: a run never changes. Peaks of another device or backend do not count.
+        """
         store = Store(located(self.root, str(parameters.get("results") or "results")))
         peaks = store.names(registry.PEAKS, ("recorded",))
         names = sorted(set(peaks + (store.names(lab) if lab != registry.PEAKS else [])))
         if _is_lab(lab):
             device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
             sql = "select distinct run from cells where lab = ? and device = ? and backend = ? order by run"
-            here = [registry.PEAKS, device.slug, device.backend]
-            names += Store(store.address, ("local",)).column(sql, here, registry.PEAKS, device.slug)
+            arguments = [registry.PEAKS, device.slug, device.backend]
+            names += Store(store.address, ("local",)).column(sql, arguments, registry.PEAKS, device.slug)
         return _hash_of(names)
 
     def recorded(self, lab: str, store: Store) -> dict[str, str]:
-        """Of what a lab has on recorded devices."""
-        runs = _runs(store.root, *(f"recorded/lab={each}" for each in (lab, registry.PEAKS)))
+        """Return the inputs of a lab's output on recorded devices."""
+        runs = _runs(store.root, *(f"recorded/lab={name}" for name in (lab, registry.PEAKS)))
         return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
 
     def story(self, notebook: Path, store: Store) -> dict[str, str]:
-        """Of a lab's page on recorded devices."""
+        """Return the inputs of a lab's page on recorded devices."""
         return {"notebook": _hash(notebook.read_bytes()), **self.recorded(notebook.stem, store)}
 
     def kernels(self, lab: str) -> dict[str, str]:
-        """Of the page of a lab's kernels."""
+        """Return the inputs of the page of a lab's kernels."""
         return self._code(lab)
 
     def demonstration(self, lab: str, device: Device) -> dict[str, str]:
-        """Of what a lab shows on a device beyond times."""
+        """Return the inputs of a lab's demonstration on a device."""
         return {**self._code(lab), "device": _hash_of(provenance.environment(device))}
 
     def verdicts(self, lab: str) -> dict[str, str]:
-        """Of the fragment with the verdicts on a lab's claims: of the store, its runs and those of peaks at these scales."""
+        """Return the inputs of the fragment with verdicts on a lab's claims, with its runs and peaks at the scales compared."""
         from ..analysis.comparison import SCALES
 
         runs = [run for run in self._measured if run[0] in (lab, registry.PEAKS) and run[3] in SCALES]
         return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
 
     def comparison(self) -> dict[str, str]:
-        """Of the fragments that set devices side by side: of the store, the runs at the scales that are compared."""
+        """Return the inputs of the fragments that compare devices, with all runs at the scales compared."""
         from ..analysis.comparison import QUICK, SCALES, at_quick
 
         quick = at_quick(
@@ -95,50 +100,52 @@ class InputHashes:
         return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
     def ladders(self) -> dict[str, str]:
-        """Of the first page's ladders: of the store, what is recorded."""
+        """Return the inputs of the first page's ladders, with all recorded runs."""
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
     def downloads(self) -> dict[str, str]:
-        """Of what readers download: of the store, what is recorded."""
+        """Return the inputs of downloads, with all recorded runs."""
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {"library": self._of("")[0], "published": self._published(), "store": _hash_of(runs)}
 
     def library(self) -> dict[str, str]:
-        """Of the code that all labs share."""
+        """Return the hash of the code that all labs share."""
         return {"library": self._of("")[0]}
 
     def cards(self, files: Iterable[Path]) -> dict[str, str]:
-        """Of what is told of measurements: their cards, in these files."""
+        """Return the inputs of a page about measurements: their cards, in these files."""
         return {**self.library(), "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
 
     def citation(self) -> dict[str, str]:
-        """Of how to cite the book."""
+        """Return the inputs of the page on citation."""
         return {"library": self._of("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}
 
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
-        """Of the first page's table: of the store, all; and what the executed pages were made from."""
+        """Return the inputs of the first page's table: all runs, and the inputs of the executed pages."""
         runs = _runs(self.root / "results", "*/lab=*")
         return {**self._code(), "published": self._published(), "store": _hash_of(runs), "pages": _hash_of(pages)}
 
     def site(self) -> dict[str, str]:
-        """Of the site: pages, executed notebooks, generated fragments, settings, the extension and the builder."""
+        """Return the inputs of the site: pages, executed notebooks, generated fragments, settings, the extension and the
+        builder.
+        """
         from importlib.metadata import version
 
         kinds: dict[str, list[tuple[str, bytes]]] = {"pages": [], "fragments": [], "assets": [], "settings": []}
         folder = self.root / "book"
         for path in _files(folder):
-            place = path.relative_to(folder)
-            kind = {"_generated": "fragments", "_assets": "assets"}.get(place.parts[0], "pages")
+            relative = path.relative_to(folder)
+            kind = {"_generated": "fragments", "_assets": "assets"}.get(relative.parts[0], "pages")
             kind = "settings" if path.suffix in (".yml", ".py") else kind
-            kinds[kind].append((place.as_posix(), path.read_bytes()))
+            kinds[kind].append((relative.as_posix(), path.read_bytes()))
         kinds["settings"].append(("_config.yml", (self.root / "_config.yml").read_bytes()))
-        made = [("recorded", "*.js*"), ("measurements", "*.js")]
-        paths = sorted(path for folder, names in made for path in (self.root / "_build" / folder).rglob(names))
-        drawn = {path: path.stat() for path in paths}
-        kinds["devices"] = [  # megabytes, each written whole: to read them takes longer than all the rest
-            (path.relative_to(self.root).as_posix(), f"{found.st_size} {found.st_mtime_ns}".encode())
-            for path, found in drawn.items()
+        patterns = [("recorded", "*.js*"), ("measurements", "*.js")]
+        paths = sorted(path for folder, pattern in patterns for path in (self.root / "_build" / folder).rglob(pattern))
+        stats = {path: path.stat() for path in paths}
+        kinds["devices"] = [  # megabytes, and written atomically: size and time suffice
+            (path.relative_to(self.root).as_posix(), f"{stat.st_size} {stat.st_mtime_ns}".encode())
+            for path, stat in stats.items()
         ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
         return {
@@ -148,44 +155,48 @@ class InputHashes:
         }
 
     def _published(self, lab: str | None = None) -> str:
-        """Of the published figures and claims: a lab's own, or all of them without one."""
+        """Return a hash of the published figures and claims of a lab, or of all labs."""
         folder = self.root / "results" / "published"
-        own = [folder / f"{lab}.csv", folder / "claims" / f"{lab}.csv"]
-        files = [path for path in own if path.is_file()] if _is_lab(lab) else folder.rglob("*.csv")
+        paths = [folder / f"{lab}.csv", folder / "claims" / f"{lab}.csv"]
+        files = [path for path in paths if path.is_file()] if _is_lab(lab) else folder.rglob("*.csv")
         return _hash_of_files((path.relative_to(folder).as_posix(), path.read_bytes()) for path in files)
 
     @cached_property
     def _measured(self) -> list[list[Any]]:
-        """Lab, device, its kind, scale, run and how many cells it has, as one that was interrupted may have gone on."""
+        """(lab, device, kind of device, scale, run, number of rows) for each run: an interrupted run may have grown."""
         cells = "select lab, device, device_kind, scale, run, count(*) from cells group by all order by all"
         return [list(row.values()) for row in Store(self.root / "results").arrow(cells).to_pylist()]
 
     @cached_property
     def _library(self) -> dict[str, dict[str, bytes]]:
-        """Files by name: those of each lab, wherever it lies, and under '' the library's others."""
-        found: dict[str, dict[str, bytes]] = {"": {}}
+        """Contents of files by name, for each lab wherever it lies, and under '' for the rest of the library."""
+        files_by_lab: dict[str, dict[str, bytes]] = {"": {}}
         for path in _files(LIBRARY):
-            place = path.relative_to(LIBRARY)
-            lab = place.parts[1] if place.parts[0] == "labs" and len(place.parts) > 2 else ""
-            found.setdefault(lab, {})[place.as_posix()] = path.read_bytes()
+            relative = path.relative_to(LIBRARY)
+            lab = relative.parts[1] if relative.parts[0] == "labs" and len(relative.parts) > 2 else ""
+            files_by_lab.setdefault(lab, {})[relative.as_posix()] = path.read_bytes()
         for lab, folder in registry.folders().items():
-            if lab not in found:  # a lab that lies elsewhere
-                found[lab] = {f"labs/{lab}/{path.relative_to(folder)}": path.read_bytes() for path in _files(folder)}
-        return found
+            if lab not in files_by_lab:  # a lab that lies elsewhere
+                files_by_lab[lab] = {
+                    f"labs/{lab}/{path.relative_to(folder)}": path.read_bytes() for path in _files(folder)
+                }
+        return files_by_lab
 
     def _code(self, lab: str | None = None) -> dict[str, str]:
-        """Of the library, the code of a lab with what it needs of others (of all labs without one), and their kernels."""
+        """Return hashes of the library, of a lab's code with the labs that it imports (all labs without one), and of their
+        kernels.
+        """
         labs = sorted(self.with_imported(lab) if lab in self._library else self._library.keys() - {""})
-        own = {name: self._of(name) for name in labs}
+        hashes = {name: self._of(name) for name in labs}
         library, shared = self._of("")
         return {
             "library": library,
-            "lab": _hash_of({name: code for name, (code, _) in own.items()}),
-            "kernels": _hash_of([shared, {name: kernels for name, (_, kernels) in own.items()}]),
+            "lab": _hash_of({name: code for name, (code, _) in hashes.items()}),
+            "kernels": _hash_of([shared, {name: kernels for name, (_, kernels) in hashes.items()}]),
         }
 
     def _of(self, lab: str) -> tuple[str, str]:
-        """Of a lab's own files: the hash of its code, and that of its kernels."""
+        """Return the hash of a lab's own code, and that of its kernels."""
         if lab not in self._hashes:
             files = self._library.get(lab, {}).items()
             code = hash_of_code((name, text) for name, text in files if not name.endswith(KERNELS))
@@ -193,19 +204,19 @@ class InputHashes:
         return self._hashes[lab]
 
     def with_imported(self, lab: str) -> frozenset[str]:
-        """A lab, that of the peaks, and all labs that a line of import in one of these names."""
-        found: set[str] = set()
+        """Return a lab, the peaks, and all labs that their import lines name, recursively."""
+        names: set[str] = set()
         due = {lab, registry.PEAKS}
         while due:
-            found.add(each := due.pop())
-            text = b"\n".join(text for name, text in self._library.get(each, {}).items() if name.endswith(".py"))
+            names.add(name := due.pop())
+            text = b"\n".join(text for name, text in self._library.get(name, {}).items() if name.endswith(".py"))
             imports = set(re.findall(r"\w+", " ".join(re.findall(r"^\s*(?:from|import)\b.*", text.decode(), re.M))))
-            due |= (imports & self._library.keys()) - found
-        return frozenset(found)
+            due |= (imports & self._library.keys()) - names
+        return frozenset(names)
 
 
 def lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say what a page shows; `remeasure` says only what to do this time."""
+    """Return the parameters that change a page: all but `remeasure`."""
     return {name: value for name, value in parameters.items() if name != "remeasure"}
 
 
@@ -214,23 +225,25 @@ def _is_lab(name: str | None) -> bool:
 
 
 def environment(lab: str, device: str) -> dict[str, Any]:
-    """Where a lab's notebook would run now; of any other notebook, the interpreter."""
+    """Return the environment in which a lab's notebook would run now; for other notebooks, the version of Python."""
     if not _is_lab(lab):
         return {"python": platform.python_version()}
-    known = registry.get(lab)
-    compilers = {variant.plan: placement.compilers_of(variant) for variant in known.all_variants()}
-    named = sorted({f"{what} {version}" for each in compilers.values() for what, version in each.items()})
-    return {**provenance.environment(open_device(device, known.preferred_backend)), "compilers": named}
+    described = registry.get(lab)
+    compilers = {variant.plan: placement.compilers_of(variant) for variant in described.all_variants()}
+    named = sorted(
+        {f"{compiler} {version}" for versions in compilers.values() for compiler, version in versions.items()}
+    )
+    return {**provenance.environment(open_device(device, described.preferred_backend)), "compilers": named}
 
 
 def _runs(results: Path, *folders: str) -> list[str]:
-    """The names of the runs in these folders of a store: enough, since a run never changes."""
-    found = {path for folder in folders for path in results.glob(f"{folder}/**/*.parquet")}
-    return sorted(str(path.relative_to(results)) for path in found)
+    """Return the names of the runs in these folders of a store. They suffice: a run never changes."""
+    paths = {path for folder in folders for path in results.glob(f"{folder}/**/*.parquet")}
+    return sorted(str(path.relative_to(results)) for path in paths)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files but hidden ones and what Python compiled."""
+    """Yield all files except hidden ones and compiled Python."""
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
         if not hidden and path.is_file():

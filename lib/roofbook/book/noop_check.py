@@ -1,7 +1,7 @@
-"""Whether anything was touched since a build that left nothing to do: names, sizes and times of files, as `make` compares them.
+"""Check that nothing has changed since a build that left nothing to do, by names, sizes and times of files, like `make`.
 
-To ask this takes a fraction of what it takes to hash all that the book is made from (input_hashes.py), which answers where
-something was touched. What lies in _build is as it was left, or the builder makes it again.
+It takes a fraction of the time that hashing all inputs does (input_hashes.py). Files in _build are either unchanged or made
+again by the builder.
 """
 
 import json
@@ -19,7 +19,7 @@ from . import execute
 from .input_hashes import environment, lasting
 from .site import INDEX
 
-KNOWN = Path("_build", "untouched")
+RECORD = Path("_build", "untouched")
 PRODUCTS = (
     Path("book", "_generated"),
     Path("_build", "recorded"),
@@ -30,54 +30,60 @@ PRODUCTS = (
 
 
 class FileTimes:
-    """The checkout `root` at one moment, as a build with the parameters `wanted` would find it."""
+    """File times of the checkout `root` at one moment, for a build with the given parameters."""
 
-    def __init__(self, root: Path, wanted: Mapping[str, Any]) -> None:
-        """UsageError for a device that is not here."""
+    def __init__(self, root: Path, parameters: Mapping[str, Any]) -> None:
+        """parameters: those of all notebooks; if empty, those of each page. Raise UsageError for an absent device."""
         self.root = root
         pages = {notebook: execute.page_of(root, notebook) for notebook in execute.notebooks(root)}
-        given = {notebook.stem: wanted or execute.parameters_of(root, notebook) for notebook in pages}
-        devices = {lab: environment(lab, str(each.get("device") or "auto")) for lab, each in given.items()}
-        made = {*(root / each for each in PRODUCTS), root / "book" / "labs", *pages.values()}
-        stores = {located(root, str(each.get("results") or "results")) for each in given.values()}
+        parameters_by_lab = {notebook.stem: parameters or execute.parameters_of(root, notebook) for notebook in pages}
+        devices = {
+            lab: environment(lab, str(chosen.get("device") or "auto")) for lab, chosen in parameters_by_lab.items()
+        }
+        products = {*(root / path for path in PRODUCTS), root / "book" / "labs", *pages.values()}
+        stores = {located(root, str(chosen.get("results") or "results")) for chosen in parameters_by_lab.values()}
         folders = {root / name for name in ("book", "experiments", "results", "_config.yml")} | {LIBRARY}
-        folders |= {each for each in stores if isinstance(each, Path)}
-        remote = {each: Store(each).names() for each in stores if isinstance(each, str)}
-        files = dict(each for folder in {*folders, *registry.folders().values()} for each in _stamps(folder, made))
-        packages = _stamp(Path(sysconfig.get_path("purelib")))  # touched where one comes or goes
+        folders |= {store for store in stores if isinstance(store, Path)}
+        remote = {store: Store(store).names() for store in stores if isinstance(store, str)}
+        files = dict(
+            stamp for folder in {*folders, *registry.folders().values()} for stamp in _stamps(folder, products)
+        )
+        packages = _stamp(Path(sysconfig.get_path("purelib")))  # changes when a package comes or goes
         self.sources = cache_key(json.dumps([devices, packages, sorted(files.items()), remote], default=str))
-        products = dict(each for path in made for each in _stamps(path, set()))
-        parameters = {lab: lasting(each) for lab, each in given.items()}
-        self.all = cache_key(json.dumps([self.sources, sorted(products.items()), parameters], default=str))
+        product_stamps = dict(stamp for path in products for stamp in _stamps(path, set()))
+        lasting_parameters = {lab: lasting(chosen) for lab, chosen in parameters_by_lab.items()}
+        self.all = cache_key(
+            json.dumps([self.sources, sorted(product_stamps.items()), lasting_parameters], default=str)
+        )
 
     def is_known(self) -> bool:
-        """Whether nothing was left to do when all was as it is now."""
+        """Return whether this state was recorded as one with nothing to do."""
         try:
-            return (self.root / KNOWN).read_text(encoding="utf-8") == self.all
+            return (self.root / RECORD).read_text(encoding="utf-8") == self.all
         except OSError:
             return False
 
     def remember(self, before: "FileTimes") -> None:
-        """Nothing is left to do now, unless something but the build's own products changed since it began."""
+        """Record that nothing is left to do, unless a file other than the build's products has changed since `before`."""
         if self.sources == before.sources:
-            write_whole(self.root / KNOWN, self.all)
+            write_whole(self.root / RECORD, self.all)
 
 
-def _stamps(path: Path, but: set[Path]) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Size and time of a file, or of all in a folder but hidden ones, what Python compiled, and `but`."""
-    if path in but or path.name.startswith((".", "__pycache__")):
+def _stamps(path: Path, excluded: set[Path]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield size and time of a file, or of all files in a folder except hidden ones, compiled Python, and `excluded`."""
+    if path in excluded or path.name.startswith((".", "__pycache__")):
         return
     if path.is_dir():
-        with os.scandir(path) as found:
-            for each in found:
-                if each.is_dir():
-                    yield from _stamps(Path(each.path), but)
-                elif not each.name.startswith(".") and Path(each.path) not in but:
-                    yield each.path, _stamp(Path(each.path))
+        with os.scandir(path) as entries:
+            for file in entries:
+                if file.is_dir():
+                    yield from _stamps(Path(file.path), excluded)
+                elif not file.name.startswith(".") and Path(file.path) not in excluded:
+                    yield file.path, _stamp(Path(file.path))
     elif path.exists():
         yield str(path), _stamp(path)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns

@@ -1,4 +1,4 @@
-"""What a reader without JavaScript, who cannot choose a device, sees of the others: below each step a line a device."""
+"""Output for readers without JavaScript, who cannot choose a device: one line for each other device below each step."""
 
 import re
 from collections.abc import Mapping
@@ -10,25 +10,27 @@ _STEP = re.compile(
 )
 _LINE = re.compile(r"<li[^>]*>(.*?)</li>", re.S)
 _NUMBER = re.compile(r'<span data-of="[^"]*">([^<]*)</span>')
-"""A number with a card, which is that of the page's own device."""
+"""A number with a card, which belongs to the page's own device."""
 
 
-def with_other_devices(cells: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Cells of a page with what each step brought on other devices, for who has no JavaScript; others: by a device's name."""
-    brought = {device: _brought(shown) for device, shown in others.items()}
+def with_other_devices(cells: Mapping[str, str], cells_by_device: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the cells of a page with each step's effect on other devices. cells_by_device: cells by device name."""
+    effects = {device: _effects(device_cells) for device, device_cells in cells_by_device.items()}
 
-    def more(step: re.Match[str]) -> str:
+    def add_devices(step: re.Match[str]) -> str:
         lines = [
-            f"<li>{escape(device)}: {found[step[2]]}</li>" for device, found in brought.items() if step[2] in found
+            f"<li>{escape(device)}: {lines_by_step[step[2]]}</li>"
+            for device, lines_by_step in effects.items()
+            if step[2] in lines_by_step
         ]
-        told = f'<noscript><ul class="effect other-devices">{"".join(lines)}</ul></noscript>' if lines else ""
-        return step[0] + told
+        noscript = f'<noscript><ul class="effect other-devices">{"".join(lines)}</ul></noscript>' if lines else ""
+        return step[0] + noscript
 
-    return {key: _STEP.sub(more, html) for key, html in cells.items()}
+    return {key: _STEP.sub(add_devices, html) for key, html in cells.items()}
 
 
-def _brought(cells: Mapping[str, str]) -> dict[str, str]:
-    """By step its line of the largest case."""
+def _effects(cells: Mapping[str, str]) -> dict[str, str]:
+    """Return the line of the largest case by step."""
     return {
         step[2]: _NUMBER.sub(r"\1", lines[-1])
         for html in cells.values()

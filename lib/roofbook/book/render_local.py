@@ -1,6 +1,6 @@
-"""What the pages of each lab show on the machine that executed its notebook: one more device that their reader may choose.
+"""Output of each lab on the machine that executed its notebook: one more device that readers may choose.
 
-It is drawn where the executed notebook or a card of a measurement is another now, and lies beside the recorded devices.
+It is drawn if the executed notebook or the card of a measurement has changed, and is stored with the recorded devices.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from .manifest import Manifest
 
 
 def draw(root: Path) -> None:
-    """Write it for each lab that has run here and has recorded devices; take it away where that is no longer so."""
+    """Write the output of each lab that has run here and has recorded devices; remove it for other labs."""
     book, manifest = root / "book", Manifest(root)
     for folder in sorted((root / FOLDER).glob("*/")):
         lab = folder.name
@@ -25,10 +25,10 @@ def draw(root: Path) -> None:
             continue
         cards = root / card_links.FOLDER / lab / HERE.script
         made_from = {"page": _hash(executed), "cards": _hash(cards)}
-        if manifest.stale(thing := folder / lab_pages.STORY / HERE.script, made_from):
+        if manifest.stale(script := folder / lab_pages.STORY / HERE.script, made_from):
             _remove(root, lab)
             _write(root, lab, executed)
-            manifest.record(thing, made_from)
+            manifest.record(script, made_from)
 
 
 def _write(root: Path, lab: str, executed: Path) -> None:
@@ -36,12 +36,12 @@ def _write(root: Path, lab: str, executed: Path) -> None:
     from .device_switch import finish_cells
 
     notebook = json.loads(executed.read_text(encoding="utf-8"))
-    if not (shown := replay_notebook.executed_outputs(notebook)):
+    if not (html_by_key := replay_notebook.executed_outputs(notebook)):
         return
-    shown, files = table_files.of_cells(finish_cells(shown), lab, HERE.name)
+    html_by_key, files = table_files.of_cells(finish_cells(html_by_key), lab, HERE.name)
     table_files.write(root / table_files.DRAWN / lab / HERE.name, files)
-    shown = card_links.unlink_missing_cards(shown, card_links.ids(root, lab, HERE.name))
-    write_scripts(root, lab, HERE, notebook, shown)
+    html_by_key = card_links.unlink_missing_cards(html_by_key, card_links.ids(root, lab, HERE.name))
+    write_scripts(root, lab, HERE, notebook, html_by_key)
 
 
 def _remove(root: Path, lab: str) -> None:

@@ -1,8 +1,8 @@
-"""The Sphinx extension behind the site, for Jupyter Book and plain Sphinx alike.
+"""Sphinx extension of the site, for Jupyter Book and plain Sphinx alike.
 
-It keeps pages off the network, makes wide tables scroll and inline figures coexist, shows a run card in place of a
-notebook's parameters, and links terms to the glossary (terms.py). It gives pages the directives `fragments`, which includes
-what `roofbook build` generated, and `in-a-browser`, which links to where a lab runs in one.
+It keeps pages off the network, makes wide tables scroll and inline figures coexist, shows a run card in place of a notebook's
+parameters, and links terms to the glossary (terms.py). It adds the directives `fragments`, which includes files that `roofbook
+build` generated, and `in-a-browser`, which links to services that run a lab's notebook in a browser.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .page_html import on_site, one_legend, scroll_tables, unique_svg_ids
 from .page_weight import mathml, pages
 
 GENERATED = "_generated"
-FOUND = "fragments"
-"""Of a page's metadata: by pattern the fragments that it was made from."""
+INCLUDED = "fragments"
+"""Key in a page's metadata: the names of the fragments that it includes, by pattern."""
 
 
 class Fragments(SphinxDirective):
     """`{fragments} PATTERN`: the files of book/_generated that match, in order of name, as raw HTML.
 
-    The body of the directive is shown where none matches, as on a book that has measured nothing yet.
+    If none matches, as in a book without measurements, the body of the directive is shown.
     """
 
     required_arguments = 1
@@ -42,26 +42,26 @@ class Fragments(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         pattern = self.arguments[0]
-        found = matching_fragments(self.env, pattern)
-        self.env.metadata[self.env.docname].setdefault(FOUND, {})[pattern] = [path.name for path in found]
-        for path in found:
+        paths = matching_fragments(self.env, pattern)
+        self.env.metadata[self.env.docname].setdefault(INCLUDED, {})[pattern] = [path.name for path in paths]
+        for path in paths:
             self.env.note_dependency(str(path))
-        if not found:
+        if not paths:
             return self.parse_content_to_nodes()
-        return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in found]
+        return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in paths]
 
 
 def matching_fragments(env: Any, pattern: str) -> list[Path]:
-    """The fragments that match, in order of name."""
+    """Return the fragments that match, in order of name."""
     return sorted((Path(env.srcdir) / GENERATED).glob(pattern))
 
 
 def pages_with_changed_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
-    """Pages of which a fragment has come or gone. One that is another text now is a file that Sphinx watches itself."""
-    known = {name: env.metadata[name].get(FOUND, {}) for name in env.found_docs if name in env.metadata}
+    """Return the pages that would include other fragments than before. Sphinx itself watches the contents."""
+    included = {name: env.metadata[name].get(INCLUDED, {}) for name in env.found_docs if name in env.metadata}
     return [
         name
-        for name, patterns in known.items()
+        for name, patterns in included.items()
         if any(
             [path.name for path in matching_fragments(env, pattern)] != before for pattern, before in patterns.items()
         )
@@ -71,22 +71,24 @@ def pages_with_changed_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[st
 class InABrowser(SphinxDirective):
     """`{in-a-browser} LAB`: links that open the lab's notebook in Google Colab and by Binder.
 
-    The body of the directive is shown where `repository_url` in _config.yml names no repository of GitHub.
+    If `repository_url` in _config.yml names no GitHub repository, the body of the directive is shown.
     """
 
     required_arguments = 1
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        found = browser_links(self.config.repository_url, self.arguments[0])
-        if not found:
+        links = browser_links(self.config.repository_url, self.arguments[0])
+        if not links:
             return self.parse_content_to_nodes()
-        items = [nodes.list_item("", nodes.paragraph("", "", _link(name, to))) for name, to in found.items()]
+        items = [nodes.list_item("", nodes.paragraph("", "", _link(name, to))) for name, to in links.items()]
         return [nodes.bullet_list("", *items)]
 
 
 def browser_links(repository: str, lab: str) -> dict[str, str]:
-    """By what a link says, where a lab's notebook on the branch `main` runs; none without a repository of GitHub."""
+    """Return the address that runs a lab's notebook of the branch `main`, by the link's text; empty without a GitHub
+    repository.
+    """
     named = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", repository)
     if not named:
         return {}
@@ -101,9 +103,9 @@ def _link(name: str, to: str) -> nodes.reference:
 
 
 def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Of an executed notebook, replace the cells of parameters by one card that says what was run, and when.
+    """Replace the parameter cells of an executed notebook by one card with the parameters, date and duration.
 
-    Output that shows nothing, as a progress bar leaves it that has erased itself, goes too.
+    Blank output, such as that of a progress bar that has erased itself, is removed.
     """
     if not app.env.doc2path(docname).endswith(".ipynb"):
         return
@@ -132,27 +134,27 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def list_of_pages(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Below the title of each page of a lab, the list of them all."""
+    """Add the list of a lab's pages below the title of each of them."""
     if not lab_pages.of_lab(docname):
         return
-    more = lab_pages.page_list(app, docname)
+    page_list = lab_pages.page_list(app, docname)
     if app.env.doc2path(docname).endswith(".ipynb"):
         notebook = json.loads(source[0])
         title = notebook["cells"][0]
-        title["source"] = lab_pages.below_title("".join(title["source"]), more)
+        title["source"] = lab_pages.below_title("".join(title["source"]), page_list)
         source[0] = json.dumps(notebook)
     else:
-        source[0] = lab_pages.below_title(source[0], more)
+        source[0] = lab_pages.below_title(source[0], page_list)
 
 
 def _literals(code: str) -> dict[str, Any]:
-    """The `name = literal` and `name: type = literal` lines of a cell, in order."""
-    found: dict[str, Any] = {}
+    """Return the values of the lines `name = literal` and `name: type = literal` of a cell, in order."""
+    literals: dict[str, Any] = {}
     for line in ast.parse(code).body:
         if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
             target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
-            found[ast.unparse(target)] = ast.literal_eval(line.value)
-    return found
+            literals[ast.unparse(target)] = ast.literal_eval(line.value)
+    return literals
 
 
 def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
@@ -160,13 +162,13 @@ def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
     pairs = ((escape(name), escape(_plain(value))) for name, value in values.items())
     rows = "\n".join(f"<div><dt>{name}</dt> <dd>{value}</dd></div>" for name, value in pairs)  # as words for a search
-    said = f"<p>Run{when}{took} with</p>\n<dl>{rows}</dl>"
-    card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{said}</aside>'
+    text = f"<p>Run{when}{took} with</p>\n<dl>{rows}</dl>"
+    card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{text}</aside>'
     return raw_html(card)
 
 
 def _plain(value: Any) -> str:
-    """A parameter as a reader would say it."""
+    """Return a parameter as text for readers."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -175,8 +177,9 @@ def _plain(value: Any) -> str:
 
 
 def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the HTML of a page: one legend of standing notes, scroll regions for tables and files of their CSV, and ids of
-    inline figures made unique."""
+    """Finish the HTML of a page: one legend of standing notes, scroll regions and CSV files for tables, unique ids in
+    figures.
+    """
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
@@ -189,18 +192,18 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
 
 
 def set_options(app: Sphinx, config: Any) -> None:
-    """Formulas as MathML, pages that load what they use, and the year of the build."""
+    """Set options: formulas as MathML, pages that load only assets they use, and the year of the build."""
     config.html_math_renderer = mathml.NAME
     config.template_bridge = "roofbook.book.page_weight.pages.Templates"
     config.copyright = str(config.copyright).replace("%Y", str(datetime.date.today().year))
 
 
 DOWNLOADS = "data"
-"""Of book/_generated and of the site: the folder of what readers download."""
+"""Folder of downloads, in book/_generated and in the site."""
 
 
 def copy_downloads(app: Sphinx, error: Exception | None) -> None:
-    """Copy what readers download, and scripts of fragments; a download that is gone from the sources goes from the site."""
+    """Copy downloads and scripts of fragments into the site, and remove downloads without a source."""
     if error or app.builder.format != "html":
         return
     source, target = Path(app.srcdir) / GENERATED / DOWNLOADS, Path(app.outdir) / DOWNLOADS
@@ -212,7 +215,7 @@ def copy_downloads(app: Sphinx, error: Exception | None) -> None:
 
 
 class Repository(SphinxDirective):
-    """`{repository}`: a link to the address that `repository_url` in _config.yml names; the body where it names none."""
+    """`{repository}`: a link to the address in `repository_url` of _config.yml; the directive's body if it is empty."""
 
     has_content = True
 
@@ -224,12 +227,12 @@ class Repository(SphinxDirective):
 
 
 def repository(config: Any) -> str:
-    """The address of the repository; '' where nobody has named one."""
+    """Return the address of the repository; '' if none is set."""
     return str(config.repository_url or "")
 
 
 def add_footer(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Below each page a link to the page on data, licence and citation, one to the repository, and a button that prints it."""
+    """Add a footer: links to the page on data, licence and citation and to the repository, and a print button."""
     if "data" not in app.env.found_docs:
         return
     links = [f'<a href="{context["pathto"]("data")}">Data, licence, how to cite</a>']
@@ -240,7 +243,7 @@ def add_footer(app: Sphinx, pagename: str, template: str, context: dict[str, Any
 
 
 def copy_kernels(app: Sphinx, error: Exception | None) -> None:
-    """The texts of kernels join the site."""
+    """Copy the texts of kernels into the site."""
     from . import kernels_page
 
     if error is None and app.builder.format == "html":
@@ -248,7 +251,7 @@ def copy_kernels(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx's entry point."""
+    """Connect the extension to Sphinx."""
     # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
     app.add_config_value("comments_config", {}, "", dict)
     app.setup_extension("roofbook.book.terms")
