@@ -48,14 +48,14 @@ def who(order: Mapping[str, Any]) -> Answer:
 
 
 def specs(order: Mapping[str, Any]) -> Answer:
-    """Return one device of stored_row kind that this worker has."""
+    """Return one device of each kind that this worker has."""
     from .record_device import one_of_each_kind
 
     return {"specs": [device.spec for device in one_of_each_kind(find.devices())]}
 
 
 def plan(order: Mapping[str, Any]) -> Answer:
-    """Return the cells of a lab to be measured, and of the peaks for its page, stored_row with its state in the store."""
+    """Return the cells of a lab to be measured, and of the peaks for its page, each with its state in the store."""
     from ..analysis.campaign_time import cost_of
     from .experiment import Experiment
 
@@ -128,16 +128,12 @@ def fail(order: Mapping[str, Any]) -> Answer:
     rows = [row(setting, case_process.failed(setting, variant, order["reason"]), order["run"]) for variant in left]
     if rows:
         store.append(rows, order["where"], f"{order['once']}.failed")
-    return {
-        "kept": [
-            [stored_row["case"], stored_row["variant"], stored_row["role"], stored_row["status"], stored_row["run"]]
-            for stored_row in rows
-        ]
-    }
+    names = ("case", "variant", "role", "status", "run")
+    return {"kept": [[failed_row[name] for name in names] for failed_row in rows]}
 
 
 def tables(order: Mapping[str, Any]) -> Answer:
-    """Return the tables of a lab as text: the ladder of stored_row case, or the peaks."""
+    """Return the tables of a lab as text: the ladder of each case, or the peaks."""
     from .experiment import Experiment
 
     experiment = Experiment(order["lab"], order["parameters"], parts=order["parts"])
