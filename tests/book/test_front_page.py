@@ -47,7 +47,7 @@ def test_the_ladders_are_of_the_gpu_that_has_most(
         for place, each in cells.items()
         for lab, count in each.items()
     ]
-    assert {record.store_device for record in front_page.on_one_place(cast(Any, found))} == {chosen}
+    assert {record.store_device for record in front_page.on_one_device(cast(Any, found))} == {chosen}
 
 
 def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:

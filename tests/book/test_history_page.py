@@ -30,7 +30,7 @@ def drawn(root: Path, *names: str) -> None:
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", HERE.name)
     recorded, here = ([card_links.read_cards(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
-    found = history_page.recorded(recorded) | history_page.here(here)
+    found = history_page.recorded(recorded) | history_page.local(here)
     said = words(found["changed"])
     for text in (
         "fused on 128x128",
@@ -56,7 +56,7 @@ def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages
 
 
 def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
-    assert {*history_page.recorded([]).values(), *history_page.here([]).values()} == {""} and history_page.listed(
+    assert {*history_page.recorded([]).values(), *history_page.local([]).values()} == {""} and history_page.listed(
         []
     ) == ""
     empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]

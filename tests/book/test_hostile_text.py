@@ -141,7 +141,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     lines = [line for line in done.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
     assert not lines, "MyST takes something for its own, beside links to pages that are left out"
     card_links.copy_cards(root, site, "https://elsewhere.invalid/book")  # where no commit of these rows may lead
-    printed = pdf.whole(root, LAB, device_choices.choices(root, LAB)[0])
+    printed = pdf.combined_html(root, LAB, device_choices.choices(root, LAB)[0])
     (site / "labs" / "printed.html").write_text(
         printed.replace("</body>", "<footer></footer></body>"), encoding="utf-8"
     )

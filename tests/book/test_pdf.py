@@ -102,7 +102,7 @@ def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
 
 def test_without_a_name_it_is_the_device_that_the_pages_show_first(root: Path) -> None:
     assert pdf.chosen(root, "lbm", None) == FIRST
-    page = pdf.whole(root, "lbm", FIRST)
+    page = pdf.combined_html(root, "lbm", FIRST)
     assert page.count("<article") == 2 and "remembers.js" not in page and '"device": "First GPU, CUDA"' in page
 
 
@@ -121,4 +121,4 @@ def test_what_cannot_be_printed_is_one_line(root: Path, monkeypatch: pytest.Monk
         pdf.write(root, "lbm", FIRST, root / "lab.pdf")
     (root / "_build" / "html" / "labs" / "lbm.html").unlink()
     with pytest.raises(UsageError, match="the site has no page of lbm; `roofbook build` makes it"):
-        pdf.whole(root, "lbm", FIRST)
+        pdf.combined_html(root, "lbm", FIRST)

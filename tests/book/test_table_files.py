@@ -51,11 +51,11 @@ def test_a_table_without_a_frame_gives_what_it_shows() -> None:
 
 def test_pages_link_to_files_whose_names_say_what_they_are(tmp_path: Path) -> None:
     table = ladder()
-    html, files = table_files.apart(f"<p>before</p>{table.html}", "lbm", "nvidia-h200.cuda")
+    html, files = table_files.split_files(f"<p>before</p>{table.html}", "lbm", "nvidia-h200.cuda")
     assert files == {"lbm-nvidia-h200.cuda-ladder-on-256x256.csv": table.csv} and "data:" not in html
-    (link,) = re.findall(r'href="([^"]*)"', table_files.at(html, "../"))
+    (link,) = re.findall(r'href="([^"]*)"', table_files.with_root(html, "../"))
     assert link == "../tables/lbm/nvidia-h200.cuda/lbm-nvidia-h200.cuda-ladder-on-256x256.csv"
-    assert table_files.apart(html, "lbm", "nvidia-h200.cuda") == (html, {}), "once"
+    assert table_files.split_files(html, "lbm", "nvidia-h200.cuda") == (html, {}), "once"
 
     folder = tmp_path / "lbm" / "nvidia-h200.cuda"
     table_files.write(folder, files | {"old.csv": "x"})
@@ -75,4 +75,4 @@ def test_two_tables_of_one_name_are_two_files_unless_they_are_the_same() -> None
 
 @pytest.mark.parametrize("text", ["", "<table><caption>C</caption></table>"])
 def test_what_is_no_table_of_ours_stays(text: str) -> None:
-    assert table_files.apart(text, "x") == (text, {})
+    assert table_files.split_files(text, "x") == (text, {})

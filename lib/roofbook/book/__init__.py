@@ -1,1 +1,1 @@
-"""Notebooks, pages and the site: what readers execute and browse."""
+"""Notebooks, pages and the site: parts that readers execute and browse."""

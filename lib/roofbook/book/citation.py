@@ -1,4 +1,4 @@
-"""How to cite the book: CITATION.cff, .zenodo.json and BibTeX, all from _config.yml and pyproject.toml.
+"""Citation of the book: CITATION.cff, .zenodo.json and BibTeX, all from _config.yml and pyproject.toml.
 
 `make citation` writes the two files of the repository; the site shows the BibTeX. A publisher sets the repository's address in
 _config.yml, and nowhere else.
@@ -18,7 +18,7 @@ KEYWORDS = ("GPU", "OpenCL", "CUDA", "performance", "benchmark", "roofline", "re
 
 @dataclass(frozen=True)
 class Citation:
-    """What a citation says. repository is '' where the publisher has named none."""
+    """Fields of a citation. repository is '' if the publisher has named none."""
 
     title: str
     author: str
@@ -29,7 +29,7 @@ class Citation:
 
     @staticmethod
     def of(root: Path) -> "Citation":
-        """From the settings of the checkout `root`; the package's own where it has no pyproject.toml."""
+        """Read the settings of the checkout `root`; without pyproject.toml, those of the package."""
         import yaml
 
         site = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
@@ -48,8 +48,8 @@ class Citation:
         )
 
     def cff(self) -> str:
-        """The text of CITATION.cff, by version 1.2.0 of the Citation File Format."""
-        said: dict[str, Any] = {
+        """Return the text of CITATION.cff, by version 1.2.0 of the Citation File Format."""
+        fields: dict[str, Any] = {
             "cff-version": "1.2.0",
             "message": MESSAGE,
             "type": "software",
@@ -61,15 +61,15 @@ class Citation:
             "keywords": list(KEYWORDS),
         }
         if self.repository:
-            said["repository-code"] = self.repository
+            fields["repository-code"] = self.repository
         import yaml
 
         head = "# Made by `make citation` from _config.yml and pyproject.toml: change it there.\n"
-        return head + str(yaml.safe_dump(said, sort_keys=False, width=120))
+        return head + str(yaml.safe_dump(fields, sort_keys=False, width=120))
 
     def zenodo(self) -> str:
-        """The text of .zenodo.json, as Zenodo's deposit of a release reads it."""
-        said: dict[str, Any] = {
+        """Return the text of .zenodo.json, which Zenodo reads when a release is deposited."""
+        fields: dict[str, Any] = {
             "upload_type": "software",
             "title": self.title,
             "description": self.abstract,
@@ -80,11 +80,11 @@ class Citation:
             "keywords": list(KEYWORDS),
         }
         if self.repository:
-            said["related_identifiers"] = [{"identifier": self.repository, "relation": "isSupplementTo"}]
-        return json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+            fields["related_identifiers"] = [{"identifier": self.repository, "relation": "isSupplementTo"}]
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
     def bibtex(self) -> str:
-        """An entry of BibTeX."""
+        """Return an entry of BibTeX."""
         fields = {
             "title": f"{{{self.title}}}: {self.abstract}",
             "author": f"{{{self.author}}}",
@@ -99,9 +99,9 @@ class Citation:
 
 def write(root: Path) -> None:
     """Write CITATION.cff and .zenodo.json of the checkout `root`."""
-    found = Citation.of(root)
-    write_whole(root / "CITATION.cff", found.cff())
-    write_whole(root / ".zenodo.json", found.zenodo())
+    citation = Citation.of(root)
+    write_whole(root / "CITATION.cff", citation.cff())
+    write_whole(root / ".zenodo.json", citation.zenodo())
 
 
 if __name__ == "__main__":

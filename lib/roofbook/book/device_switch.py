@@ -64,7 +64,9 @@ def add_device_bar(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     app.env.metadata[docname][RAN_HERE] = bool(local)
     for cell in cells_of(notebook):
         key = key_of(cell)
-        html = f'<div class="on-device" data-cell="{key}">{table_files.at(cell_html.get(key, ""), to_root)}</div>'
+        html = (
+            f'<div class="on-device" data-cell="{key}">{table_files.with_root(cell_html.get(key, ""), to_root)}</div>'
+        )
         data = {"text/html": html, "text/plain": ""}
         cell["source"] = compact("".join(cell["source"]))
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]

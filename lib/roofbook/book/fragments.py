@@ -1,7 +1,7 @@
-"""What written pages take from the store as HTML, made again only where it would say something else.
+"""HTML fragments that written pages take from the store; each is made again only if its inputs change.
 
-The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance, exercises. With them come
-the pages of the labs' kernels (kernels_page.py).
+The fragments are in book/_generated: verdicts on claims, comparisons of devices, the overview of all labs, exercises. The pages
+of the labs' kernels (kernels_page.py) are made with them.
 """
 
 import json
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from ..report import Table
 
 CLAIMS = ("{}-claims.html", "claims-failed-{}.html")
-"""Of a lab on the page of claims: all verdicts, and the claims that did not hold."""
+"""Names of a lab's fragments on the page of claims: all verdicts, and the claims that did not hold."""
 
 
 def renew(root: Path) -> None:
-    """Make the fragments of the checkout `root` that would say something else now. One that has nothing to say is no file."""
+    """Make the stale fragments of the checkout `root`. An empty fragment has no file."""
     folder, store = root / "book" / "_generated", Store(root / "results")
     manifest, now = Manifest(root), InputHashes(root)
     folder.mkdir(exist_ok=True)
@@ -64,9 +64,9 @@ def renew(root: Path) -> None:
             manifest.write(path, text, made_from)
 
     for lab in map(registry.get, registry.names()):
-        told, made_from = [folder / name.format(lab.name) for name in CLAIMS], now.verdicts(lab.name)
-        if publication(lab).evidence and any(manifest.stale(path, made_from) for path in told):
-            for path, text in zip(told, _verdicts(lab, store), strict=True):
+        verdict_paths, made_from = [folder / name.format(lab.name) for name in CLAIMS], now.verdicts(lab.name)
+        if publication(lab).evidence and any(manifest.stale(path, made_from) for path in verdict_paths):
+            for path, text in zip(verdict_paths, _verdicts(lab, store), strict=True):
                 manifest.write(path, text, made_from)
 
         if exercises(lab).write:
@@ -86,11 +86,11 @@ def renew(root: Path) -> None:
     if manifest.stale(path, made_from):
         lines = []
         for lab in map(registry.get, registry.names()):
-            lines += _kept(now.recorded(lab.name, store), partial(_recorded_ends, lab, store))
-            if mine := pages.get(lab.name):
-                given = execute.parameters_of(root, executed[lab.name])
-                code = {"library of the lines": made_from["library"]}  # the page may be of an older one
-                lines += _kept({**mine, **code}, partial(_own_ends, lab, given, root))
+            lines += _cached_rows(now.recorded(lab.name, store), partial(_recorded_ends, lab, store))
+            if page_inputs := pages.get(lab.name):
+                parameters = execute.parameters_of(root, executed[lab.name])
+                code = {"library of the lines": made_from["library"]}  # the page may have been made by an older library
+                lines += _cached_rows({**page_inputs, **code}, partial(_own_ends, lab, parameters, root))
         manifest.write(path, front_page.ends(lines), made_from)
 
     _renew_cards(root, manifest, now)
@@ -112,7 +112,7 @@ def renew(root: Path) -> None:
 
 
 def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
-    """The cards of what this machine measured, of each executed page."""
+    """Draw the cards of this machine's measurements, for each executed page."""
     for notebook in execute.notebooks(root):
         lab, page = notebook.stem, execute.page_of(root, notebook)
         if lab not in (*registry.names(), registry.PEAKS) or not page.exists():
@@ -124,13 +124,13 @@ def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
 
 
 def sweep_time(results: Path) -> str:
-    """How long it would take many devices to measure again all that is recorded of each GPU; '' where there is none."""
+    """Return a table of the time that many devices need to measure all recorded runs of each GPU again; '' without any."""
     store = Store(results, ["recorded"])
-    found = store.arrow(
+    gpus = store.arrow(
         "select distinct lab, device, device_name, backend from cells where device_kind = 'gpu' order by 3, 1, 4"
     )
     costs: dict[str, list[tuple[str, Cost, int]]] = {}
-    for row in found.to_pylist():
+    for row in gpus.to_pylist():
         if row["lab"] in (*registry.names(), registry.PEAKS):
             cost, runs = (
                 cost_of(store, row["lab"], row["device"], row["backend"]),
@@ -142,39 +142,39 @@ def sweep_time(results: Path) -> str:
 
 
 def costs(results: Path) -> str:
-    """What a launch, a barrier and a fence cost on each recorded device; '' where that is recorded of none."""
+    """Return a table of the cost of a launch, a barrier and a fence on each recorded device; '' if no device has them."""
     peaks = registry.get(registry.PEAKS)
-    costs = {each.name: each.change for each in peaks.ladder if each.options["group"] == COSTS}
-    found = {str(each.store_device): each.rows for each in recorded(peaks, Store(results))}
-    rows = {place: rows[rows["variant"].isin(list(costs))] for place, rows in found.items()}
-    measured = {place: those for place, those in rows.items() if len(those)}
+    changes = {variant.name: variant.change for variant in peaks.ladder if variant.options["group"] == COSTS}
+    rows_by_device = {str(record.store_device): record.rows for record in recorded(peaks, Store(results))}
+    rows = {device: rows[rows["variant"].isin(list(changes))] for device, rows in rows_by_device.items()}
+    measured = {device: device_rows for device, device_rows in rows.items() if len(device_rows)}
     caption = "What a launch, a barrier and a fence cost"
-    return peak_times(measured, COSTS, costs, caption=caption).html if measured else ""
+    return peak_times(measured, COSTS, changes, caption=caption).html if measured else ""
 
 
 def sweeps_done(results: Path) -> str:
-    """How long recorded sweeps took on one card and on several; '' where none was done on both."""
-    found = measured_campaigns(Store(results, ["recorded"]))
-    return campaigns_table(found).html if found else ""
+    """Return a table of the time of recorded campaigns on one GPU and on several; '' if none ran on both."""
+    campaigns = measured_campaigns(Store(results, ["recorded"]))
+    return campaigns_table(campaigns).html if campaigns else ""
 
 
 def neighbours(results: Path) -> str:
-    """What a busy card beside the one that is measured matters, by the recorded runs; '' where none are of both kinds."""
-    found = idle_against_busy(Store(results, ["recorded"]))
-    return neighbours_table(found).html if found else ""
+    """Return a table of the effect of a busy neighbouring GPU on a measurement; '' without recorded runs of both kinds."""
+    comparisons = idle_against_busy(Store(results, ["recorded"]))
+    return neighbours_table(comparisons).html if comparisons else ""
 
 
 def _renew_downloads(root: Path, manifest: Manifest, now: InputHashes) -> None:
-    """The files that the page on data offers, its list of them, and how to cite the book."""
+    """Make the files that the page on data offers, its list of them, and the citation of the book."""
     folder = root / "book" / "_generated"
     path, made_from = folder / "data-files.html", now.downloads()
     rows_at = folder / downloads.FOLDER / downloads.ROWS
     if manifest.stale(path, made_from) or manifest.stale(rows_at, made_from):
         rows, extent = downloads.recorded_rows(root / "results")
         files = ({downloads.ROWS: rows} if rows else {}) | downloads.published(root / "results")
-        for old in rows_at.parent.glob("*"):
-            if old.name not in files:
-                old.unlink()
+        for obsolete in rows_at.parent.glob("*"):
+            if obsolete.name not in files:
+                obsolete.unlink()
         for name, content in {downloads.ROWS: rows, **files}.items():
             manifest.write(rows_at.parent / name, content, made_from)
         manifest.write(path, downloads.listed(files, extent), made_from)
@@ -195,51 +195,58 @@ def _own_ends(lab: Lab, parameters: Mapping[str, Any], root: Path) -> list[Glanc
     return front_page.own_ends(Experiment(lab.name, parameters, root))
 
 
-def _kept(made_from: Mapping[str, str], make: Callable[[], Sequence[GlanceRow]]) -> list[GlanceRow]:
-    """The lines that `make` gives, or gave when they were made from the same before: one lab's change makes one lab's anew."""
+def _cached_rows(made_from: Mapping[str, str], make: Callable[[], Sequence[GlanceRow]]) -> list[GlanceRow]:
+    """Return the lines of `make`, cached by their inputs: a change to one lab makes only that lab's lines again."""
     text = cached_text(
         "ends", cache_key(json.dumps(made_from, sort_keys=True)), lambda: json.dumps(list(map(asdict, make())))
     )
-    return [GlanceRow(**each | {"cells": [Cell(**cell) for cell in each["cells"]]}) for each in json.loads(text)]
+    return [GlanceRow(**line | {"cells": [Cell(**cell) for cell in line["cells"]]}) for line in json.loads(text)]
 
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":
-    """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
+    """Return tables of the verdicts on the claims of a lab's report, on one device or on all, and of the measurements behind
+    them.
+    """
     from ..report import claim_measurements, claims
 
-    shown = only(lines, on) if on else lines
-    return claims(shown, lab.title, lab.name), claim_measurements(lines, _commands(lab, lines), lab.title)
+    chosen = only(lines, on) if on else lines
+    return claims(chosen, lab.title, lab.name), claim_measurements(lines, _commands(lab, lines), lab.title)
 
 
 def _commands(lab: Lab, lines: Sequence[Judged]) -> dict[str, str]:
-    """By a claim's id, what measures the cells behind it again."""
+    """Return the command that measures a claim's variants again, by the claim's id."""
     return {line.id: command(lab, publication(lab).evidence.get(line.id, ())) for line in lines}
 
 
 def _verdicts(lab: Lab, store: Store) -> tuple[str, str]:
-    """Of the page of claims, as CLAIMS names them: a lab's verdicts with the cells behind them, and those that failed."""
+    """Return a lab's fragments on the page of claims, in the order of CLAIMS."""
     from ..report import failed_claims
 
     lines = judged(lab, store)
-    found, cells = verdicts(lab, lines)
-    shown = f"{found.html}<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>"
+    verdict_table, cells = verdicts(lab, lines)
+    content = f"{verdict_table.html}<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>"
     return (
-        f'<details class="verdicts"><summary>{escape(found.caption)}</summary>\n{shown}</details>\n',
+        f'<details class="verdicts"><summary>{escape(verdict_table.caption)}</summary>\n{content}</details>\n',
         failed_claims(lines, lab.name, lab.title, _commands(lab, lines)),
     )
 
 
 def _devices_compared(store: Store) -> Sequence[str]:
-    """Of the page that compares devices: form, what it draws, overview, links to the labs; then the page of each lab. '' each
-    where nothing is recorded."""
+    """Return the fragments of the page that compares devices: form, script, overview, links to the labs; then each lab's
+    page.
+
+    All are '' if nothing is recorded.
+    """
     from ..analysis.comparison import compared, scales
     from ..report.comparison_table import PICKER, cases, overview, picker_script
 
-    at = scales(store)
+    scales_of = scales(store)
     labs = [registry.get(name) for name in registry.names()]
-    by_lab = {lab: [each for scale in at(lab) for each in compared(lab, store, scale)] for lab in labs}
-    made = [each for of_lab in by_lab.values() for each in of_lab]
-    if not made:
+    by_lab = {
+        lab: [comparison for scale in scales_of(lab) for comparison in compared(lab, store, scale)] for lab in labs
+    }
+    comparisons = [comparison for of_lab in by_lab.values() for comparison in of_lab]
+    if not comparisons:
         return [""] * (4 + len(labs))
     pages = [
         f"""# {markdown(lab.title)}: devices
@@ -257,5 +264,5 @@ stands in the tables, and shows what you pick.
         for lab, of_lab in by_lab.items()
         if of_lab
     )
-    overviews = "".join(table.html for table in overview(made))
-    return [PICKER, picker_script(made), overviews, f"<ul>{links}</ul>\n", *pages]
+    overviews = "".join(table.html for table in overview(comparisons))
+    return [PICKER, picker_script(comparisons), overviews, f"<ul>{links}</ul>\n", *pages]

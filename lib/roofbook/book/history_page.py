@@ -1,4 +1,4 @@
-"""What the page of history shows, and the list of a lab's measurements by device: made from the cards that are drawn."""
+"""Page of history, and the list of a lab's measurements by device, both made from the cards."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,31 +12,33 @@ from .device_choices import HERE
 from .input_hashes import InputHashes
 from .manifest import Manifest
 
-RECORDED, OURS = ("summary", "changed", "runs", "commits"), ("here",)
-"""The parts of the page: what is recorded changes seldom, what this machine measured with each new measurement."""
+RECORDED, LOCAL = ("summary", "changed", "runs", "commits"), ("here",)
+"""Parts of the page: recorded devices change seldom, this machine with each measurement."""
 
 
 def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
-    """Make what would say something else now, from the cards as they are."""
+    """Make the stale parts of the page from the current cards."""
     scripts = card_links.scripts(root)
-    for names, make, own in ((RECORDED, recorded, False), (OURS, here, True)):
-        chosen = [each for each in scripts if (each.stem == HERE.name) == own]
+    for names, make, is_local in ((RECORDED, recorded, False), (LOCAL, local, True)):
+        chosen = [path for path in scripts if (path.stem == HERE.name) == is_local]
         made_from = now.cards(chosen)
         paths = {name: root / "book" / "_generated" / f"history-{name}.html" for name in names}
         if any(manifest.stale(path, made_from) for path in paths.values()):
-            told = [card_links.read_cards(root, each.parent.name, each.stem) for each in chosen]
-            for name, text in make(told).items():
+            card_files = [card_links.read_cards(root, path.parent.name, path.stem) for path in chosen]
+            for name, text in make(card_files).items():
                 manifest.write(paths[name], text, made_from)
     for lab in registry.names():
-        mine = [each for each in scripts if each.parent.name == lab]
-        page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(mine)
+        lab_scripts = [path for path in scripts if path.parent.name == lab]
+        page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(lab_scripts)
         if manifest.stale(page, made_from):
-            manifest.write(page, listed([card_links.read_cards(root, lab, each.stem) for each in mine]), made_from)
+            manifest.write(
+                page, listed([card_links.read_cards(root, lab, path.stem) for path in lab_scripts]), made_from
+            )
 
 
-def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By its name each part of the page that is of recorded devices, as HTML; '' where none is. told: of their cards."""
-    cards = tables.read_cards(told)
+def recorded(card_files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return each part of the page about recorded devices as HTML, by name; '' if nothing is recorded. card_files: contents."""
+    cards = tables.read_cards(card_files)
     if not cards:
         return dict.fromkeys(RECORDED, "")
     return {
@@ -47,28 +49,30 @@ def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def here(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The part that is of this machine, as HTML; '' where it has measured nothing. told: of its cards."""
-    cards = tables.read_cards(told)
+def local(card_files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the part of the page about this machine as HTML; '' if it has measured nothing."""
+    cards = tables.read_cards(card_files)
     if not cards:
-        return dict.fromkeys(OURS, "")
-    changed = tables.changes(cards, "Changed beyond the noise on this machine")
-    summary = f"{_several(len(changed.rows), 'change')} beyond the noise"
-    folded = f"<details><summary>{summary}</summary>\n{changed.html}</details>\n" if changed.rows else changed.html
+        return dict.fromkeys(LOCAL, "")
+    changes = tables.changes(cards, "Changed beyond the noise on this machine")
+    summary = f"{_several(len(changes.rows), 'change')} beyond the noise"
+    folded = f"<details><summary>{summary}</summary>\n{changes.html}</details>\n" if changes.rows else changes.html
     return {"here": tables.summary(cards).html + folded}
 
 
-def listed(told: Sequence[Mapping[str, Any]]) -> str:
-    """The page of a lab's measurements, as Markdown: a link a device. '' where there are none."""
-    if not told:
+def listed(card_files: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page of a lab's measurements as Markdown: a link for each device; '' without any."""
+    if not card_files:
         return ""
-    ordered = sorted(told, key=lambda each: (each["name"] == HERE.name, -len(each["cards"])))
-    items = "".join(
-        f'<li><a href="measurements/{escape(each["name"])}.html">{escape(each["on"])}</a>:'
-        f" {_several(len(each['cards']), 'measurement')}</li>"
-        for each in ordered
+    ordered = sorted(
+        card_files, key=lambda cards_of_device: (cards_of_device["name"] == HERE.name, -len(cards_of_device["cards"]))
     )
-    about = str(told[0]["title"]).partition(":")[0]
+    items = "".join(
+        f'<li><a href="measurements/{escape(cards_of_device["name"])}.html">{escape(cards_of_device["on"])}</a>:'
+        f" {_several(len(cards_of_device['cards']), 'measurement')}</li>"
+        for cards_of_device in ordered
+    )
+    about = str(card_files[0]["title"]).partition(":")[0]
     return f"""# {markdown(about)}: measurements
 
 Each number of this lab opens the card of its measurement: samples, interval, runs, commits, machines, and the command that
@@ -78,5 +82,5 @@ why.
 {raw_html(f"<ul>{items}</ul>")}"""
 
 
-def _several(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,7 +1,7 @@
-"""The page of a lab's kernels: each variant's text in every language, what it changes, and files to open and to copy.
+"""Page of a lab's kernels: each variant's text in every language, its changes, and files to open and to copy.
 
-The page labs/LAB/kernels is written as Markdown, with a heading for each variant, so that search and links find it. The texts
-lie in _build/kernels: plain files, and a script for each variant, which book/_assets/kernels.js loads when a tab is opened.
+The page labs/LAB/kernels is Markdown, with a heading for each variant, so that search and links find it. The texts are in
+_build/kernels: plain files, and a script for each variant, which book/_assets/kernels.js loads when a tab is opened.
 """
 
 import shutil
@@ -15,22 +15,22 @@ from ..report.html import with_code
 from ..spec import registry
 from ..spec.lab import Lab, Variant
 from .input_hashes import InputHashes
-from .kernel_texts import Text, constants, driven, script, size_of, texts, turned
+from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest
 
 FOLDER = Path("_build", "kernels")
 FILES = "kernels"
-"""Of the site: the folder of plain texts, one a lab."""
+"""Folder of the site with a folder of plain texts for each lab."""
 SCRIPTS = "_static/kernels"
 
 
 def page_of(root: Path, lab: str) -> Path:
-    """The page of a lab's kernels."""
+    """Return the path of the page of a lab's kernels."""
     return root / "book" / "labs" / lab / "kernels.md"
 
 
 def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
-    """Write the pages of labs whose code is another now, and their texts."""
+    """Write the pages and texts of labs whose code has changed."""
     for lab in map(registry.get, registry.names()):
         page, made_from = page_of(root, lab.name), now.kernels(lab.name)
         if manifest.stale(page, made_from):
@@ -39,7 +39,7 @@ def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
 
 
 def copy(root: Path, site: Path) -> None:
-    """The texts join the site; what is gone from them goes from it."""
+    """Copy the texts into the site, and remove those that no longer exist."""
     for target, pattern in ((site / FILES, "*.txt"), (site / SCRIPTS, "*.js")):
         files = {path.relative_to(root / FOLDER): path for path in (root / FOLDER).glob(f"*/{pattern}")}
         for old in target.glob("*/*"):
@@ -52,49 +52,60 @@ def copy(root: Path, site: Path) -> None:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _written(lab: Lab, folder: Path) -> str:
-    """Write the texts of a lab's kernels into `folder`; its page."""
-    known = {each.name: texts(lab, each) for each in (*lab.ladder, *lab.peers)}
-    scripts = {name: script(lab, lab.variant(name), found) for name, found in known.items() if found}
+    """Write the texts of a lab's kernels into `folder`; return its page."""
+    texts_by_variant = {variant.name: texts(lab, variant) for variant in (*lab.ladder, *lab.peers)}
+    scripts = {
+        name: tab_script(lab, lab.variant(name), variant_texts)
+        for name, variant_texts in texts_by_variant.items()
+        if variant_texts
+    }
     files = {f"{file_name(name)}.js": text for name, text in scripts.items()}
-    files |= {each.file: each.text for found in known.values() for each in found}
-    for old in folder.glob("*"):
-        if old.name not in files:
-            old.unlink()
+    files |= {
+        variant_text.file: variant_text.text
+        for variant_texts in texts_by_variant.values()
+        for variant_text in variant_texts
+    }
+    for path in folder.glob("*"):
+        if path.name not in files:
+            path.unlink()
     for name, text in files.items():
         if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
             write_whole(folder / name, text)
     versions = {name: cache_key(text)[:8] for name, text in scripts.items()}
-    return page(lab, known, versions)
+    return page(lab, texts_by_variant, versions)
 
 
-def page(lab: Lab, known: dict[str, list[Text]], versions: dict[str, str]) -> str:
-    """Markdown of a lab's page.
+def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, str]) -> str:
+    """Return a lab's page as Markdown.
 
-    known: the texts of each variant. versions: of each script a word that changes with it, so that no browser keeps an old one.
+    texts_by_variant: texts of each variant. versions: for each script a word that changes with it, so that browsers load a new
+    one.
     """
-    with_texts = [each for each in (*lab.ladder, *lab.peers) if known[each.name]]
-    ladder, programs = ([each for each in with_texts if (each.role == "peer") == peer] for peer in (False, True))
-    libraries = [each for each in (*lab.ladder, *lab.peers) if not known[each.name]]
+    with_texts = [variant for variant in (*lab.ladder, *lab.peers) if texts_by_variant[variant.name]]
+    ladder, programs = (
+        [variant for variant in with_texts if (variant.role == "peer") == peer] for peer in (False, True)
+    )
+    libraries = [variant for variant in (*lab.ladder, *lab.peers) if not texts_by_variant[variant.name]]
     parts = [
         f"# {markdown(lab.title)}: kernels",
         raw_html(
-            f'{_about(lab)}\n{_index(with_texts, known)}\n<script src="../../_static/kernels.js?v=" defer></script>'
+            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v=" defer></script>'
         ),
     ]
-    for title, shown in (("The steps of the ladder", ladder), ("Programs to compare with", programs)):
-        parts += [f"## {title}"] if shown else []
-        for each in shown:
+    for title, variants in (("The steps of the ladder", ladder), ("Programs to compare with", programs)):
+        parts += [f"## {title}"] if variants else []
+        for variant in variants:
             parts += [
-                f"### {markdown_code(each.name)}",
-                raw_html(_kernel(lab, each, known[each.name], versions[each.name])),
+                f"### {markdown_code(variant.name)}",
+                raw_html(_kernel(lab, variant, texts_by_variant[variant.name], versions[variant.name])),
             ]
     if libraries:
-        items = "\n".join(_item(each) for each in libraries)
+        items = "\n".join(_item(variant) for variant in libraries)
         parts += [
             "## Libraries to compare with",
             raw_html(f'<p>Their kernels are their own.</p>\n<dl class="kernel-libraries">\n{items}\n</dl>'),
@@ -115,18 +126,18 @@ def _about(lab: Lab) -> str:
     )
 
 
-def _index(shown: Sequence[Variant], known: dict[str, list[Text]]) -> str:
+def _index(variants: Sequence[Variant], texts_by_variant: dict[str, list[Text]]) -> str:
     items = "\n".join(
-        f'<li><a href="#{escape(each.name)}"><code>{escape(each.name)}</code></a> <span>{with_code(each.change)}</span> '
-        f"<small>{escape(_languages(known[each.name]))}</small></li>"
-        for each in shown
+        f'<li><a href="#{escape(variant.name)}"><code>{escape(variant.name)}</code></a> '
+        f"<span>{with_code(variant.change)}</span> <small>{escape(_languages(texts_by_variant[variant.name]))}</small></li>"
+        for variant in variants
     )
     return f'<nav aria-label="Kernels of this page"><ul class="kernel-index">\n{items}\n</ul></nav>'
 
 
-def _languages(found: Sequence[Text]) -> str:
-    """'CUDA, OpenCL'."""
-    names = dict.fromkeys(each.language for each in found)
+def _languages(variant_texts: Sequence[Text]) -> str:
+    """Return the languages of texts, such as 'CUDA, OpenCL'."""
+    names = dict.fromkeys(text.language for text in variant_texts)
     return ", ".join(languages()[name].label if name in languages() else name.capitalize() for name in names)
 
 
@@ -136,55 +147,55 @@ def _item(variant: Variant) -> str:
     )
 
 
-def _kernel(lab: Lab, variant: Variant, found: Sequence[Text], version: str) -> str:
-    """What there is to say of a variant, and the links to its texts, which kernels.js makes tabs of."""
+def _kernel(lab: Lab, variant: Variant, variant_texts: Sequence[Text], version: str) -> str:
+    """Return the description of a variant, and the links to its texts, which kernels.js turns into tabs."""
     name = escape(variant.name)
     parent = lab.variant(variant.parent) if variant.parent else None
     over = f'Over <a href="#{escape(parent.name)}"><code>{escape(parent.name)}</code></a>. ' if parent else ""
     links = " · ".join(
-        f'<a href="../../{FILES}/{lab.name}/{escape(each.file)}" data-tab="{escape(each.name)}" '
-        f'data-language="{escape(each.language)}">{escape(each.label)}</a>'
-        for each in found
+        f'<a href="../../{FILES}/{lab.name}/{escape(text.file)}" data-tab="{escape(text.name)}" '
+        f'data-language="{escape(text.language)}">{escape(text.label)}</a>'
+        for text in variant_texts
     )
-    said = "\n".join(f'<p class="table-note">{line}</p>' for line in _notes(lab, variant, parent, found))
+    notes = "\n".join(f'<p class="table-note">{line}</p>' for line in _notes(lab, variant, parent, variant_texts))
     address = f"../../{SCRIPTS}/{lab.name}/{file_name(variant.name)}.js?v={version}"
     return (
-        f"<p>{over}{with_code(variant.change)}</p>\n{said}\n"
+        f"<p>{over}{with_code(variant.change)}</p>\n{notes}\n"
         f'<div class="kernel" data-lab="{lab.name}" data-kernel="{name}" data-script="{address}">'
         f'<p class="kernel-files">As plain text: {links}</p></div>'
     )
 
 
-def _notes(lab: Lab, variant: Variant, parent: Variant | None, found: Sequence[Text]) -> Iterator[str]:
-    """What else differs, how it is driven, what it is compiled with, as HTML."""
-    if differs := " ".join(_differs(variant, parent, found)):
+def _notes(lab: Lab, variant: Variant, parent: Variant | None, variant_texts: Sequence[Text]) -> Iterator[str]:
+    """Yield further differences, the host's part, knobs and constants, as HTML."""
+    if differs := " ".join(_differs(variant, parent, variant_texts)):
         yield differs
     sizes, size = constants(lab, variant), size_of(lab)
     same_file = parent and parent.source and variant.source and parent.source.path == variant.source.path
     knobs = [
-        f"<code>{name}={escape(str(value))}</code>{'' if before is None else f' (was {escape(str(before))})'}"
-        for name, value, before in turned(variant, parent)
-        if name not in lab.sizes(size) and (before is not None or not same_file)
+        f"<code>{name}={escape(str(value))}</code>{'' if parent_value is None else f' (was {escape(str(parent_value))})'}"
+        for name, value, parent_value in knob_changes(variant, parent)
+        if name not in lab.sizes(size) and (parent_value is not None or not same_file)
     ]
     if knobs:
         yield f"{'Knobs that it turns' if same_file else 'Knobs'}: {', '.join(knobs)}."
     if sizes:
         values = ", ".join(f"<code>{name}={value}</code>" for name, value in sizes.items())
         yield f"Constants of the case {escape(size.name)}: {values}."
-    for compiler, why in variant.same_code.items():
+    for compiler, reason in variant.same_code.items():
         yield (
             f"In the tests of this book {escape(compiler)} makes the same machine code of it as of "
-            f"<code>{escape(variant.parent or '')}</code>, since {with_code(why)}."
+            f"<code>{escape(variant.parent or '')}</code>, since {with_code(reason)}."
         )
 
 
-def _differs(variant: Variant, parent: Variant | None, found: Sequence[Text]) -> Iterator[str]:
-    """In sentences, how the host drives a kernel, and of a step in what else it differs from its parent."""
-    words = with_code(driven(variant))
+def _differs(variant: Variant, parent: Variant | None, variant_texts: Sequence[Text]) -> Iterator[str]:
+    """Yield sentences on how the host drives a kernel, and on a step's other differences from its parent."""
+    words = with_code(host_description(variant))
     if parent is None:
         yield f"The host: {words}" if words else ""
         return
-    if parent.source and variant.source and not any(each.name.endswith("-difference") for each in found):
+    if parent.source and variant.source and not any(text.name.endswith("-difference") for text in variant_texts):
         name = f"<code>{escape(parent.name)}</code>"
         shared = variant.languages & parent.languages
         yield (
@@ -199,12 +210,12 @@ def _differs(variant: Variant, parent: Variant | None, found: Sequence[Text]) ->
 
 
 def _options(variant: Variant, parent: Variant) -> Iterator[str]:
-    """The options that a variant has and its parent has not, or with another value, and those that it leaves out.
+    """Yield options that a variant adds or changes, and those of its parent that it leaves out.
 
-    Not where it runs: the plan says that.
+    The option `device` is skipped: the plan names it.
     """
     for name, value in variant.options.items():
         if name != "device" and parent.options.get(name) != value:
-            said = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            yield name if value is True else f"{name} {said}"
+            text = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            yield name if value is True else f"{name} {text}"
     yield from (f"no {name}" for name in parent.options if name not in (*variant.options, "device"))

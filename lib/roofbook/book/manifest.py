@@ -1,7 +1,7 @@
-"""What each page, fragment and recorded section, and the site, was made from: in one file, _build/manifest.json.
+"""Record of the inputs of each page, fragment, recorded section and the site, in _build/manifest.json.
 
-A thing is stale where anything of this is another now, or where it is not as it was made. A manifest that is missing or torn
-knows nothing: all is made again.
+A product is stale if an input has changed or if it was edited. A missing or broken manifest has no entries: everything is made
+again.
 """
 
 import contextlib
@@ -15,106 +15,116 @@ from typing import Any
 from ..paths import open_lock, write_whole
 
 MISSING, UNKNOWN, EDITED = "missing", "unknown", "edited"
-"""What `stale` gives beside the names of what changed: of a thing that is not there, that the manifest does not know, or that
-another hand has changed since."""
+"""States that `stale` gives besides names of changed inputs: the product does not exist, is not recorded, or was edited."""
 
 _WORDS = {MISSING: "not made yet", UNKNOWN: "not in the manifest", EDITED: "edited since"}
 
 
 def because(stale: Sequence[str]) -> str:
-    """Why a thing is made again, in words.
+    """Return in words why a product is made again.
 
     >>> because(["kernels", "store"]), because(["library", EDITED]), because([MISSING])
     ('kernels and store changed', 'library changed, edited since', 'not made yet')
     """
     names = [name for name in stale if name not in _WORDS]
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-    return ", ".join([f"{listed} changed"] * bool(names) + [_WORDS[name] for name in stale if name in _WORDS])
+    joined = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return ", ".join([f"{joined} changed"] * bool(names) + [_WORDS[name] for name in stale if name in _WORDS])
 
 
 class Manifest:
-    """The manifest of a checkout. Several processes may use it at once, and any may be killed."""
+    """The manifest of a checkout. Several processes may use it at once, and each may be killed."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.path = root, root / "_build" / "manifest.json"
 
-    def stale(self, thing: Path, made_from: Mapping[str, str]) -> list[str]:
-        """The names of what changed since `thing` was made, or MISSING, UNKNOWN, EDITED; none where it is up to date."""
-        known, content = self._of(thing), _content(thing)
-        if not known or (content is None and known["content"] is not None):
+    def stale(self, product: Path, made_from: Mapping[str, str]) -> list[str]:
+        """Return the names of the inputs that have changed since `product` was made, or MISSING, UNKNOWN, EDITED; empty if
+        current.
+        """
+        record, content = self._of(product), _content(product)
+        if not record or (content is None and record["content"] is not None):
             return [MISSING if content is None else UNKNOWN]
-        before = known["made_from"]
-        changed = [name for name in {**made_from, **before} if before.get(name) != made_from.get(name)]
-        return changed + [EDITED] * (content != known["content"])
+        old_inputs = record["made_from"]
+        changed = [name for name in {**made_from, **old_inputs} if old_inputs.get(name) != made_from.get(name)]
+        return changed + [EDITED] * (content != record["content"])
 
-    def record(self, thing: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None) -> None:
-        """Keep what `thing`, as it lies there, was made from, and with which parameters. That it is not there is kept too."""
+    def record(self, product: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None) -> None:
+        """Record the inputs and parameters of `product` in its current state, even if it does not exist."""
         with self._locked():
-            self._put(thing, made_from, parameters)
+            self._put(product, made_from, parameters)
 
     def write(
-        self, thing: Path, text: str | bytes, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None
+        self,
+        product: Path,
+        text: str | bytes,
+        made_from: Mapping[str, str],
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write `thing` and record it, so that no other process comes between. Of '' there is no file.
+        """Write `product` and record it under one lock. Empty text means no file.
 
-        One that says the same already stays as it is: who goes by its time has nothing to do.
+        If the text is unchanged, the file keeps its time.
         """
         data = text.encode() if isinstance(text, str) else text
         with self._locked():
             if text:
-                if _content(thing) != hashlib.sha256(data).hexdigest():
-                    write_whole(thing, text)
+                if _content(product) != hashlib.sha256(data).hexdigest():
+                    write_whole(product, text)
             else:
-                thing.unlink(missing_ok=True)
-            self._put(thing, made_from, parameters)
+                product.unlink(missing_ok=True)
+            self._put(product, made_from, parameters)
 
-    def forget(self, thing: Path) -> None:
-        """Know nothing of `thing`: before what makes it in several steps, of which one may be the last."""
+    def forget(self, product: Path) -> None:
+        """Remove the record of `product`, before it is made in several steps that may be interrupted."""
         with self._locked():
-            self._save({name: known for name, known in self._read().items() if name != self._name(thing)})
+            self._save({name: record for name, record in self._read().items() if name != self._name(product)})
 
-    def made_from(self, thing: Path) -> dict[str, str]:
-        """What `thing` was made from when it was recorded last; nothing where it was not."""
-        return dict(self._of(thing).get("made_from", {}))
+    def made_from(self, product: Path) -> dict[str, str]:
+        """Return the inputs of `product` when it was last recorded; empty if it was not."""
+        return dict(self._of(product).get("made_from", {}))
 
-    def parameters(self, thing: Path) -> dict[str, Any] | None:
-        """With which parameters `thing`, which may be gone, was made last. None where unknown, or not of what lies there."""
-        known = self._of(thing)
-        return dict(known["parameters"]) if known and _content(thing) in (None, known["content"]) else None
+    def parameters(self, product: Path) -> dict[str, Any] | None:
+        """Return the parameters with which `product` was last made; None if unknown, or if the product was edited.
 
-    def _name(self, thing: Path) -> str:
-        return thing.relative_to(self.root).as_posix()
+        It may be gone.
+        """
+        record = self._of(product)
+        return dict(record["parameters"]) if record and _content(product) in (None, record["content"]) else None
 
-    def _of(self, thing: Path) -> dict[str, Any]:
-        return self._read().get(self._name(thing), {})
+    def _name(self, product: Path) -> str:
+        return product.relative_to(self.root).as_posix()
 
-    def _put(self, thing: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None) -> None:
-        known = {"content": _content(thing), "made_from": dict(made_from), "parameters": dict(parameters or {})}
-        self._save({**self._read(), self._name(thing): known})
+    def _of(self, product: Path) -> dict[str, Any]:
+        return self._read().get(self._name(product), {})
+
+    def _put(self, product: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None) -> None:
+        record = {"content": _content(product), "made_from": dict(made_from), "parameters": dict(parameters or {})}
+        self._save({**self._read(), self._name(product): record})
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            records = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return {name: known for name, known in found.items() if _is_whole(known)} if isinstance(found, dict) else {}
+        return (
+            {name: record for name, record in records.items() if _is_whole(record)} if isinstance(records, dict) else {}
+        )
 
-    def _save(self, things: Mapping[str, dict[str, Any]]) -> None:
-        write_whole(self.path, json.dumps(things, indent=1, sort_keys=True) + "\n")
+    def _save(self, records: Mapping[str, dict[str, Any]]) -> None:
+        write_whole(self.path, json.dumps(records, indent=1, sort_keys=True) + "\n")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time; the system takes the lock from one that dies."""
+        """Hold a lock for one process at a time; the system takes it from a process that dies."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open_lock(self.path.with_suffix(".lock")) as lock:
-            with contextlib.suppress(OSError):  # a file system without locks: what is lost is made again
+            with contextlib.suppress(OSError):  # a file system without locks: a lost record is made again
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
 
 @contextlib.contextmanager
 def making(root: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """For pages and their site: one process of a checkout at a time. One that must wait says so."""
+    """Hold the lock for making pages and the site: one process of a checkout at a time. A process that must wait reports it."""
     path = root / "_build" / "making.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_lock(path) as lock:
@@ -123,21 +133,21 @@ def making(root: Path, say: Callable[[str], None]) -> Iterator[None]:
         except BlockingIOError:
             say("Another process makes pages of this book; this one goes on when that is done")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks: what two processes make at once is made again
+        except OSError:  # a file system without locks: two processes may both work
             pass
         yield
 
 
-def _is_whole(known: Any) -> bool:
+def _is_whole(record: Any) -> bool:
     return (
-        isinstance(known, dict)
-        and isinstance(known.get("content"), str | None)
-        and all(isinstance(known.get(name), dict) for name in ("made_from", "parameters"))
+        isinstance(record, dict)
+        and isinstance(record.get("content"), str | None)
+        and all(isinstance(record.get(name), dict) for name in ("made_from", "parameters"))
     )
 
 
-def _content(thing: Path) -> str | None:
+def _content(product: Path) -> str | None:
     try:
-        return hashlib.sha256(thing.read_bytes()).hexdigest()
+        return hashlib.sha256(product.read_bytes()).hexdigest()
     except FileNotFoundError:
         return None

@@ -1,7 +1,7 @@
-"""Draws the cards of all measurements that the book shows.
+"""Cards of all measurements that the book shows.
 
-Of each lab on each device _build/measurements/LAB has the cards as a script, which a browser loads when a number is clicked,
-and as a page, to which the number links where there is no JavaScript. The site has them in labs/LAB/measurements.
+_build/measurements/LAB holds the cards of each device as a script, which a browser loads when a number is clicked, and as a
+page, to which the number links without JavaScript. The site has them in labs/LAB/measurements.
 """
 
 from collections.abc import Iterable
@@ -26,52 +26,52 @@ if TYPE_CHECKING:
     from .experiment import Experiment
 
 
-def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], device: str | None) -> set[str]:
-    """Write the cards of a lab on a device, and return the ids of the measurements that have one.
+def draw(root: Path, data: LabData, name: str, label: str, history: Iterable[Row], device: str | None) -> set[str]:
+    """Write the cards of a lab on a device; return the ids of the measurements that have a card.
 
-    name: of its files. on: the device in words. history: rows of the lab, old versions among them. device: what the command
-    that measures again is given; None for the device of the lab's page.
+    name: name of the files. label: the device in words. history: rows of the lab, including old versions. device: argument of
+    the command that measures again; None for the device of the lab's page.
     """
-    past, machines = by_measurement(list(history)), Machines()
+    history_by_key, machines = by_measurement(list(history)), Machines()
     changes = {variant.name: variant.change for variant in data.lab.all_variants()}
     cards = [
         card(
-            versions(past.get(key_of(each.row), ()), each),
+            versions(history_by_key.get(key_of(reading.row), ()), reading),
             machines,
-            changes.get(str(each.row["variant"]), ""),
+            changes.get(str(reading.row["variant"]), ""),
             data.scale,
-            _device_for(each, data, device),
+            _device_for(reading, data, device),
         )
-        for each in readings(data)
+        for reading in readings(data)
     ]
     lab, title = data.lab.name, data.lab.title
-    made = {"lab": lab, "title": title, "name": name, "on": on, "machines": machines.listed, "cards": cards}
+    contents = {"lab": lab, "title": title, "name": name, "on": label, "machines": machines.listed, "cards": cards}
     folder = root / FOLDER / lab
-    write_whole(folder / f"{name}.js", f"{CALL}({script_json(made)});\n")
-    write_whole(folder / f"{name}.html", page(cards, machines.listed, lab, title, on))
-    return {each["id"] for each in cards}
+    write_whole(folder / f"{name}.js", f"{CALL}({script_json(contents)});\n")
+    write_whole(folder / f"{name}.html", page(cards, machines.listed, lab, title, label))
+    return {measured["id"] for measured in cards}
 
 
 def _device_for(reading: Reading, data: LabData, device: str | None) -> str | None:
-    """Return what the command that repeats a measurement is given as its device: a peer may need another backend."""
+    """Return the device argument of the command that repeats a measurement: a peer may need another backend."""
     backend = str(reading.row["backend"])
     is_peer_of_device = reading.role == "peer" and reading.row["device"] == data.device.slug
     return f"{backend}:0" if is_peer_of_device and backend in BACKENDS and backend != data.device.backend else device
 
 
 def readings(data: LabData) -> list[Reading]:
-    """All measurements that a lab's page may show, case by case."""
+    """Return all measurements that a lab's page may show, case by case."""
     rows = data.rows_with_peers
     return [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
 
 
-def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:
-    """The same of a lab on a recorded device."""
+def draw_recorded(root: Path, data: RecordedData, name: str, label: str, store: Store) -> set[str]:
+    """Write the cards of a lab on a recorded device; return the ids of the measurements."""
     rows = store.rows(data.lab.name, parts=("recorded",), scale=data.scale)
-    return draw(root, data, name, on, records(rows), spec_of(data.device))
+    return draw(root, data, name, label, records(rows), spec_of(data.device))
 
 
-def draw_here(root: Path, experiment: "Experiment", on: str) -> set[str]:
-    """The same of a lab on this machine, as its page was executed."""
+def draw_here(root: Path, experiment: "Experiment", label: str) -> set[str]:
+    """Write the cards of a lab on this machine; return the ids of the measurements."""
     rows = experiment.store.rows(experiment.lab.name, scale=experiment.scale)
-    return draw(root, experiment.data, HERE.name, on, records(rows), None)
+    return draw(root, experiment.data, HERE.name, label, records(rows), None)

@@ -1,4 +1,4 @@
-"""What the site changes in the HTML of a page, whether Sphinx makes it or a script brings it: functions from text to text."""
+"""Changes to the HTML of a page of the site, whether made by Sphinx or brought by a script: functions from text to text."""
 
 import html
 import re
@@ -10,8 +10,10 @@ LEGEND = "how-to-read-the-tables"
 
 
 def one_legend(body: str) -> str:
-    """Each standing note once, at the end of the page. The first table or figure that has one links there instead, and so
-    does the first of each part that opens."""
+    """Move each standing note to a legend at the end of the page.
+
+    The first table or figure of the page, and of each part that unfolds, with such a note links there.
+    """
     notes = dict.fromkeys(STANDING.findall(body))
     if not notes:
         return body
@@ -29,7 +31,7 @@ IN_NOTEBOOK = re.compile(r'<details class="in-notebook">.*?</details>', re.S)
 
 
 def on_site(body: str) -> str:
-    """Without what a notebook alone unfolds, since the site has it on a page of its own, and with the links to there."""
+    """Remove parts that only a notebook unfolds, since the site has a page for them, and show the links to that page."""
     return re.sub(r'(<a class="[\w -]*\bon-site"[^>]*) hidden>', r"\1>", IN_NOTEBOOK.sub("", body))
 
 
@@ -52,20 +54,20 @@ def scroll_tables(body: str) -> str:
 
 
 def unique_svg_ids(body: str, lead: str = "f") -> str:
-    """Number the ids inside each inline SVG, so that two figures on a page never share one. Long ones would be a tenth of it.
+    """Number the ids in each inline SVG, so that they are unique on a page, and short.
 
-    lead: another for what a script puts on the page.
+    lead: first letter of ids; another one for output that a script adds to the page.
     """
     count = 0
 
     def numbered(match: re.Match[str]) -> str:
         nonlocal count
         svg = match.group(0)
-        found = re.findall(r'\bid="([^"]+)"', svg)
-        if not found:
+        svg_ids = re.findall(r'\bid="([^"]+)"', svg)
+        if not svg_ids:
             return svg
         count += 1
-        ids = {name: f"{lead}{count}-{number}" for number, name in enumerate(dict.fromkeys(found), 1)}
+        ids = {name: f"{lead}{count}-{number}" for number, name in enumerate(dict.fromkeys(svg_ids), 1)}
         svg = re.sub(r'\bid="([^"]+)"', lambda m: f'id="{ids[m[1]]}"', svg)
         svg = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{ids.get(m[1], m[1])})", svg)
         svg = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{ids.get(m[1], m[1])}"', svg)

@@ -1,6 +1,6 @@
-"""A lab as one PDF: what the site's pages of it show of a device, one after the other, printed by the system's Chromium.
+"""PDF of a lab: all pages of the site about it for one device, printed by the system's Chromium.
 
-For a reader who wants a lab on paper or in an archive. One page alone can be printed by any browser.
+For readers who want a lab on paper or in an archive. Any browser can print a single page.
 """
 
 import contextlib
@@ -24,23 +24,26 @@ LONGEST = 180
 
 
 def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
-    """The device that a reader names as the pages' address has it, or the first that they show. Errors: UsageError."""
+    """Return the named device, in the form of the pages' addresses, or the first device.
+
+    Raise UsageError for an unknown one.
+    """
     registry.get(lab)
-    listed = [*choices(root, lab), *filter(None, [local_choice(root, lab)])]
-    if not listed:
+    devices = [*choices(root, lab), *filter(None, [local_choice(root, lab)])]
+    if not devices:
         raise UsageError(
             f"no device of {lab} has been drawn yet; `roofbook build` does that for those that are recorded"
         )
-    named = {each.name: each for each in listed}
-    if device is not None and device not in named:
-        raise one_of("device", device, list(named))
-    return named[device] if device else listed[0]
+    choice_by_name = {choice.name: choice for choice in devices}
+    if device is not None and device not in choice_by_name:
+        raise one_of("device", device, list(choice_by_name))
+    return choice_by_name[device] if device else devices[0]
 
 
 def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
-    """Print what the built site has of a lab on a device. What `out` was stays until the new one is whole.
+    """Print the built site's pages of a lab on a device. An existing `out` is replaced only by a complete file.
 
-    Errors: UsageError where there is no site or browser, or no room for the file, else Failed.
+    Raise UsageError if there is no site, no browser or no space for the file, Failed for other errors.
     """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -48,42 +51,42 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
             "no Chromium on PATH: install one (Debian: `apt-get install chromium`), or print the page in a browser"
         )
     folder = root / "_build" / "html" / "labs"
-    page = folder / f".{lab}-{os.getpid()}.html"  # beside the story, since addresses are as seen from there
+    page = folder / f".{lab}-{os.getpid()}.html"  # in the story's folder: links are relative to it
     with scratch_folder() as scratch:
-        made = scratch / "made.pdf"
+        pdf = scratch / "made.pdf"
         try:
-            write_whole(page, whole(root, lab, choice))
-            said = _printed(browser, page, made)
+            write_whole(page, combined_html(root, lab, choice))
+            error_text = _print(browser, page, pdf)
         except subprocess.TimeoutExpired:
             raise Failed(f"{browser} took more than {LONGEST} s to print {lab}") from None
         finally:
             page.unlink(missing_ok=True)
-        if said:
-            raise Failed(f"{browser} did not print {lab}: {said}")
-        content = made.read_bytes()
+        if error_text:
+            raise Failed(f"{browser} did not print {lab}: {error_text}")
+        content = pdf.read_bytes()
         if not content.rstrip().endswith(b"%%EOF"):
             raise UsageError(f"{browser} could not write all of {lab} into {scratch.parent}; is there room left?")
     write_whole(out, content)
 
 
-def _printed(browser: str, page: Path, out: Path) -> str:
-    """Print a page: '', or what the browser said last where it did not. All its files are beside `out`."""
-    given = ["--headless", "--disable-gpu", "--no-pdf-header-footer", f"--user-data-dir={out.parent / 'profile'}"]
-    given += ["--no-sandbox"] * (os.geteuid() == 0)  # without which Chromium does not run for root
-    given += [f"--print-to-pdf={out}", page.as_uri()]
-    with contextlib.ExitStack() as at_the_end:
+def _print(browser: str, page: Path, out: Path) -> str:
+    """Print a page. Return '', or the last line of the browser's output if it failed. The browser's files are next to `out`."""
+    arguments = ["--headless", "--disable-gpu", "--no-pdf-header-footer", f"--user-data-dir={out.parent / 'profile'}"]
+    arguments += ["--no-sandbox"] * (os.geteuid() == 0)  # Chromium refuses to run as root without it
+    arguments += [f"--print-to-pdf={out}", page.as_uri()]
+    with contextlib.ExitStack() as cleanup:
         with ctrl_c_waits():
             process = subprocess.Popen(
-                [browser, *given], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                [browser, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                 start_new_session=True, env={**os.environ, "TMPDIR": str(out.parent)},
             )  # fmt: skip
-            at_the_end.callback(_end, process)
-        _, said = process.communicate(timeout=LONGEST)
-    return "" if out.exists() and not process.returncode else (said.strip().splitlines() or ["it says nothing"])[-1]
+            cleanup.callback(_end, process)
+        _, messages = process.communicate(timeout=LONGEST)
+    return "" if out.exists() and not process.returncode else (messages.strip().splitlines() or ["no message"])[-1]
 
 
 def _end(leader: "subprocess.Popen[str]") -> None:
-    """End a process and all of its group: a browser is several, and they make files."""
+    """Kill a process and its group: a browser has several processes, and they write files."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader.pid, signal.SIGKILL)
     leader.wait()
@@ -91,8 +94,8 @@ def _end(leader: "subprocess.Popen[str]") -> None:
     leader.stderr.close()
 
 
-def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
-    """One HTML page with the articles of all pages that the notebook of the lab is spread over, of this device."""
+def combined_html(root: Path, lab: str, choice: DeviceChoice) -> str:
+    """Return one HTML page with the articles of all pages of the lab's notebook, for this device."""
     folder = root / "_build" / "html" / "labs"
     files = {STORY: folder / f"{lab}.html"} | {name: folder / lab / f"{name}.html" for name in SPREAD}
     if not files[STORY].exists():
@@ -105,9 +108,10 @@ def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
             if (root / "_build" / "recorded" / lab / name / choice.script).exists():
                 cells |= page_cells(root, lab, choice, name)
     head = files[STORY].read_text(encoding="utf-8").partition("</head>")[0]
-    head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)  # which would remember another device
-    told = page_json({"cells": cells, "device": choice.label})
-    return f"{head}</head><body>\n{''.join(articles)}\n<script>({_SHOW})({told})</script></body></html>\n"
+    # Without its scripts, which would restore a device chosen earlier.
+    head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)
+    arguments = page_json({"cells": cells, "device": choice.label})
+    return f"{head}</head><body>\n{''.join(articles)}\n<script>({_SHOW})({arguments})</script></body></html>\n"
 
 
 _SHOW = """({ cells, device }) => {

@@ -85,7 +85,7 @@ def draw(root: Path, *, best_only: bool = False) -> None:
                     page.rmdir()
             devices = [choice for choice, _ in done]
             card_links.keep_only(root, lab, [device.stem for device in devices])
-            table_files.only(root, lab, {HERE.name, *(device.stem for device in devices)})
+            table_files.keep_only(root, lab, {HERE.name, *(device.stem for device in devices)})
             manifest.write(folder / "index.json", json.dumps(devices, indent=1) + "\n", inputs)
 
 

@@ -183,12 +183,14 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
-        body, files = table_files.apart(
+        body, files = table_files.split_files(
             one_legend(scroll_tables(unique_svg_ids(without_others(on_site(body))))), *pagename.split("/")
         )
         table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
         to_root = "../" * pagename.count("/")
-        context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent, pagename)
+        context["body"] = card_links.linked(
+            table_files.with_root(body, to_root), to_root, Path(app.srcdir).parent, pagename
+        )
 
 
 def set_options(app: Sphinx, config: Any) -> None:

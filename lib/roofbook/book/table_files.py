@@ -1,7 +1,7 @@
-"""The CSV of tables as files of a site: a table holds its own as a data: address, which a page need not carry.
+"""CSV files of tables in a site: a table holds its CSV as a data: address, which would make pages large.
 
-A page of the site may lie in a folder, and what it shows on a device may come by a script, which its file's place does not
-tell. So a link begins with SITE until `at` or book/_assets/devices-of-page.js puts the way to the site's root in its place.
+Output of a device may be brought by a script to pages in different folders. So links to the files
+begin with SITE until `with_root` or book/_assets/devices-of-page.js replaces it by the path to the site's root.
 """
 
 import re
@@ -14,42 +14,44 @@ from urllib.parse import quote, unquote
 from ..paths import write_whole
 
 FOLDER = "tables"
-"""Of the site."""
+"""Folder in the site."""
 DRAWN = Path("_build", "tables")
-"""In a checkout, of those on recorded devices: a folder a lab, in it a folder a device."""
+"""Folder of recorded devices' files in a checkout, with one folder per lab and in it one per device."""
 SITE = "site:/"
 
 _LINK = re.compile(r'download="([^"]*)\.csv" href="data:text/csv;charset=utf-8,([^"]*)"')
 
 
-def apart(html: str, *folders: str) -> tuple[str, dict[str, str]]:
-    """HTML whose tables link to files in FOLDER/`folders`, and these files by name: it begins with the names of the folders."""
+def split_files(html: str, *folders: str) -> tuple[str, dict[str, str]]:
+    """Return HTML whose tables link to files in FOLDER/`folders`, and these files by name, which begins with the folders'
+    names.
+    """
     files: dict[str, str] = {}
     lead = "".join(f"{name}-" for name in folders)
 
-    def linked(found: re.Match[str]) -> str:
-        text, number = unquote(unescape(found[2])), 1
-        while files.setdefault(name := f"{lead}{found[1]}{f'-{number}' * (number > 1)}.csv", text) != text:
+    def link(match: re.Match[str]) -> str:
+        text, number = unquote(unescape(match[2])), 1
+        while files.setdefault(name := f"{lead}{match[1]}{f'-{number}' * (number > 1)}.csv", text) != text:
             number += 1
         return f'download href="{SITE}{quote("/".join((FOLDER, *folders, name)))}"'
 
-    return _LINK.sub(linked, html), files
+    return _LINK.sub(link, html), files
 
 
 def of_cells(cells: Mapping[str, str], *folders: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The same of the cells of a page, by their keys."""
-    between = "<!-- a cell -->"
-    whole, files = apart(between.join(cells.values()), *folders)
-    return dict(zip(cells, whole.split(between), strict=True)) if cells else {}, files
+    """Return the cells of a page with links to files in FOLDER/`folders`, by their keys, and these files by name."""
+    separator = "<!-- a cell -->"
+    html, files = split_files(separator.join(cells.values()), *folders)
+    return dict(zip(cells, html.split(separator), strict=True)) if cells else {}, files
 
 
-def at(html: str, to_root: str) -> str:
-    """HTML on a page from which `to_root`, such as '../', leads to the site's root."""
+def with_root(html: str, to_root: str) -> str:
+    """Return HTML with the links of a page from which `to_root`, such as '../', leads to the site's root."""
     return html.replace(f'href="{SITE}', f'href="{to_root}')
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
-    """Let a folder hold these files and no others; one that is as it should be stays."""
+    """Write these files into a folder and remove all other CSV files. Unchanged files keep their time."""
     for old in folder.glob("*.csv"):
         if old.name not in files:
             old.unlink()
@@ -58,18 +60,22 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
             write_whole(path, text)
 
 
-def only(root: Path, lab: str, devices: Collection[str]) -> None:
-    """Remove what was drawn of a lab on other devices."""
+def keep_only(root: Path, lab: str, devices: Collection[str]) -> None:
+    """Remove the files of a lab on other devices."""
     for folder in (root / DRAWN / lab).glob("*"):
         if folder.name not in devices:
             shutil.rmtree(folder)
 
 
 def copy(root: Path, site: Path) -> None:
-    """The files of recorded devices join the site, where they changed."""
+    """Copy changed files of recorded devices into the site."""
     for path in (root / DRAWN).rglob("*.csv"):
-        to = site / FOLDER / path.relative_to(root / DRAWN)
-        own, known = path.stat(), to.stat() if to.exists() else None
-        if known is None or (known.st_mtime_ns, known.st_size) != (own.st_mtime_ns, own.st_size):
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
+        target = site / FOLDER / path.relative_to(root / DRAWN)
+        if not target.exists() or _stamp(target) != _stamp(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size

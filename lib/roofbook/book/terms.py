@@ -1,7 +1,7 @@
-"""Links the first use of a term of the glossary in each section to what it means: a part of the site's Sphinx extension.
+"""Links from the first use of a glossary term in each section to its meaning. Part of the site's Sphinx extension.
 
-Authors write plain text, notebooks and generated sentences included. The glossary's front matter says which other forms of a
-term count, and which terms are words so common that only the role {term} links them.
+Authors write plain text, notebooks and generated sentences included. The glossary's front matter lists further forms of a term,
+and terms that are such common words that only the role {term} links them.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from ..escaping import escape, script_json
 from ..paths import write_whole
 
 GLOSSARY = "glossary"
-"""The page with the terms. Its front matter has `forms`, term -> words that mean it too, and `by_role`, the common words."""
+"""Page with the terms. Its front matter has `forms`, term -> further words for it, and `by_role`, the common words."""
 
-KEPT = (
+UNLINKED = (
     nodes.title, nodes.subtitle, nodes.rubric, nodes.term, nodes.literal, nodes.literal_block, nodes.doctest_block,
     nodes.math, nodes.math_block, nodes.reference, nodes.footnote_reference, nodes.table, nodes.figure, nodes.image,
     nodes.comment, addnodes.pending_xref, addnodes.toctree, addnodes.index,
 )  # fmt: skip
-"""What no link is put into: headings, code, formulas, tables, figures, and what is a link already."""
+"""Nodes that get no links: headings, code, formulas, tables, figures and links."""
 
 FOLDED = "details"
-KEPT_HTML = (
+UNLINKED_HTML = (
     "a", "aside", "button", "caption", "code", "figure", "figcaption", "form", "h1", "h2", "h3", "h4", "h5", "h6", "kbd",
     "label", "nav", "pre", "script", "style", "summary", "svg", "table", "template",
 )  # fmt: skip
-"""The same in HTML that a notebook or a fragment brings along."""
+"""HTML elements that get no links, in notebooks and fragments."""
 PROSE_HTML = ("p", "li", "dd")
-"""Where HTML has prose: text outside these is a label."""
+"""HTML elements with prose: text outside them is a label."""
 SWITCHED = 'class="on-device"'
-"""What marks HTML that gives way when a reader chooses another device: like a folded part, it counts for itself alone."""
+"""Mark of HTML that changes with the chosen device. Like a folded part, its links count only for itself."""
 NOTE = "table-note"
-"""The class of a paragraph that belongs to a table, and is left as it is like one."""
+"""Class of a paragraph that belongs to a table, and gets no links either."""
 
-_TAG = re.compile(rf"<(/?)({'|'.join((FOLDED, *KEPT_HTML, *PROSE_HTML))})\b[^>]*>", re.I)
+_TAG = re.compile(rf"<(/?)({'|'.join((FOLDED, *UNLINKED_HTML, *PROSE_HTML))})\b[^>]*>", re.I)
 _PIECE = re.compile(r"(<[^>]*>|&[#\w]+;)")
 
 SCRIPT = Path("_static", "terms.js")
-"""Of the site."""
-KEPT_AS = "roofbook_terms"
-"""Where Sphinx keeps the terms with what else it has read."""
+"""Address of the script with the terms, in the site."""
+ENV_ATTRIBUTE = "roofbook_terms"
+"""Attribute of Sphinx's environment with the terms."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a glossary. places: term -> page and anchor. forms and by_role as in the glossary's front matter."""
+    """Terms of a glossary. places: term -> (page, anchor). forms and by_role as in the glossary's front matter."""
 
     places: Mapping[str, tuple[str, str]]
     forms: Mapping[str, list[str]]
@@ -68,12 +68,12 @@ class Terms:
 
     @cached_property
     def words(self) -> dict[str, str]:
-        """What a text may call each term, in lower case, with the term: itself and its plural, and its forms."""
-        found: dict[str, str] = {}
+        """Lower-case words -> term: each term, its plural and its further forms."""
+        terms_by_word: dict[str, str] = {}
         for term in sorted(self.places):
-            own = () if term in self.by_role else (term, plural(term))
-            found |= {word.lower(): term for word in (*own, *self.forms.get(term, []))}
-        return found
+            default_words = () if term in self.by_role else (term, plural(term))
+            terms_by_word |= {word.lower(): term for word in (*default_words, *self.forms.get(term, []))}
+        return terms_by_word
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -82,7 +82,7 @@ class Terms:
         return re.compile(rf"(?<![\w/.-])(?:{spaced})(?![\w/-])" if longest else r"(?!)", re.I)
 
     def pieces(self, text: str, seen: set[str]) -> Iterator[tuple[str, str | None]]:
-        """`text` in pieces, each with the term that it is to link to or None. What is linked joins `seen`."""
+        """Yield pieces of `text`, each with the term to link to or None. Linked terms are added to `seen`."""
         done = 0
         for match in self._pattern.finditer(text):
             term = self.words[" ".join(match[0].lower().split())]
@@ -95,16 +95,16 @@ class Terms:
         yield text[done:], None
 
     def link_html(self, fragment: str, seen: set[str], address: Callable[[str], str]) -> str:
-        """Link terms in the prose of a fragment of HTML. address: of a term's meaning.
+        """Return a fragment of HTML with links in its prose. address: returns the address of a term's meaning.
 
-        What is linked in a folded part does not count for the text outside it, since it may never be seen.
+        Links in a folded part do not count for text outside it, since readers may never unfold it.
         """
         out: list[str] = []
-        scopes, prose = [seen], [False]
-        kept = done = 0
+        scopes, prose_stack = [seen], [False]
+        unlinked_depth = done = 0
 
-        def put(text: str) -> None:
-            if kept or not prose[-1]:
+        def append(text: str) -> None:
+            if unlinked_depth or not prose_stack[-1]:
                 out.append(text)
                 return
             for piece in _PIECE.split(text):
@@ -116,7 +116,7 @@ class Terms:
                     )
 
         for tag in _TAG.finditer(fragment):
-            put(fragment[done : tag.start()])
+            append(fragment[done : tag.start()])
             out.append(tag[0])
             done = tag.end()
             step, name = (-1 if tag[1] else 1), tag[2].lower()
@@ -124,55 +124,57 @@ class Terms:
                 scopes.append(set(scopes[-1]))
             elif name == FOLDED and len(scopes) > 1:
                 scopes.pop()
-            elif name in KEPT_HTML:
-                kept = max(0, kept + step)
+            elif name in UNLINKED_HTML:
+                unlinked_depth = max(0, unlinked_depth + step)
             elif name in PROSE_HTML and step > 0:
-                prose.append(NOTE not in tag[0])
-            elif name in PROSE_HTML and len(prose) > 1:
-                prose.pop()
-        put(fragment[done:])
+                prose_stack.append(NOTE not in tag[0])
+            elif name in PROSE_HTML and len(prose_stack) > 1:
+                prose_stack.pop()
+        append(fragment[done:])
         return "".join(out)
 
 
 def plural(word: str) -> str:
-    """The regular plural of an English noun, of its last word."""
+    """Return the regular plural of an English noun phrase."""
     if re.search(r"[^aeiou]y$", word):
         return word[:-1] + "ies"
     return word + ("es" if re.search(r"(s|x|z|ch|sh)$", word) else "s")
 
 
 def _anchor(address: str, word: str) -> str:
-    """A link as Sphinx writes that of the role {term}."""
+    """Return a link as Sphinx writes that of the role {term}."""
     inside = f'<span class="xref std std-term">{word}</span>'
     return f'<a class="reference internal" href="{escape(address)}">{inside}</a>'
 
 
-def written(env: Any) -> str:
-    """The terms of the book that Sphinx has read, as a text that is kept with it and compared."""
-    found = {name.lower(): place for (kind, name), place in env.get_domain("std").objects.items() if kind == "term"}
-    said = env.metadata.get(GLOSSARY, {})
-    forms = {name.lower(): words for name, words in json.loads(said.get("forms") or "{}").items()}
-    by_role = [name.lower() for name in json.loads(said.get("by_role") or "[]")]
-    for name in sorted({*forms, *by_role} - found.keys()):
+def dump_terms(env: Any) -> str:
+    """Return the terms of the book that Sphinx has read, as text that is stored and compared."""
+    place_by_term = {
+        name.lower(): place for (kind, name), place in env.get_domain("std").objects.items() if kind == "term"
+    }
+    metadata = env.metadata.get(GLOSSARY, {})
+    forms = {name.lower(): words for name, words in json.loads(metadata.get("forms") or "{}").items()}
+    by_role = [name.lower() for name in json.loads(metadata.get("by_role") or "[]")]
+    for name in sorted({*forms, *by_role} - place_by_term.keys()):
         logger.warning("the front matter names %r, which has no entry", name, location=GLOSSARY)
-    return json.dumps([found, forms, by_role], sort_keys=True)
+    return json.dumps([place_by_term, forms, by_role], sort_keys=True)
 
 
 @cache
-def read(text: str) -> Terms:
-    """The terms that `written` wrote."""
+def load_terms(text: str) -> Terms:
+    """Return the terms that `dump_terms` wrote."""
     places, forms, by_role = json.loads(text)
     return Terms(places, {name: forms[name] for name in forms if name in places}, frozenset(by_role))
 
 
 class LinkTerms(SphinxPostTransform):
-    """Links the first use of each term in each section of a page. A later {term} for the same one becomes its text."""
+    """Links the first use of each term in each section of a page. Later uses of the role {term} become plain text."""
 
     formats = ("html",)
     default_priority = 7  # after MyST-NB has chosen among a cell's outputs (4), before references are resolved (9, 10)
 
     def run(self, **kwargs: Any) -> None:
-        terms = read(getattr(self.env, KEPT_AS))
+        terms = load_terms(getattr(self.env, ENV_ATTRIBUTE))
         if not terms.places:
             return
         if self.env.docname == GLOSSARY:
@@ -192,35 +194,35 @@ class LinkTerms(SphinxPostTransform):
             elif isinstance(child, nodes.raw):
                 if "html" in child.get("format", "").split():
                     fragment = child.astext()
-                    own = set(seen) if SWITCHED in fragment else seen
-                    linked = terms.link_html(fragment, own, lambda term: self._address(terms, term))
+                    seen_here = set(seen) if SWITCHED in fragment else seen
+                    linked = terms.link_html(fragment, seen_here, lambda term: self._address(terms, term))
                     child[:] = [nodes.Text(linked)]
                     child.rawsource = linked
             elif isinstance(child, nodes.section):
                 self._link(child, terms, set())
             elif isinstance(child, nodes.definition_list_item) and self.env.docname == GLOSSARY:
-                self._link(child, terms, {each.astext().lower() for each in child.findall(nodes.term)})
-            elif not isinstance(child, KEPT):
+                self._link(child, terms, {name.astext().lower() for name in child.findall(nodes.term)})
+            elif not isinstance(child, UNLINKED):
                 self._link(child, terms, seen)
 
     def _link_text(self, text: nodes.Text, terms: Terms, seen: set[str]) -> None:
-        made: list[nodes.Node] = []
+        pieces: list[nodes.Node] = []
         for piece, term in terms.pieces(text.astext(), seen):
             if term:
                 page, anchor = terms.places[term]
-                shown = nodes.inline(piece, piece, classes=["xref", "std", "std-term"])
-                made.append(make_refnode(self.app.builder, self.env.docname, page, anchor, shown))
+                label = nodes.inline(piece, piece, classes=["xref", "std", "std-term"])
+                pieces.append(make_refnode(self.app.builder, self.env.docname, page, anchor, label))
             elif piece:
-                made.append(nodes.Text(piece))
-        if any(isinstance(each, nodes.reference) for each in made):
-            text.parent.replace(text, made)
+                pieces.append(nodes.Text(piece))
+        if any(isinstance(piece_node, nodes.reference) for piece_node in pieces):
+            text.parent.replace(text, pieces)
 
     def _address(self, terms: Terms, term: str) -> str:
         page, anchor = terms.places[term]
         return f"{self.app.builder.get_relative_uri(self.env.docname, page)}#{anchor}"
 
     def _index(self, terms: Terms) -> None:
-        """Let the site's search find an entry by each of its words: Sphinx knows the term alone, not its plural."""
+        """Add each word of an entry to the site's search index: Sphinx indexes the term alone, without its plural."""
         entries = [
             ("single", word, terms.places[term][1], "main", None)
             for word, term in terms.words.items()
@@ -230,7 +232,7 @@ class LinkTerms(SphinxPostTransform):
 
 
 def _join_lines(parent: nodes.Element) -> None:
-    """Make one text of those that lie side by side, as MyST leaves the lines of a paragraph: a term may go over two of them."""
+    """Join adjacent texts of a paragraph, which MyST splits into lines: a term may span two of them."""
     joined: list[nodes.Node] = []
     for child in parent.children:
         if joined and isinstance(child, nodes.Text) and isinstance(joined[-1], nodes.Text):
@@ -243,17 +245,17 @@ def _join_lines(parent: nodes.Element) -> None:
 
 
 def renew(app: Sphinx, env: Any) -> list[str]:
-    """Once all pages are read, keep the terms; all pages are written again where these are others than at the last build."""
-    before, now = getattr(env, KEPT_AS, None), written(env)
-    setattr(env, KEPT_AS, now)
-    return [] if before == now else sorted(env.found_docs)
+    """Store the terms after all pages are read. If they have changed since the last build, return all pages."""
+    old_terms, new_terms = getattr(env, ENV_ATTRIBUTE, None), dump_terms(env)
+    setattr(env, ENV_ATTRIBUTE, new_terms)
+    return [] if old_terms == new_terms else sorted(env.found_docs)
 
 
 def write_script(app: Sphinx, error: Exception | None) -> None:
-    """The words with the places of their meanings, for what a page loads later: of another device, by devices-of-page.js."""
+    """Write the words with the addresses of their meanings, for output that devices-of-page.js loads later."""
     if error or app.builder.format != "html":
         return
-    terms = read(getattr(app.env, KEPT_AS))
+    terms = load_terms(getattr(app.env, ENV_ATTRIBUTE))
     places = {term: app.builder.get_target_uri(page) + f"#{anchor}" for term, (page, anchor) in terms.places.items()}
     words = {word: places[term] for word, term in sorted(terms.words.items())}
     path, text = Path(app.outdir, SCRIPT), f"roofbookTerms({script_json(words)});\n"
@@ -262,7 +264,7 @@ def write_script(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx's entry point."""
+    """Connect the terms to Sphinx."""
     app.connect("build-finished", write_script)
     app.connect("env-updated", renew)
     app.add_post_transform(LinkTerms)
