@@ -213,7 +213,14 @@ class _Stage:
     """The cases of one lab, in as many runs as are due."""
 
     def __init__(
-        self, campaign: Campaign, planned: Answer, crew: Crew, runs: int, remeasure: bool, where: StorePart, total: Tally
+        self,
+        campaign: Campaign,
+        planned: Answer,
+        crew: Crew,
+        runs: int,
+        remeasure: bool,
+        where: StorePart,
+        total: Tally,
     ) -> None:
         self.campaign, self.planned, self.crew, self.where, self.total = campaign, planned, crew, where, total
         self.cells = planned["cells"]

@@ -218,7 +218,8 @@ def _turn(exercise: Turn, lab: Lab, records: Sequence[RecordedData], number: int
         f'<input type="range" id="{ident}" min="0" max="{len(points) - 1}" value="0" step="1">\n'
         f'<output for="{ident}"></output>\n<div class="exercise-bars"></div></div>\n'
         f'<details open class="exercise-table"><summary>All points as a table</summary>\n{table.html}</details>\n'
-        f"<details><summary>The fastest point, and why</summary>\n<ul>{answers}</ul>\n<p>{escape(exercise.explanation)}</p></details>\n"
+        f"<details><summary>The fastest point, and why</summary>\n<ul>{answers}</ul>\n"
+        f"<p>{escape(exercise.explanation)}</p></details>\n"
         "</section>\n"
     )
 

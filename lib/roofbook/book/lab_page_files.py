@@ -1,4 +1,4 @@
-"""Writes the pages beside the story of each lab as notebooks, for the builder and for plain Sphinx."""
+"""Files of the pages besides the story of each lab, written as notebooks for the builder and plain Sphinx."""
 
 from __future__ import annotations
 
@@ -15,31 +15,34 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 PREPARED = "ROOFBOOK_PREPARED"
-"""Of a builder's environment: whoever started it writes the pages itself, before it tells it to build."""
+"""Environment variable of a builder whose parent process writes the pages before the build begins."""
 
 
 def write_pages(book: Path) -> None:
-    """Write the pages beside the story of each lab that has run, as notebooks, where they would be others than they are.
+    """Write the reference pages of each lab that has run, as notebooks, where they change.
 
-    Where devices are recorded their outputs lie in scripts, those of this machine too: then a page is the same after each run.
+    If devices are recorded, all outputs are in scripts, so that a page is the same after each run.
     """
     for story in sorted((book / "labs").glob("*.ipynb")):
         try:
             outputs = not choices(book.parent, story.stem)
-            made = lab_pages.side_pages(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
+            texts = lab_pages.side_pages(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
         except (ValueError, KeyError, TypeError):
-            continue  # whoever reads the story says what is wrong with it
+            continue  # reading the story raises a better error
         for name in lab_pages.SPREAD:
             path = book / "labs" / story.stem / f"{name}.ipynb"
-            if name not in made:
+            if name not in texts:
                 path.unlink(missing_ok=True)
-            elif not path.exists() or path.read_text(encoding="utf-8") != made[name]:
+            elif not path.exists() or path.read_text(encoding="utf-8") != texts[name]:
                 path.parent.mkdir(exist_ok=True)
-                write_whole(path, made[name])
+                write_whole(path, texts[name])
 
 
 def write_before_reading(app: Sphinx) -> None:
-    """For a builder that nobody prepares the pages for, as plain Sphinx. Two at once would take away each other's files."""
+    """Write the pages when plain Sphinx builds.
+
+    Skip it if the parent process does so: two writers would remove each other's files.
+    """
     if os.environ.get(PREPARED):
         return
     write_pages(Path(app.srcdir))

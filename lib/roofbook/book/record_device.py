@@ -179,7 +179,9 @@ def one_of_each_kind(devices: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(devices)}.values())[::-1]
 
 
-def _by_cluster(crew: campaign.Campaign, lab: str, parameters: dict[str, Any], *, where: StorePart, **options: Any) -> Done:
+def _by_cluster(
+    crew: campaign.Campaign, lab: str, parameters: dict[str, Any], *, where: StorePart, **options: Any
+) -> Done:
     """Measure with the workers of a cluster, print the tables and return the counts."""
     _check_commit(where)
     summary, _, texts = crew.bring_up_to_date(
