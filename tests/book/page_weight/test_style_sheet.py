@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofbook.book.page_weight.style_sheet import joined, words
+from roofbook.book.page_weight.style_sheet import combine, words
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from roofbook.book.page_weight.style_sheet import joined, words
     ],
 )
 def test_what_can_match_stays(css: str, kept: str) -> None:
-    assert joined({"s.css": css}, {"a", "b", "w-1/2"}, "style='top: var(--elsewhere)'").strip() == kept
+    assert combine({"s.css": css}, {"a", "b", "w-1/2"}, "style='top: var(--elsewhere)'").strip() == kept
 
 
 def test_sheets_in_their_order_with_what_they_import_and_addresses_from_the_result() -> None:
@@ -39,7 +39,7 @@ def test_sheets_in_their_order_with_what_they_import_and_addresses_from_the_resu
         "basic.css": ".a { background: url(file.png) }",
         "styles/more.css": ".a { background: url('../x.png') }",
     }
-    assert joined(sheets, {"a"}, whole=["own.css"]).splitlines() == [
+    assert combine(sheets, {"a"}, keep_all=["own.css"]).splitlines() == [
         ".a{background:url(file.png)}",
         ".a{top:1px}",
         ".made-up-by-a-script{top:2px}",

@@ -1,1 +1,1 @@
-"""What makes the site's pages light: the parts of the Sphinx extension that decide what a reader's browser must load."""
+"""Small pages: parts of the Sphinx extension that decide which files and rules a reader's browser must load."""

@@ -1,4 +1,4 @@
-"""The icons of the theme's pages as inline SVG: those that a page shows, in place of a font and a script that hold all of them.
+"""Icons of the theme's pages as inline SVG, in place of a font and a script that hold all icons.
 
 For pages.py. The outlines are Font Awesome's, read at build time from the script that the theme's package ships.
 """
@@ -15,23 +15,25 @@ _ICON = re.compile(r'<(i|span)\s+class="((?:[^"]*\s)?(?:fa[srb]?\s|fa-)[^"]*)"([
 
 
 def drawn(page: str) -> str:
-    """The page with an SVG in place of each empty `<i class="fa-solid fa-NAME">` or `<span>` of that kind.
+    """Return the page with an SVG in place of each empty `<i class="fa-solid fa-NAME">` or `<span>` of that kind.
 
-    Errors: LookupError for an icon that is not shipped.
+    Raise LookupError for an icon that is not shipped.
     """
-    return _ICON.sub(lambda found: _svg(found[2].split(), found[3]), page)
+    return _ICON.sub(lambda match: _svg(match[2].split(), match[3]), page)
 
 
 def _svg(classes: list[str], attributes: str) -> str:
-    pack = next((PACKS[each] for each in classes if each in PACKS), "fas")
-    names = [each for each in classes if each not in PACKS]
-    found = [_outlines()[pack, each[3:]] for each in names if (pack, each[3:]) in _outlines()]
-    if not found:
+    pack = next((PACKS[name] for name in classes if name in PACKS), "fas")
+    names = [name for name in classes if name not in PACKS]
+    outlines = [_outlines()[pack, name[3:]] for name in names if (pack, name[3:]) in _outlines()]
+    if not outlines:
         raise LookupError(f"no outline of the icon {' '.join(classes)!r} in {_script()}")
-    width, height, path = found[0]
-    kept = re.sub(r'\s+(?:title="[^"]*"|aria-hidden="[^"]*")', "", " " + " ".join(attributes.split())).rstrip()
+    width, height, path = outlines[0]
+    kept_attributes = re.sub(
+        r'\s+(?:title="[^"]*"|aria-hidden="[^"]*")', "", " " + " ".join(attributes.split())
+    ).rstrip()
     return (
-        f'<svg class="icon {escape(" ".join(names))}" viewBox="0 0 {width} {height}" aria-hidden="true"{kept}>'
+        f'<svg class="icon {escape(" ".join(names))}" viewBox="0 0 {width} {height}" aria-hidden="true"{kept_attributes}>'
         f'<path d="{path}"/></svg>'
     )
 
@@ -44,15 +46,15 @@ def _script() -> Path:
 
 @cache
 def _outlines() -> dict[tuple[str, str], tuple[str, str, str]]:
-    """By pack and name: width, height and path. In the script the icons of a pack come before the call that defines it."""
+    """Return (pack, name) -> (width, height, path). In the script the icons of a pack precede the call that defines it."""
     text = _script().read_text(encoding="utf-8")
     icon = r'[,{]"?([\w-]+)"?:\[(\d+),(\d+),\[[^]]*\],"[0-9a-f]+","([^"]+)"\]'
-    found: dict[tuple[str, str], tuple[str, str, str]] = {}
+    outlines: dict[tuple[str, str], tuple[str, str, str]] = {}
     waiting: list[re.Match[str]] = []
-    for each in re.finditer(rf'{icon}|\w\("(fa[srb])",\w\)', text):
-        if pack := each[5]:
-            found |= {(pack, one[1]): (one[2], one[3], one[4]) for one in waiting}
+    for match in re.finditer(rf'{icon}|\w\("(fa[srb])",\w\)', text):
+        if pack := match[5]:
+            outlines |= {(pack, icon_match[1]): (icon_match[2], icon_match[3], icon_match[4]) for icon_match in waiting}
             waiting.clear()
         else:
-            waiting.append(each)
-    return found
+            waiting.append(match)
+    return outlines

@@ -1,7 +1,7 @@
-"""One style sheet of the many that a theme and its extensions bring: the rules that a site can use, in their order.
+"""One style sheet made of those of a theme and its extensions: the rules that a site can use, in their order.
 
-For pages.py. A rule goes where it names a class or an id that stands on no page and in no script; so do fonts, since pages
-use those of the reader's system, and animations and variables that no rule uses.
+For pages.py. A rule is dropped if it names a class or an id that no page and no script contains. Fonts are dropped too, since
+pages use the reader's system fonts, and animations and variables that no rule uses.
 """
 
 from __future__ import annotations
@@ -17,46 +17,54 @@ GROUPS = ("@media", "@supports", "@layer", "@container")
 
 
 def words(*texts: str) -> set[str]:
-    """What may be a name of a class or an id in these texts, such as the values of attributes or scripts."""
+    """Return all words of these texts that may be names of classes or ids. The texts are attributes' values or scripts."""
     return {word for text in texts for word in re.findall(r"[\w-]+", text)}
 
 
-def joined(sheets: Mapping[str, str], used: Collection[str], elsewhere: str = "", whole: Collection[str] = ()) -> str:
-    """The rules of the sheets, each by its address below the folder of the result, which something of `used` can match.
+def combine(
+    sheets: Mapping[str, str], used: Collection[str], elsewhere: str = "", keep_all: Collection[str] = ()
+) -> str:
+    """Return the rules of all sheets that can match.
 
-    used: all names of classes and ids. elsewhere: other text that may use variables, as a script or an attribute `style` does.
-    whole: the sheets whose rules all stay, since scripts may make up names of theirs.
+    sheets: text by address below the folder of the result. used: all names of classes and ids. elsewhere: other text that may
+    use variables, such as scripts or `style` attributes. keep_all: sheets whose rules all stay, since scripts may construct
+    their names.
     """
-    imported = {each for address, text in sheets.items() for each, _ in imports(address, text)}
+    imported = {import_address for address, text in sheets.items() for import_address, _ in imports(address, text)}
     texts = {address: _with_imports(address, sheets) for address in sheets if address not in imported}
-    kept = "\n".join("\n".join(_kept(text, None if name in whole else used)) for name, text in texts.items())
-    return without_unused(kept, elsewhere) + "\n"
+    kept_rules = "\n".join(
+        "\n".join(_matching_rules(text, None if name in keep_all else used)) for name, text in texts.items()
+    )
+    return without_unused(kept_rules, elsewhere) + "\n"
 
 
 def imports(address: str, text: str) -> list[tuple[str, str]]:
-    """The address of each sheet that a sheet imports, and the words that do so."""
-    found = re.finditer(r"@import\s+(?:url\()?[\"']?([^\"')]+)[\"']?\)?\s*;", text)
-    return [(posixpath.normpath(posixpath.join(posixpath.dirname(address), each[1])), each[0]) for each in found]
+    """Return (address, import statement) for each sheet that a sheet imports."""
+    statements = re.finditer(r"@import\s+(?:url\()?[\"']?([^\"')]+)[\"']?\)?\s*;", text)
+    return [
+        (posixpath.normpath(posixpath.join(posixpath.dirname(address), statement[1])), statement[0])
+        for statement in statements
+    ]
 
 
 def _with_imports(address: str, sheets: Mapping[str, str]) -> str:
-    """A sheet without comments, with those that it imports, and with its addresses from the folder of the result."""
+    """Return a sheet without comments, with the sheets it imports, and with addresses relative to the folder of the result."""
     text = re.sub(rf"({_STRING})|/\*.*?\*/", lambda m: m[1] or "", sheets[address], flags=re.S)
     text = text.replace('@charset "UTF-8";', "").lstrip("\ufeff")
-    found = imports(address, text)
-    for _, line in found:
+    imported = imports(address, text)
+    for _, line in imported:
         text = text.replace(line, "")
     folder = posixpath.dirname(address)
 
-    def moved(found: re.Match[str]) -> str:
-        return f"url({posixpath.normpath(posixpath.join(folder, found[1]))})"
+    def moved_url(match: re.Match[str]) -> str:
+        return f"url({posixpath.normpath(posixpath.join(folder, match[1]))})"
 
-    text = re.sub(r"url\([\"']?(?![\"']?(?:data:|https?:|/|#))([^\"')]+)[\"']?\)", moved, text)
-    return "\n".join([_with_imports(each, sheets) for each, _ in found] + [text])
+    text = re.sub(r"url\([\"']?(?![\"']?(?:data:|https?:|/|#))([^\"')]+)[\"']?\)", moved_url, text)
+    return "\n".join([_with_imports(import_address, sheets) for import_address, _ in imported] + [text])
 
 
 def rules(text: str) -> Iterator[tuple[str, str | None]]:
-    """What stands before the braces of each rule, and within; or a statement, and None."""
+    """Yield (head, body) of each rule: the text before its braces and within them; (statement, None) for a statement."""
     depth, start, opened = 0, 0, 0
     for token in _TOKEN.finditer(text):
         match token[0]:
@@ -73,41 +81,44 @@ def rules(text: str) -> Iterator[tuple[str, str | None]]:
                 start = token.end()
 
 
-def _kept(text: str, used: Collection[str] | None) -> Iterator[str]:
+def _matching_rules(text: str, used: Collection[str] | None) -> Iterator[str]:
     for head, body in rules(text):
         if body is None:
             yield f"{head};"
         elif head.startswith(GROUPS):
-            if inside := "\n".join(_kept(body, used)):
+            if inside := "\n".join(_matching_rules(body, used)):
                 yield f"{_tight(head)}{{\n{inside}\n}}"
         elif head.startswith("@"):
             if not head.startswith("@font-face"):
                 yield f"{_tight(head)}{{{_tight(body)}}}"
-        elif body and (selectors := [each for each in alternatives(head) if _can_match(each, used)]):
+        elif body and (selectors := [selector for selector in alternatives(head) if _can_match(selector, used)]):
             yield f"{_tight(','.join(selectors))}{{{_tight(body)}}}"
 
 
 def alternatives(selectors: str) -> list[str]:
-    """What stands between the commas, of those outside parentheses and brackets."""
-    found, depth = [""], 0
+    """Split selectors at commas outside parentheses and brackets."""
+    parts, depth = [""], 0
     for piece in re.findall(rf"\\.|{_STRING}|[(),\[\]]|[^(),\[\]\\\"']+", selectors, re.S):
         depth += (piece in "([") - (piece in ")]")
         if piece == "," and not depth:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += piece
-    return found
+            parts[-1] += piece
+    return parts
 
 
 def _can_match(selector: str, used: Collection[str] | None) -> bool:
-    """Of what stands in parentheses nothing is asked: `:not(.a)` wants no `.a`, and `:is(.a, .b)` one of them."""
+    """Return whether all classes and ids of a selector are used.
+
+    Names in parentheses do not count: `:not(.a)` needs no `.a`.
+    """
     if used is None:
         return True
     return all(re.sub(r"\\(.)", r"\1", name) in used for name in _NAMED.findall(outside_parentheses(selector)))
 
 
 def outside_parentheses(selector: str) -> str:
-    """What a selector asks for outside parentheses and brackets."""
+    """Return a selector without its parts in parentheses and brackets."""
     plain = re.sub(rf"\[(?:{_STRING}|[^]\"'])*\]", "", selector)
     while plain != (plain := re.sub(r"\([^()]*\)", "", plain)):
         pass
@@ -115,19 +126,19 @@ def outside_parentheses(selector: str) -> str:
 
 
 def _tight(text: str) -> str:
-    """Without the space that says nothing."""
+    """Return text without redundant white space."""
     pieces = re.split(rf"({_STRING})", text)
     pieces[::2] = [re.sub(r"\s*([{};,>])\s*", r"\1", re.sub(r"\s+", " ", piece)) for piece in pieces[::2]]
     pieces[::2] = [re.sub(r"(?<=[;{])([\w-]+):\s+|^([\w-]+):\s+", _colon, piece) for piece in pieces[::2]]
     return "".join(pieces).strip().rstrip(";")
 
 
-def _colon(found: re.Match[str]) -> str:
-    return f"{found[1] or found[2]}:"
+def _colon(match: re.Match[str]) -> str:
+    return f"{match[1] or match[2]}:"
 
 
 def without_unused(sheet: str, elsewhere: str) -> str:
-    """Without variables and animations that neither the rules nor the text elsewhere name, nor what only those name."""
+    """Return a sheet without variables and animations that neither its rules nor `elsewhere` use, repeatedly."""
     while (fewer := _without_unused(sheet, elsewhere)) != sheet:
         sheet = fewer
     return sheet
