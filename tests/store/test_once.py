@@ -1,4 +1,4 @@
-"""Rows that are kept once: of several who measured the same case, the first; all of its rows, and of no other."""
+"""Append with `once`: of several runs that measured the same case, only the rows of the first are stored."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def rows(run: str, *variants: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def kept(store: Store) -> list[tuple[str, str]]:
-    found = store.rows("made")
-    return sorted(zip(found["run"], found["variant"], strict=True))
+def runs_and_variants(store: Store) -> list[tuple[str, str]]:
+    stored = store.rows("made")
+    return sorted(zip(stored["run"], stored["variant"], strict=True))
 
 
-def test_of_many_who_measured_a_case_the_first_ones_rows_stay(tmp_path: Path) -> None:
-    store, everybody = Store(tmp_path), Barrier(8)
+def test_only_the_first_append_under_a_name_is_stored(tmp_path: Path) -> None:
+    store, barrier = Store(tmp_path), Barrier(8)
 
     def append(number: int) -> None:
-        everybody.wait()
+        barrier.wait()
         store.append(rows(f"run{number}", "one", "two"), once="case-1")
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(append, range(8)))
-    found = kept(store)
-    assert len(found) == 2 and len({run for run, _ in found}) == 1
+    stored = runs_and_variants(store)
+    assert len(stored) == 2 and len({run for run, _ in stored}) == 1
     store.append(rows("late", "one", "two"), once="case-1")
-    assert kept(store) == found
+    assert runs_and_variants(store) == stored
     store.append(rows("late", "one"), once="case-2")
-    assert len(kept(store)) == 3
+    assert len(runs_and_variants(store)) == 3
 
 
-def test_without_such_a_name_all_rows_of_a_run_stay(tmp_path: Path) -> None:
+def test_without_a_name_all_appends_are_stored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(rows("run", "one"))
     store.append(rows("run", "two"))
-    assert kept(store) == [("run", "one"), ("run", "two")]
+    assert runs_and_variants(store) == [("run", "one"), ("run", "two")]

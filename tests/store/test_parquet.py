@@ -1,4 +1,4 @@
-"""Rows go in and come out whole, what is bad is left out and named, and the store tells each cell's state."""
+"""Rows come out as they were appended, invalid rows are refused, and the store gives the state of each measurement."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def row(variant: str = "fused", minute: int = 0, **fields: Any) -> dict[str, Any]:
-    """A row with all that is required."""
+    """Return a row with all required fields."""
     return {
         "run": "20260101T000000Z-0a1b2c",
         "started": START + timedelta(minutes=minute),
@@ -53,17 +53,17 @@ def row(variant: str = "fused", minute: int = 0, **fields: Any) -> dict[str, Any
 
 
 def cell(**fields: Any) -> dict[str, Any]:
-    """Today's cell, for states."""
+    """Return today's cell for `Store.states`."""
     names = ("lab", "variant", "case", "backend", "device", "cell_key", "env_key")
     return {name: row()[name] for name in names} | fields
 
 
-def variants(kept: Store) -> list[str]:
-    return sorted(kept.query("select variant from cells")["variant"])
+def variants(store: Store) -> list[str]:
+    return sorted(store.query("select variant from cells")["variant"])
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
@@ -78,7 +78,7 @@ def test_keys_are_canonical() -> None:
 def test_run_ids_sort_by_time_and_differ() -> None:
     ids = {identity.new_run_id() for _ in range(20)}  # of 2^24: 200 would collide once in 800 times
     assert len(ids) == 20
-    assert all(datetime.strptime(each[:16], "%Y%m%dT%H%M%SZ") and len(each) == 23 for each in ids)
+    assert all(datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ") and len(run) == 23 for run in ids)
 
 
 def test_import_is_light() -> None:
@@ -90,33 +90,33 @@ def test_import_is_light() -> None:
     assert child.stdout.strip() == "[]"
 
 
-def test_empty_store_has_empty_tables(kept: Store) -> None:
-    assert list(kept.query("select * from cells").columns) == list(schema.SCHEMA.names)
-    assert kept.query('select lab, "table", "case", trial, value, number from published').empty
-    assert kept.query("select id, published_effect from claims").empty
-    assert kept.latest("lbm").empty
-    assert kept.rows("lbm", device="x").empty
-    assert not any((kept.files(), kept.compact(), kept.append([]), kept.states([])))
-    assert kept.state(**cell())[:2] == ("missing", "never measured on some-cpu by opencl")
-    assert not kept.root.exists()
+def test_empty_store_has_empty_tables(store: Store) -> None:
+    assert list(store.query("select * from cells").columns) == list(schema.SCHEMA.names)
+    assert store.query('select lab, "table", "case", trial, value, number from published').empty
+    assert store.query("select id, published_effect from claims").empty
+    assert store.latest("lbm").empty
+    assert store.rows("lbm", device="x").empty
+    assert not any((store.files(), store.compact(), store.append([]), store.states([])))
+    assert store.state(**cell())[:2] == ("missing", "never measured on some-cpu by opencl")
+    assert not store.root.exists()
 
 
-def test_layout_and_defaults(kept: Store) -> None:
+def test_layout_and_defaults(store: Store) -> None:
     one = row(samples_s=[1.0, 2.0], rounds=np.array([0, 1]), parent=None, units=200)
-    paths = kept.append([one, row("other", device="gpu")]) + kept.append([row("later", 1)])
-    assert [str(path.relative_to(kept.root)) for path in paths] == [
+    paths = store.append([one, row("other", device="gpu")]) + store.append([row("later", 1)])
+    assert [str(path.relative_to(store.root)) for path in paths] == [
         "local/lab=lbm/device=some-cpu/20260101T000000Z-0a1b2c.parquet",
         "local/lab=lbm/device=gpu/20260101T000000Z-0a1b2c.parquet",
         "local/lab=lbm/device=some-cpu/20260101T000000Z-0a1b2c.2.parquet",
     ]
-    assert kept.append([row("recorded")], "recorded")[0].parts[-4] == "recorded"
-    assert variants(kept) == ["fused", "later", "other", "recorded"]
-    read = kept.latest("lbm", variant="fused").iloc[0]
+    assert store.append([row("recorded")], "recorded")[0].parts[-4] == "recorded"
+    assert variants(store) == ["fused", "later", "other", "recorded"]
+    read = store.latest("lbm", variant="fused").iloc[0]
     assert list(read.index) == list(schema.SCHEMA.names)
     assert list(read["samples_s"]) == [1, 2]
     assert (list(read["rounds"]), list(read["throttle"]), read["units"]) == ([0, 1], [], 200)
     assert list(read["wall_s"]) == [] and read["started"] == START
-    assert not [path for path in kept.root.rglob(".*")]
+    assert not [path for path in store.root.rglob(".*")]
 
 
 @pytest.mark.parametrize(
@@ -129,25 +129,25 @@ def test_layout_and_defaults(kept: Store) -> None:
         ({}, "recorded"),
     ],
 )
-def test_rows_that_no_commit_stands_for_stay_local(kept: Store, provenance: dict[str, Any], part: str) -> None:
-    files = kept.append([row(provenance=json.dumps(provenance)), row("other", device="gpu")], "recorded")
+def test_untraceable_rows_stay_local(store: Store, provenance: dict[str, Any], part: str) -> None:
+    files = store.append([row(provenance=json.dumps(provenance)), row("other", device="gpu")], "recorded")
     assert [path.parts[-4] for path in files] == [part, "recorded"]
 
 
-def test_a_store_of_one_part_reads_that_alone(kept: Store) -> None:
-    kept.append([row("mine")])
-    kept.append([row("ours", 1)], "recorded")
-    ours = Store(kept.root, ["recorded"])
-    assert variants(ours) == ["ours"] and variants(kept) == ["mine", "ours"]
+def test_a_store_of_one_part_reads_that_alone(store: Store) -> None:
+    store.append([row("mine")])
+    store.append([row("ours", 1)], "recorded")
+    ours = Store(store.root, ["recorded"])
+    assert variants(ours) == ["ours"] and variants(store) == ["mine", "ours"]
     assert (
-        ours.state(**cell(variant="mine")).state == "missing" and kept.state(**cell(variant="mine")).state != "missing"
+        ours.state(**cell(variant="mine")).state == "missing" and store.state(**cell(variant="mine")).state != "missing"
     )
     assert variants(ours) == list(ours.query("select variant from cells")["variant"])
     assert list(ours.rows("lbm", parts=["local"])["variant"]) == ["mine"]
 
 
 letters = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Zl", "Zp"], exclude_characters="/\\")
-names = st.text(letters, min_size=1, max_size=20).filter(lambda said: said.strip() and not said.startswith("."))
+names = st.text(letters, min_size=1, max_size=20).filter(lambda name: name.strip() and not name.startswith("."))
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 times = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 sampled = st.lists(st.tuples(times, times, st.integers(0, 2**31 - 1)), max_size=30)
@@ -160,7 +160,7 @@ rows_of_any_kind = st.fixed_dictionaries(
         "throttle": st.lists(names, max_size=3),
         "units": st.none() | st.integers(1, 2**53),
         "flops": st.none() | st.floats(0, allow_infinity=False),
-        "extra": st.none() | text.map(lambda said: json.dumps({"said": said}, ensure_ascii=False)),
+        "extra": st.none() | text.map(lambda t: json.dumps({"said": t}, ensure_ascii=False)),
     },
 )
 
@@ -173,22 +173,24 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
     for minute, given_fields in enumerate(fields):
         drawn = given_fields.pop("sampled")
         rows.append(
-            row(minute=minute) | given_fields | {name: [each[at] for each in drawn] for at, name in enumerate(columns)}
+            row(minute=minute)
+            | given_fields
+            | {name: [sample[index] for sample in drawn] for index, name in enumerate(columns)}
         )
     with tempfile.TemporaryDirectory() as folder:
-        kept = Store(folder)
-        kept.append(rows)
-        read = kept.arrow("select * from cells order by started").to_pylist()
+        store = Store(folder)
+        store.append(rows)
+        read = store.arrow("select * from cells order by started").to_pylist()
     for was, now in zip(rows, read, strict=True):
         lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle", "sample_throttle")
         empty: dict[str, Any] = {name: [] for name in lists}
         assert now["started"] == was["started"]
-        whole = dict.fromkeys(schema.SCHEMA.names) | empty | was | {"started": now["started"]}
-        assert repr(now) == repr({name: whole[name] for name in now})  # repr, since NaN is not equal to itself
+        expected = dict.fromkeys(schema.SCHEMA.names) | empty | was | {"started": now["started"]}
+        assert repr(now) == repr({name: expected[name] for name in now})  # repr, since NaN is not equal to itself
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"vairant": "x"}, "did you mean 'variant'"),
         ({"cell_key": None}, "lacks 'cell_key'"),
@@ -218,32 +220,32 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         ({"variant": "\ud800"}, "field 'variant' must be string"),
     ],
 )
-def test_wrong_rows_are_refused_whole(kept: Store, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
-        kept.append([row("good"), row("bad", lab="stencil") | fields])
+def test_wrong_rows_are_refused_whole(store: Store, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        store.append([row("good"), row("bad", lab="stencil") | fields])
     assert "\n" not in str(caught.value)
-    assert not kept.root.exists()
+    assert not store.root.exists()
 
 
-def test_one_measurement_is_one_row(kept: Store) -> None:
+def test_one_measurement_is_one_row(store: Store) -> None:
     with pytest.raises(UsageError, match="same measurement"):
-        kept.append([row(), row()])
-    kept.append([row(), row(role="again"), row(policy='{"cache": "warm"}'), row(minute=1)])
-    assert len(kept.rows("lbm")) == 4
+        store.append([row(), row()])
+    store.append([row(), row(role="again"), row(policy='{"cache": "warm"}'), row(minute=1)])
+    assert len(store.rows("lbm")) == 4
 
 
 @pytest.mark.usefixtures("listens")
-def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
-    """DuckDB makes an error of its own of it. The query ends after some seconds even where it is not interrupted."""
+def test_ctrl_c_within_a_query_is_ctrl_c(store: Store) -> None:
+    """DuckDB turns Ctrl-C into an error of its own. The query ends after some seconds even if it is not interrupted."""
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        kept.query("select sum(a.range * b.range) as total from range(10000000) a, range(150) b")
+        store.query("select sum(a.range * b.range) as total from range(10000000) a, range(150) b")
     timer.join()
 
 
-def test_ctrl_c_in_python_that_duckdb_calls_is_ctrl_c(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB makes another error of it: rows that are in memory it asks Python for."""
+def test_ctrl_c_in_python_that_duckdb_calls_is_ctrl_c(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB turns Ctrl-C into another error while it fetches rows from Python."""
     from pyarrow import RecordBatchReader, table
 
     def claims(_: Path) -> Any:
@@ -252,59 +254,61 @@ def test_ctrl_c_in_python_that_duckdb_calls_is_ctrl_c(kept: Store, monkeypatch: 
 
     monkeypatch.setitem(parquet._VIEWS_OF_CSV, "claims", claims)
     with pytest.raises(KeyboardInterrupt):
-        kept.query("select lab from claims")
+        store.query("select lab from claims")
     with pytest.raises(UsageError, match=r"the store cannot answer: Binder Error: .*KeyboardInterrupt"):
-        kept.query("select KeyboardInterrupt from cells")
+        store.query("select KeyboardInterrupt from cells")
 
 
-def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
+def test_an_answer_is_cached_until_a_file_is_added_removed_or_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = 0
     ask = Store._ask
 
     def counted(*given: Any) -> Any:
-        nonlocal asked
-        asked += 1
+        nonlocal queries
+        queries += 1
         return ask(*given)
 
     monkeypatch.setattr(Store, "_ask", counted)
 
-    def known() -> tuple[int, int]:
-        found = kept.rows("lbm", case="128x128")
-        found["variant"] = "mine"  # a reader may write to what it got
-        return asked, len(found)
+    def rows_read() -> tuple[int, int]:
+        rows = store.rows("lbm", case="128x128")
+        rows["variant"] = "mine"  # a reader may write to the rows
+        return queries, len(rows)
 
-    (first,) = kept.append([row()])
-    assert known() == known() == (1, 1) and list(kept.rows("lbm", case="128x128")["variant"]) == ["fused"]
-    (second,) = kept.append([row(run="20260101T000000Z-0a1b2d", minute=1)])
-    assert known() == known() == (2, 2)
+    (first,) = store.append([row()])
+    assert rows_read() == rows_read() == (1, 1) and list(store.rows("lbm", case="128x128")["variant"]) == ["fused"]
+    (second,) = store.append([row(run="20260101T000000Z-0a1b2d", minute=1)])
+    assert rows_read() == rows_read() == (2, 2)
     second.unlink()
-    assert known() == (2, 1), "as before"
-    kept.append([row("soa", run="20260101T000000Z-0a1b2e", minute=2)])
-    moved = kept.files("lbm")[-1]
+    assert rows_read() == (2, 1), "as before"
+    store.append([row("soa", run="20260101T000000Z-0a1b2e", minute=2)])
+    moved = store.files("lbm")[-1]
     os.replace(moved, first)
-    assert known() == known() == (3, 1), "a file of the same name and other content"
+    assert rows_read() == rows_read() == (3, 1), "a file of the same name and other content"
     for case in map(str, range(parquet._MOST_ANSWERS)):
-        kept.rows("lbm", case=case)
-    assert len(kept._answers) == parquet._MOST_ANSWERS and known() == (4 + parquet._MOST_ANSWERS, 1)
-    before = asked
+        store.rows("lbm", case=case)
+    assert len(store._answers) == parquet._MOST_ANSWERS and rows_read() == (4 + parquet._MOST_ANSWERS, 1)
+    before = queries
     for _ in range(2):
-        assert kept.query("select count(*) as n from cells")["n"][0] == 1
-    assert asked == before + 2, "what a reader asks may be of the clock, or of files that are not ours"
+        assert store.query("select count(*) as n from cells")["n"][0] == 1
+    assert queries == before + 2, "a reader's query may depend on the clock, or on other files"
 
 
-def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
-    kept.append([row()])
-    for wrong in (
-        lambda: kept.append([row()], "nowhere"),  # type: ignore[arg-type]
-        lambda: kept.compact("nowhere"),  # type: ignore[arg-type]
-        lambda: kept.latest("lbm", dev="x"),
-        lambda: kept.rows("lbm", samples_s="x"),
-        lambda: kept.query("select nope from cells"),
-        lambda: kept.query("selec"),
-        lambda: kept.query("-- nothing"),
+def test_unknown_parts_columns_and_sql_are_refused(store: Store, tmp_path: Path) -> None:
+    store.append([row()])
+    for call in (
+        lambda: store.append([row()], "nowhere"),  # type: ignore[arg-type]
+        lambda: store.compact("nowhere"),  # type: ignore[arg-type]
+        lambda: store.latest("lbm", dev="x"),
+        lambda: store.rows("lbm", samples_s="x"),
+        lambda: store.query("select nope from cells"),
+        lambda: store.query("selec"),
+        lambda: store.query("-- nothing"),
     ):
         with pytest.raises(UsageError) as caught:
-            wrong()
+            call()
         assert "\n" not in str(caught.value)
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be kept"):
@@ -333,103 +337,105 @@ def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
         "set allowed_paths = ['{other}']",
     ],
 )
-def test_sql_reads_the_views_alone_and_writes_nothing(kept: Store, tmp_path: Path, sql: str) -> None:
-    (own,) = kept.append([row()])
+def test_sql_reads_the_views_alone_and_writes_nothing(store: Store, tmp_path: Path, sql: str) -> None:
+    (own,) = store.append([row()])
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")
     before = own.read_bytes(), sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError) as refused:
-        kept.query(sql.format(own=own, other=other, folder=tmp_path))
+        store.query(sql.format(own=own, other=other, folder=tmp_path))
     assert "\n" not in str(refused.value)
     assert (own.read_bytes(), sorted(tmp_path.rglob("*"))) == before
-    assert len(kept.query("from (pivot cells on variant using count(*))")) == 1, "which is several statements to DuckDB"
+    assert len(store.query("from (pivot cells on variant using count(*))")) == 1, (
+        "a pivot is several statements to DuckDB"
+    )
 
 
 def test_odd_folder_names(tmp_path: Path) -> None:
-    kept = Store(tmp_path / "it's [a] *store*?")
-    kept.append([row()])
-    shutil.copytree(PUBLISHED, kept.root / "published")
-    assert variants(kept) == ["fused"]
-    assert len(kept.query("select * from published")) > 500
+    store = Store(tmp_path / "it's [a] *store*?")
+    store.append([row()])
+    shutil.copytree(PUBLISHED, store.root / "published")
+    assert variants(store) == ["fused"]
+    assert len(store.query("select * from published")) > 500
 
 
-def test_columns_of_other_versions(kept: Store) -> None:
-    """A file with a column less and one more is read beside the others, without what only another version knows."""
+def test_columns_of_other_versions(store: Store) -> None:
+    """A file that lacks a column and has another one is read together with the others, without the unknown column."""
 
-    (path,) = kept.append([row()])
+    (path,) = store.append([row()])
     old = pq.ParquetFile(path).read().drop_columns(["throttle"])
     pq.write_table(old.append_column("new", old["variant"]), path.with_name("old.parquet"))
-    kept.append([row("now", 1)])
+    store.append([row("now", 1)])
     path.unlink()
-    read = kept.query("select variant, throttle from cells order by started")
-    assert read["throttle"].iloc[0] is None and variants(kept) == ["fused", "now"]
-    kept.append([row("last", 2)])
-    (merged,) = kept.compact()
+    read = store.query("select variant, throttle from cells order by started")
+    assert read["throttle"].iloc[0] is None and variants(store) == ["fused", "now"]
+    store.append([row("last", 2)])
+    (merged,) = store.compact()
     old = path.with_name("old.parquet")
-    assert set(kept.files()) == {old, merged} and "new" in pq.ParquetFile(old).schema_arrow.names, (
+    assert set(store.files()) == {old, merged} and "new" in pq.ParquetFile(old).schema_arrow.names, (
         "nothing of it is lost"
     )
 
 
-def test_published_figures(kept: Store) -> None:
-    shutil.copytree(PUBLISHED, kept.root / "published")
-    read = kept.query('select * from published where lab = ? and "case" = ?', ["lbm", "128x128"])
+def test_published_figures(store: Store) -> None:
+    shutil.copytree(PUBLISHED, store.root / "published")
+    read = store.query('select * from published where lab = ? and "case" = ?', ["lbm", "128x128"])
     header = (PUBLISHED / "lbm.csv").read_text().splitlines()[0].split(",")
     assert list(read.columns) == ["lab", *header, "number"]
     first = read[read["variant"] == "given program, some kernels in OpenCL"].iloc[0]
     assert (first["value"], first["number"]) == ("45.633", 45.633)
-    whole = kept.query("select count(*) as n, count(number) as numbers from published").iloc[0]
+    counts = store.query("select count(*) as n, count(number) as numbers from published").iloc[0]
     lines = sum(len(path.read_text().splitlines()) - 1 for path in PUBLISHED.glob("*.csv"))
-    assert whole["n"] == whole["numbers"] == lines
-    claims = kept.query("select lab, id, claim, published_effect, shown_by from claims")
-    for lab, mine in claims.groupby("lab"):
-        assert len(mine) == len((PUBLISHED / "claims" / f"{lab}.csv").read_text().splitlines()) - 1
+    assert counts["n"] == counts["numbers"] == lines
+    claims = store.query("select lab, id, claim, published_effect, shown_by from claims")
+    for lab, claims_of_lab in claims.groupby("lab"):
+        assert len(claims_of_lab) == len((PUBLISHED / "claims" / f"{lab}.csv").read_text().splitlines()) - 1
     assert set(claims["lab"]) == {path.stem for path in (PUBLISHED / "claims").glob("*.csv")}
 
 
-def test_latest_and_rows(kept: Store) -> None:
-    kept.append([row(minute=5, reason="new"), row("tiled", 1), row(minute=5, case="odd"), row(role="again")])
-    kept.append([row(minute=3, reason="old"), row("tiled", 9, status="failed"), row(lab="stencil")])
-    newest = kept.latest("lbm")
+def test_latest_and_rows(store: Store) -> None:
+    store.append([row(minute=5, reason="new"), row("tiled", 1), row(minute=5, case="odd"), row(role="again")])
+    store.append([row(minute=3, reason="old"), row("tiled", 9, status="failed"), row(lab="stencil")])
+    newest = store.latest("lbm")
     assert len(newest) == 4
     assert newest[(newest["role"] == "step") & (newest["case"] == "128x128")]["reason"].dropna().tolist() == ["new"]
     assert newest[newest["variant"] == "tiled"]["status"].tolist() == ["failed"]
-    assert len(kept.rows("lbm")) == 6 and kept.rows("lbm")["started"].is_monotonic_increasing
-    assert len(kept.rows("lbm", variant="tiled", device="some-cpu")) == 2
-    assert len(kept.latest("lbm", case=["odd", "none"], backend=None)) == 1
-    assert kept.latest("lbm", case=[]).empty
-    assert kept.latest("no/**such").empty
+    assert len(store.rows("lbm")) == 6 and store.rows("lbm")["started"].is_monotonic_increasing
+    assert len(store.rows("lbm", variant="tiled", device="some-cpu")) == 2
+    assert len(store.latest("lbm", case=["odd", "none"], backend=None)) == 1
+    assert store.latest("lbm", case=[]).empty
+    assert store.latest("no/**such").empty
 
 
-def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong clock's row does not rule for ever, wherever the newest is taken; one warning names its file."""
-    here: dict[str, Any] = {"units": 1, "error": 0.0, "bound": 1.0, "samples_s": [1.0], "rounds": [0]}
-    kept.append([row(**here)])
+def test_a_row_from_the_future_counts_as_the_oldest(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row of a wrong clock is never the newest; one warning names its file."""
+    measured: dict[str, Any] = {"units": 1, "error": 0.0, "bound": 1.0, "samples_s": [1.0], "rounds": [0]}
+    store.append([row(**measured)])
     far = datetime.now(UTC) + timedelta(days=900)
-    (wrong,) = kept.append([row(run="wrong", started=far, status="failed", reason="a wrong clock")])
-    assert kept.latest("lbm")["status"].tolist() == ["ok"]
-    assert kept.rows("lbm")["run"].tolist() == ["wrong", row()["run"]]
-    assert kept.state(**cell()).state == "fresh"
-    assert readings.newest(kept.rows("lbm").iloc[::-1])["fused"].ok
-    assert [each.run for each in fastest_variant.timed(registry.get("lbm"), kept)] == [row()["run"]]
-    said = f"warning: {wrong} has rows of {far:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was wrong"
-    assert capsys.readouterr().err == f"{said}; they count as older than all others\n"
-    kept.append([row(run="last", started=far + timedelta(days=1), status="failed")])
-    assert kept.rows("lbm")["run"].tolist() == ["wrong", "last", row()["run"]], "those of the future among themselves"
+    (path,) = store.append([row(run="wrong", started=far, status="failed", reason="a wrong clock")])
+    assert store.latest("lbm")["status"].tolist() == ["ok"]
+    assert store.rows("lbm")["run"].tolist() == ["wrong", row()["run"]]
+    assert store.state(**cell()).state == "fresh"
+    assert readings.newest(store.rows("lbm").iloc[::-1])["fused"].ok
+    assert [timed.run for timed in fastest_variant.timed(registry.get("lbm"), store)] == [row()["run"]]
+    message = f"warning: {path} has rows of {far:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was wrong"
+    assert capsys.readouterr().err == f"{message}; they count as older than all others\n"
+    store.append([row(run="last", started=far + timedelta(days=1), status="failed")])
+    assert store.rows("lbm")["run"].tolist() == ["wrong", "last", row()["run"]], "rows of the future in their order"
 
 
-def test_append_changes_no_file(kept: Store) -> None:
+def test_append_changes_no_file(store: Store) -> None:
     def facts() -> dict[Path, tuple[int, int, str]]:
         return {
             path: (path.stat().st_ino, path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
-            for path in kept.files()
+            for path in store.files()
         }
 
     before: dict[Path, tuple[int, int, str]] = {}
     for minute in range(5):
-        kept.append([row(minute=minute), row(minute=minute, device="other", samples_s=[1.0] * minute)])
-        kept.latest("lbm")
-        kept.state(**cell())
+        store.append([row(minute=minute), row(minute=minute, device="other", samples_s=[1.0] * minute)])
+        store.latest("lbm")
+        store.state(**cell())
         assert before.items() <= facts().items()
         before = facts()
     assert len(before) == 10
@@ -469,44 +475,44 @@ NEW_DRIVER = {"device": {"driver": "580.2"}, "python": "3.11.1"}
         ([row(status="failed", env_key="then"), row(minute=1, cell_key="then")], {}, "failed", "failed"),
     ],
 )
-def test_states(kept: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, why: str) -> None:
-    kept.append(rows)
-    found = kept.state(**cell(**today))
-    assert found.state == state
-    assert why in found.why
+def test_states(store: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, why: str) -> None:
+    store.append(rows)
+    state_now = store.state(**cell(**today))
+    assert state_now.state == state
+    assert why in state_now.why
 
 
-def test_states_of_many_cells(kept: Store) -> None:
-    kept.append([row(), row("tiled", status="failed"), row("tiled", lab="stencil")])
-    asked = [cell(variant=variant, lab=lab) for lab in ("lbm", "stencil") for variant in ("fused", "tiled")]
-    assert [found.state for found in kept.states(asked)] == ["fresh", "failed", "missing", "fresh"]
+def test_states_of_many_cells(store: Store) -> None:
+    store.append([row(), row("tiled", status="failed"), row("tiled", lab="stencil")])
+    cells = [cell(variant=variant, lab=lab) for lab in ("lbm", "stencil") for variant in ("fused", "tiled")]
+    assert [s.state for s in store.states(cells)] == ["fresh", "failed", "missing", "fresh"]
 
 
-def test_compact_keeps_every_row_once(kept: Store) -> None:
+def test_compact_keeps_every_row_once(store: Store) -> None:
     for minute in range(6):
-        kept.append([row(minute=minute, samples_s=[minute + 1, 0.5]), row("tiled", minute, device="gpu")])
-    before = kept.query("select * from cells order by started, variant").to_json(date_format="iso")
-    merged = kept.compact()
-    assert kept.files() == sorted(merged) and len(merged) == 2
-    assert kept.query("select * from cells order by started, variant").to_json(date_format="iso") == before
-    assert kept.compact() == []
-    kept.append([row(minute=9)])
-    assert len(kept.rows("lbm")) == 13
-    kept.compact()
-    assert len(kept.rows("lbm")) == 13
+        store.append([row(minute=minute, samples_s=[minute + 1, 0.5]), row("tiled", minute, device="gpu")])
+    before = store.query("select * from cells order by started, variant").to_json(date_format="iso")
+    merged = store.compact()
+    assert store.files() == sorted(merged) and len(merged) == 2
+    assert store.query("select * from cells order by started, variant").to_json(date_format="iso") == before
+    assert store.compact() == []
+    store.append([row(minute=9)])
+    assert len(store.rows("lbm")) == 13
+    store.compact()
+    assert len(store.rows("lbm")) == 13
 
 
-def test_a_copy_in_recorded_counts_once(kept: Store) -> None:
-    kept.append([row(), row("tiled")])
-    shutil.copytree(kept.root / "local", kept.root / "recorded")
-    assert variants(kept) == ["fused", "tiled"]
+def test_a_copy_in_recorded_counts_once(store: Store) -> None:
+    store.append([row(), row("tiled")])
+    shutil.copytree(store.root / "local", store.root / "recorded")
+    assert variants(store) == ["fused", "tiled"]
 
 
 @pytest.mark.parametrize("removed", range(4))
-def test_compact_that_dies(kept: Store, monkeypatch: pytest.MonkeyPatch, removed: int) -> None:
+def test_compact_that_dies(store: Store, monkeypatch: pytest.MonkeyPatch, removed: int) -> None:
     """Killed after the merged file has its name and some of the old files are gone: each row still counts once."""
     for minute in range(4):
-        kept.append([row(f"v{minute}", minute)])
+        store.append([row(f"v{minute}", minute)])
     unlink, left = Path.unlink, [removed]
 
     def dying(path: Path, missing_ok: bool = False) -> None:
@@ -518,31 +524,31 @@ def test_compact_that_dies(kept: Store, monkeypatch: pytest.MonkeyPatch, removed
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Path, "unlink", dying)
-        kept.compact()
-    assert len(kept.files()) == 5 - removed
-    assert variants(kept) == ["v0", "v1", "v2", "v3"]
-    kept.compact()
-    assert len(kept.files()) == 1
-    assert variants(kept) == ["v0", "v1", "v2", "v3"]
+        store.compact()
+    assert len(store.files()) == 5 - removed
+    assert variants(store) == ["v0", "v1", "v2", "v3"]
+    store.compact()
+    assert len(store.files()) == 1
+    assert variants(store) == ["v0", "v1", "v2", "v3"]
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """100 files of 50 rows of 30 samples."""
-    kept = Store(tmp_path_factory.mktemp("large"))
+    """Yield a store of 100 files of 50 rows of 30 samples."""
+    store = Store(tmp_path_factory.mktemp("large"))
     samples = np.random.default_rng(0).random(30)
     for number in range(100):
-        kept.append(
+        store.append(
             [
-                row(f"v{each}", number, run=f"r{number}", samples_s=samples, rounds=range(30), provenance=PROVENANCE)
-                for each in range(50)
+                row(f"v{index}", number, run=f"r{number}", samples_s=samples, rounds=range(30), provenance=PROVENANCE)
+                for index in range(50)
             ]
         )
-    yield kept
+    yield store
 
 
 def best(ask: Callable[[], object]) -> float:
-    """The shortest of five times in seconds."""
+    """Return the shortest of five times in seconds."""
     times = []
     for _ in range(5):
         begin = time.perf_counter()
@@ -554,5 +560,5 @@ def best(ask: Callable[[], object]) -> float:
 def test_reading_is_quick(large: Store) -> None:
     assert len(large.latest("lbm")) == 50
     assert best(lambda: large.latest("lbm")) < 30, "a tenth of a second on an idle machine"
-    asked = [cell(variant=f"v{each}") for each in range(50)]
-    assert best(lambda: large.states(asked)) < 30
+    cells = [cell(variant=f"v{index}") for index in range(50)]
+    assert best(lambda: large.states(cells)) < 30

@@ -73,7 +73,7 @@ def test_a_broken_file_is_refused_by_line(tmp_path: Path, text: str, message: st
 
 
 @pytest.mark.parametrize("raw", [b"table,\xff\n", f"{HEADER}\n".encode() + b"x" * 200_000])
-def test_what_is_no_csv_file_is_named(tmp_path: Path, raw: bytes) -> None:
+def test_a_file_that_is_no_csv_is_named(tmp_path: Path, raw: bytes) -> None:
     for file, read in (("lbm.csv", published_results.figures), ("claims/lbm.csv", published_results.claims)):
         path = tmp_path / "published" / file
         path.parent.mkdir(exist_ok=True)
@@ -84,13 +84,13 @@ def test_what_is_no_csv_file_is_named(tmp_path: Path, raw: bytes) -> None:
             read("lbm", tmp_path)
 
 
-def test_the_mark_that_spreadsheets_put_first_is_no_part_of_a_file(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "lbm.csv").write_text(f"\ufeff{HEADER}\n1,a,c,d,time,s,,1.0\n", encoding="utf-8")
     assert len(published_results.figures("lbm", tmp_path)) == 1
 
 
-def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no CSV files"):
         published_results.figures("lbm", tmp_path)
     with pytest.raises(UsageError, match="no CSV files"):
@@ -101,9 +101,9 @@ def test_sql_sees_what_the_tables_see_and_an_empty_field_as_null(tmp_path: Path)
     folder = tmp_path / "published"
     folder.mkdir()
     (folder / "lbm.csv").write_text(f"{HEADER}\n1,a,,d,speedup,,2,1e3\n1,b,c,d,time,ms,,2.50\n")
-    found = Store(tmp_path).query("select * from published").to_dict("records")
-    assert [list(row.values()) for row in found][1][:7] == ["lbm", "1", "b", "c", "d", "time", "ms"]
-    assert [(row["value"], row["number"]) for row in found] == [("1e3", 1000.0), ("2.50", 2.5)]
+    figures = Store(tmp_path).query("select * from published").to_dict("records")
+    assert [list(row.values()) for row in figures][1][:7] == ["lbm", "1", "b", "c", "d", "time", "ms"]
+    assert [(row["value"], row["number"]) for row in figures] == [("1e3", 1000.0), ("2.50", 2.5)]
     absent = Store(tmp_path).query(
         'select count(*) as n from published where "case" is null and unit is null and trial = 2'
     )

@@ -21,24 +21,24 @@ FILES = int(os.environ.get("ROOFBOOK_STORE_FILES", "60"))
 ROWS, SAMPLES = 10, 100
 MEANS = 'select lab, variant, "case", device, avg(list_avg(samples_s)) as mean from cells group by all order by all'
 LATEST_S, MEANS_S, REMOTE = 0.1, 0.6, 3
-"""What is promised at 10 000 files, and how many times as long a server on this machine may take."""
+"""Promised seconds at 10 000 files, and the factor by which a server on this machine may be slower."""
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """FILES files of ROWS rows of SAMPLES samples: five labs on two devices, in turn."""
-    kept, chance = Store(tmp_path_factory.mktemp("scale")), np.random.default_rng(0)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Return a store of FILES files of ROWS rows of SAMPLES samples, of five labs on two devices."""
+    store, chance = Store(tmp_path_factory.mktemp("scale")), np.random.default_rng(0)
     for number in range(FILES):
         at = {"lab": f"lab{number % 5}", "device": f"device{number // 5 % 2}", "run": f"r{number}"}
         at["case"] = f"{128 << number // 10 % 4}x128"
         at["provenance"] = f'{{"environment": {{"libraries": {{"x": "{"x" * 600}"}}}}, "run": {number}}}'
         samples = chance.normal(1e-3, 1e-5, (ROWS, SAMPLES))
-        kept.append([row(f"v{each}", number) | at | {"samples_s": taken} for each, taken in enumerate(samples)])
-    return kept
+        store.append([row(f"v{index}", number) | at | {"samples_s": taken} for index, taken in enumerate(samples)])
+    return store
 
 
 @pytest.fixture
-def remote(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def remote(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     with server(tmp_path) as endpoint:
         for name, value in variables(endpoint, tmp_path / "cache").items():
             monkeypatch.setenv(name, value)
@@ -46,7 +46,7 @@ def remote(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def seconds(ask: Callable[[], object], times: int = 5) -> float:
-    """The shortest of so many times, none of them a kept answer."""
+    """Return the shortest of several times in seconds, without cached answers."""
     taken = []
     for _ in range(times):
         Store._answers.clear()
@@ -56,18 +56,18 @@ def seconds(ask: Callable[[], object], times: int = 5) -> float:
     return min(taken)
 
 
-def test_a_merged_store_answers_at_once_also_from_a_server(kept: Store, remote: Store) -> None:
-    """Limits hold for the large store, which is asked for on an idle machine; for a small one they only end what hangs."""
+def test_a_merged_store_answers_at_once_also_from_a_server(store: Store, remote: Store) -> None:
+    """The limits are for the large store on an idle machine; for a small store they only detect a query that hangs."""
     wide = 1 if FILES >= 1000 else 1000
-    means, latest = kept.query(MEANS), kept.latest("lab1")
-    before = seconds(lambda: kept.query(MEANS), 1)
-    assert len(kept.compact()) == 10
-    assert kept.query(MEANS).round(15).equals(means.round(15)) and kept.latest("lab1").equals(latest)
-    assert copy(kept.storage, remote.storage).new == 10
+    means, latest = store.query(MEANS), store.latest("lab1")
+    before = seconds(lambda: store.query(MEANS), 1)
+    assert len(store.compact()) == 10
+    assert store.query(MEANS).round(15).equals(means.round(15)) and store.latest("lab1").equals(latest)
+    assert copy(store.storage, remote.storage).new == 10
     cold = seconds(lambda: remote.latest("lab1"), 1)
     cold_means = seconds(lambda: remote.query(MEANS), 1)
     assert remote.query(MEANS).round(15).equals(means.round(15)) and remote.latest("lab1").equals(latest)
-    local, local_means = seconds(lambda: kept.latest("lab1")), seconds(lambda: kept.query(MEANS))
+    local, local_means = seconds(lambda: store.latest("lab1")), seconds(lambda: store.query(MEANS))
     warm, warm_means = seconds(lambda: remote.latest("lab1")), seconds(lambda: remote.query(MEANS))
     print(f"\n{FILES} files: means {before:.3f} s; merged: {local_means:.3f} s, latest {local:.3f} s")
     print(f"from a server: means {cold_means:.3f} s, then {warm_means:.3f} s; latest {cold:.3f} s, then {warm:.3f} s")

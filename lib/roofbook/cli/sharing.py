@@ -59,7 +59,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
         copied = copy(source_storage, target_storage, lambda number, total: line(f"{number} of {total} files"))
     finally:
         line.end()
-    say(f"{copied.new} files copied to {target_storage.address}; {copied.there} were there already")
+    say(f"{copied.new} files copied to {target_storage.address}; {copied.present} were there already")
     if copied.broken:
         raise Failed(f"{copied.broken} files were left out, as the warnings above say")
 

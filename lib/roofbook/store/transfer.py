@@ -23,7 +23,7 @@ class Copied(NamedTuple):
     """Numbers of files: copied, already in the target, and left out because no store can hold them."""
 
     new: int
-    there: int
+    present: int
     broken: int
 
 
@@ -49,7 +49,7 @@ def copy(source: Storage, target: Storage, tell: Callable[[int, int], object] = 
     if sum(counts) == len(listed):
         return counts
     second = copy(source, target, tell)  # a merge removed some files; their rows are in the merged file
-    return second._replace(new=counts.new + second.new, there=max(0, second.there - counts.new))
+    return second._replace(new=counts.new + second.new, present=max(0, second.present - counts.new))
 
 
 def _contents(target: Storage, pool: ThreadPoolExecutor) -> set[str]:
@@ -78,7 +78,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, digests: set[str])
             f"it has {entry.size} bytes, {MOST_BYTES} at most" if entry.size > MOST_BYTES else ""
         )
         if not fault and source.digest(entry) in digests:
-            return "there"
+            return "present"
         content = b"" if fault else source.read(entry.name)
     except FileNotFoundError:
         return ""
@@ -93,7 +93,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, digests: set[str])
     folder, _, name = entry.name.rpartition("/")
     origins = facts.merged_from if name.startswith(MERGED) else ()
     if digest(content) in digests or (origins and digests.issuperset(origins)):
-        return "there"
+        return "present"
     keep(target, folder, name.removesuffix(".parquet"), content)
     return "new"
 
