@@ -28,7 +28,6 @@ MOST_WHATS = 0.002
 UNFINISHED = {
     "devices",
     "measure",
-    "store",
     "tests",
     "roofbook",
 }
