@@ -82,7 +82,7 @@ def test_features_that_the_system_does_not_list_are_found_by_trying() -> None:
 
 def test_where_no_probe_runs_the_features_decide_and_readers_are_told() -> None:
     choice, _ = chosen(pocl_cpu.GENERIC, AVX2)
-    assert (choice.name, choice.known) == ("haswell", False) and "no probe" in choice.warning
+    assert (choice.name, choice.is_known) == ("haswell", False) and "no probe" in choice.warning
 
 
 def test_the_names_of_calls_are_read_in_a_library() -> None:

@@ -1,1 +1,1 @@
-"""What runs kernels: the contract of a backend, the backends, and what the machine is."""
+"""Devices that run kernels: the contract of a backend, the backends, and facts of the machine."""

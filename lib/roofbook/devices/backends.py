@@ -1,7 +1,7 @@
-"""The backends, each in one record: its names, its language, what it can do, and the module that finds its devices.
+"""The backends, each in one record: its names, its language, its features, and the module that finds its devices.
 
-A new one is a module that keeps the contract and has a function `devices`, a dialect header, and a record in BACKENDS. All
-else asks the record: whoever finds devices, renders kernels, chooses variants, or writes a backend's name for a reader.
+A new backend is a module that implements contract.py and has a function `devices`, a dialect header, and a record in
+BACKENDS. Everything else reads the record: to find devices, render kernels, choose variants, or write a backend's name.
 """
 
 import importlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .contract import Device
 
 HOST = "host"
-"""What a row names in place of a backend, and a variant needs, where a program runs on the host by none."""
+"""Name in place of a backend, and feature that a variant needs, for programs that run on the host without a backend."""
 
 FEATURES: Mapping[str, str] = {
     HOST: "no backend at all: a program of the host",
@@ -43,26 +43,26 @@ FEATURES: Mapping[str, str] = {
     "pytorch": "PyTorch runs on its GPUs",
     "cupy": "its memory is CuPy's, so that libraries on CuPy can work on it",
 }
-"""What a backend may have and a variant may need. That a device lacks it is said by its plan, or by `architectures`."""
+"""Features that a backend may have and a variant may need, with descriptions. A plan refuses a device that lacks one."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """What kernels of the neutral dialect can be rendered in."""
+    """A language in which kernels of the neutral dialect can be rendered."""
 
     name: str
-    """As `--as` has it; of a backend also as rows and specs of devices (`opencl:0`) do."""
+    """Name in the option `--as`; a backend's also in rows and specs of devices (`opencl:0`)."""
     _: KW_ONLY
     label: str
-    """As a reader sees it."""
+    """Name for readers."""
     dialect: Path
-    """The header that makes the neutral dialect this language."""
+    """Header that defines the words of the neutral dialect in this language."""
     highlight: str
-    """The language by the name that Pygments knows."""
+    """Name that Pygments has for the language."""
     features: frozenset[str] = frozenset()
-    """Of FEATURES, those that it has."""
+    """Features that it has, from FEATURES."""
     lacks: Mapping[str, Path] = field(default_factory=dict)
-    """Words that kernels use and the language lacks, as regular expressions -> the header that defines them."""
+    """Regular expression of words that kernels use and the language lacks -> header that defines them."""
 
     def __post_init__(self) -> None:
         check(self.features)
@@ -70,27 +70,27 @@ class Language:
 
 @dataclass(frozen=True)
 class Backend(Language):
-    """What there is to say of a backend without loading it."""
+    """Facts of a backend that are known without loading it."""
 
     _: KW_ONLY
     module: str
-    """The module that keeps the contract; its `devices()` lists what is present, none where a driver is missing."""
+    """Module that implements contract.py. Its `devices()` lists the devices that are present: none without a driver."""
     flags: tuple[str, ...] = ()
-    """What its compiler gets for each kernel."""
+    """Options of its compiler for each kernel."""
     libraries: tuple[str, ...] = ()
-    """Distributions whose versions decide what it does; those that are not installed are passed by."""
+    """Distributions whose versions are part of a row's environment, if they are installed."""
     absent: str = ""
-    """What to tell where it has no device, in one clause."""
+    """Message for a machine without such a device, in one clause."""
     reports: str = ""
-    """What it says of the resources that a kernel takes, as a note under a table."""
+    """Note under tables of resources: those that its compiler reports for a kernel."""
 
     def devices(self) -> "list[Device]":
-        """Those that are present, in the order of their numbers."""
+        """Return the devices that are present, in the order of their numbers."""
         return cast("list[Device]", importlib.import_module(self.module).devices())
 
 
 def check(features: frozenset[str]) -> None:
-    """ValueError for a name that is not in FEATURES: a typo would be a feature that no backend has."""
+    """Raise ValueError for a name that is not in FEATURES: a typo would be a feature that no backend has."""
     if unknown := features - FEATURES.keys():
         raise ValueError(f"no feature {', '.join(sorted(unknown))}; there are {', '.join(FEATURES)}")
 
@@ -138,27 +138,27 @@ OPENCL = Backend(
 )  # fmt: skip
 
 C = Language("c", label="C", dialect=_HEADERS / "c.h", highlight="c", lacks={r"\bsqrtf\(": _HEADERS / "math.c.h"})
-"""What a program of the host that has a kernel's text is compiled as; no backend."""
+"""Language of programs of the host that are made from a kernel's text; no backend."""
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CUDA, OPENCL)}
-"""By their names, in the order in which devices are listed."""
+"""Name -> backend, in the order in which devices are listed."""
 
 
 def languages() -> dict[str, Language]:
-    """All that kernels are rendered in, by their names."""
+    """Return name -> language, for all languages in which kernels can be rendered."""
     return {**BACKENDS, C.name: C}
 
 
 def with_features(needed: frozenset[str]) -> frozenset[str]:
-    """The names of the backends that have all of these."""
+    """Return the names of the backends that have all needed features."""
     return frozenset(name for name, backend in BACKENDS.items() if needed <= backend.features)
 
 
 def has(name: str, feature: str) -> bool:
-    """Whether the backend of that name has a feature; a name of none, such as HOST, has not."""
+    """Return whether the backend of a name has a feature; a name of no backend, such as HOST, has none."""
     return name in BACKENDS and feature in BACKENDS[name].features
 
 
 def label(name: str) -> str:
-    """A backend as a reader sees it; a name of none as it is."""
+    """Return a backend's name for readers; a name of no backend is returned unchanged."""
     return BACKENDS[name].label if name in BACKENDS else name

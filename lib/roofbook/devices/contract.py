@@ -1,4 +1,4 @@
-"""What a backend owes the rest of the book. backends.py lists who keeps it; find.py finds a device by name."""
+"""The contract of a backend: devices, buffers, programs, kernels and queues. backends.py lists those that implement it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ class BuildFailed(Exception):
 
 
 class OutOfMemory(Exception):
-    """The device has no room for a buffer. The message says how much was asked for."""
+    """The device has no room for a buffer. The message has the bytes that were requested."""
 
 
 class DriverFailed(Exception):
@@ -46,20 +46,20 @@ class Kernel(ABC):
 
     @abstractmethod
     def resources(self) -> dict[str, int]:
-        """registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend tells."""
+        """Return registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend reports."""
 
     def groups_at_once(self, work_items: int) -> int | None:
-        """How many groups of so many work-items one compute unit holds at once, as the driver itself counts.
+        """Return how many groups of `work_items` work-items one compute unit holds at once, by the driver's count.
 
-        None where no driver tells: `occupancy.occupancy` then has it by NVIDIA's published rule. It says nothing of how many
-        there are: a small grid fills fewer places.
+        None if the driver does not count: `occupancy.occupancy` then uses NVIDIA's published rule. A small grid may have
+        fewer groups.
         """
         return None
 
     def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
-        """Launch with all groups at once, or with so much local memory more than declared.
+        """Set that launches run all groups at once, or get more local memory than the kernel declares.
 
-        Raises Unsupported where the backend cannot promise it.
+        Raise Unsupported if the backend cannot promise it.
         """
         raise Unsupported("this backend has no cooperative launch and no dynamic local memory")
 
@@ -72,32 +72,36 @@ class Graph(ABC):
 
 
 class Span(NamedTuple):
-    """What one queue did when: seconds since the first thing of a `traced` run began."""
+    """One launch or copy of a `traced` run."""
 
     queue: int
+    """Index of its queue."""
     what: str
     """`kernel`, `to device` or `to host`."""
     start: float
+    """Seconds since the start of the first span of the run."""
     end: float
 
 
 class Message(NamedTuple):
-    """A message from one device of a set to one, which may be itself: all of `target`, from `offset` bytes on of `source`."""
+    """A message between two devices of a set, or from one to itself. It fills all of `target`."""
 
     sender: int
+    """Index of the sending device in the set."""
     receiver: int
-    """Places in the set."""
+    """Index of the receiving device in the set."""
     source: Buffer
     offset: int
+    """First byte of `source` that is sent."""
     target: Buffer
 
 
 class Messages(ABC):
-    """Sends and receives of a library between the devices of a set, in a queue of each."""
+    """A library's sends and receives between the devices of a set, each in its own queue."""
 
     @abstractmethod
     def exchange(self, messages: Sequence[Message]) -> None:
-        """Submit all of these at once, without waiting."""
+        """Submit all messages at once, without waiting for them."""
 
 
 class Queue(ABC):
@@ -109,15 +113,15 @@ class Queue(ABC):
 
     @abstractmethod
     def write(self, buffer: Buffer, array: "np.ndarray") -> None:
-        """Host to device; returns when the array may be reused."""
+        """Copy an array from host to device. Return when the array may be reused."""
 
     @abstractmethod
     def read(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> "np.ndarray":
-        """Device to host, blocking, from `offset` bytes on; returns `array`."""
+        """Copy bytes from device to host, from `offset` on, until `array` is full. Wait for the end, and return `array`."""
 
     @abstractmethod
     def copy(self, target: Buffer, source: Buffer) -> None:
-        """Device to device, all of `source`."""
+        """Copy all of `source` to `target`, on one device."""
 
     def fill(self, buffer: Buffer, byte: int) -> None:
         """Set each byte of a buffer to `byte`, and wait for it."""
@@ -127,28 +131,28 @@ class Queue(ABC):
 
     @abstractmethod
     def send(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> None:
-        """Host to device, from `offset` bytes on, without waiting.
+        """Submit a copy from host to device, to the bytes of `buffer` from `offset` on, without waiting.
 
-        `array`, in one piece, must stay as it is until the queue has finished.
+        `array` must be contiguous, and must not change until the queue has finished.
         """
 
     @abstractmethod
     def receive(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> None:
-        """Device to host, from `offset` bytes on, without waiting.
+        """Submit a copy from device to host, of the bytes of `buffer` from `offset` on, without waiting.
 
-        `array`, in one piece, holds the values once the queue has finished.
+        `array` must be contiguous. It holds the values once the queue has finished.
         """
 
     @abstractmethod
     def laps(self, *submits: Callable[[], None]) -> list[float]:
-        """Seconds on the device that the kernels of each of `submits` take, one after the other.
+        """Run several functions that launch kernels, and return the seconds that each takes on the device.
 
-        The first lap begins with its first kernel, each ends with its last, where the next begins. Needs a profiling
-        queue. Waits for the end.
+        The first lap begins with its first kernel. Each lap ends with its last kernel, and there the next one begins. Needs a
+        profiling queue. Waits for the end.
         """
 
     def timed(self, submit: Callable[[], None]) -> float:
-        """Seconds on the device from the start of the first kernel that `submit` launches to the end of the last.
+        """Return the seconds on the device from the start of the first kernel that `submit` launches to the end of the last.
 
         Needs a profiling queue. Waits for the end.
         """
@@ -156,44 +160,44 @@ class Queue(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Wait until the device has done all that was submitted."""
+        """Wait until the device has finished all submitted work."""
 
     def use(self) -> None:
-        """What this thread submits from now on goes to this queue's device. Whoever drives several devices says so first."""
+        """Make this queue's device the current one of this thread. Call it first when driving several devices."""
 
     def flush(self) -> None:
-        """Let the device begin what was submitted, without waiting."""
+        """Let the device begin the submitted work, without waiting."""
 
     def mark(self) -> Any:
-        """A point behind all that was submitted, which other queues of the set can wait for; what was submitted begins."""
+        """Return an event behind all submitted work, for `wait_for` of other queues of the set, and let the work begin."""
         raise Unsupported("this backend has no events between queues")
 
     def wait_for(self, *marks: Any) -> None:
-        """What is submitted from now on begins when those points are reached. The host does not wait."""
+        """Let work that is submitted later begin after these events of `mark`. The host does not wait."""
         raise Unsupported("this backend has no events between queues")
 
     def fetch(self, target: Buffer, source: Buffer, offset: int = 0) -> None:
-        """Device to device, without waiting: all of `target`, from `offset` bytes on of `source`.
+        """Submit a copy from a device of the set to this queue's device, without waiting.
 
-        `target` is of this queue's device, `source` of any device of the set.
+        It fills all of `target`, with the bytes of `source` from `offset` on.
         """
         raise Unsupported("this backend has no copies between devices")
 
     def record(self, submit: Callable[[], None]) -> Graph:
-        """Record what `submit` puts into this queue, without running it."""
+        """Record the launches that `submit` puts into this queue, without running them."""
         raise Unsupported("this backend has no graphs")
 
 
 class DeviceObserver(Protocol):
-    """Takes note of the buffers and queues that devices hand out, and of the texts that they compile."""
+    """Notes the buffers and queues that devices make, and the texts that they compile."""
 
     guard_bytes: int
-    """Bytes before and behind each buffer that belong to nobody: whoever writes there has left the buffer."""
+    """Bytes before and behind each buffer that belong to no buffer: a write there is out of bounds."""
 
     def notice_build(self, device: "Device", text: str, options: Sequence[str]) -> None: ...
 
-    def notice_buffer(self, device: "Device", buffer: Buffer, whole: Buffer) -> None:
-        """whole: the buffer with the guards around it; the buffer itself without any."""
+    def notice_buffer(self, device: "Device", buffer: Buffer, guarded: Buffer) -> None:
+        """Note a new buffer. guarded: the buffer together with its guards; without guards the buffer itself."""
 
     def notice_queue(self, device: "Device", queue: Queue) -> None: ...
 
@@ -203,7 +207,7 @@ _observer: DeviceObserver | None = None
 
 @contextmanager
 def observed_by(observer: DeviceObserver | None) -> Iterator[None]:
-    """Report to `observer`, if any, what devices hand out in this block, buffers and queues, and what they compile."""
+    """Report to `observer`, if any, the buffers and queues that devices make in this block, and the texts they compile."""
     global _observer
     before, _observer = _observer, observer
     try:
@@ -213,44 +217,44 @@ def observed_by(observer: DeviceObserver | None) -> Iterator[None]:
 
 
 def _reporting_buffer(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `empty` of a backend's device so that an observer learns of each buffer, and has its guards around it."""
+    """Wrap `empty` of a backend's device: an observer is told of each buffer, which gets guards around it."""
 
     @wraps(method)
     def reporting(device: "Device", nbytes: int) -> Any:
         if _observer is None:
             return method(device, nbytes)
         guard = _observer.guard_bytes
-        whole = made = method(device, nbytes + 2 * guard)
-        if guard and not hasattr(made, "memory"):  # a backend whose memory has no parts has no guards
-            whole = made = method(device, nbytes)
+        guarded = buffer = method(device, nbytes + 2 * guard)
+        if guard and not hasattr(buffer, "memory"):  # a backend whose memory has no parts has no guards
+            guarded = buffer = method(device, nbytes)
         elif guard:
-            whole, made.memory, made.nbytes = copy(made), _part(made.memory, guard, nbytes), nbytes
-        _observer.notice_buffer(device, made, whole)
-        return made
+            guarded, buffer.memory, buffer.nbytes = copy(buffer), _part(buffer.memory, guard, nbytes), nbytes
+        _observer.notice_buffer(device, buffer, guarded)
+        return buffer
 
     return reporting
 
 
 def _part(memory: Any, start: int, nbytes: int) -> Any:
-    """Return so many bytes of a backend's memory from `start` on: of OpenCL a sub-buffer, else a slice of an array."""
+    """Return `nbytes` bytes of a backend's memory from `start` on: a sub-buffer of OpenCL, or a slice of an array."""
     return memory.get_sub_region(start, nbytes) if hasattr(memory, "get_sub_region") else memory[start : start + nbytes]
 
 
 def _reporting_queue(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `queue` of a backend's device so that an observer learns of each queue."""
+    """Wrap `queue` of a backend's device: an observer is told of each queue."""
 
     @wraps(method)
     def reporting(device: "Device", *args: Any, **options: Any) -> Any:
-        made = method(device, *args, **options)
+        queue = method(device, *args, **options)
         if _observer is not None:
-            _observer.notice_queue(device, made)
-        return made
+            _observer.notice_queue(device, queue)
+        return queue
 
     return reporting
 
 
 def _reporting_build(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `build` of a backend's device so that an observer learns what is compiled, and with which options."""
+    """Wrap `build` of a backend's device: an observer is told of each text that is compiled, and of the options."""
 
     @wraps(method)
     def reporting(device: "Device", text: str, options: Sequence[str] = ()) -> Any:
@@ -269,26 +273,26 @@ class Device(ABC):
     """`cpu` or `gpu`."""
     name: str
     spec: str
-    """What `open_device` takes to open it again, such as `opencl:0`."""
+    """Argument of `open_device` that opens this device again, such as `opencl:0`."""
     compute_units: int
     cores: int | None = None
-    """Those that compute in fp32 at once, each a lane of a multiprocessor; None where the driver does not tell."""
+    """Number of lanes that compute in fp32 at once, in all multiprocessors; None if the driver does not tell."""
     memory_bytes: int
     cache_bytes: int
     local_bytes: int
     max_work_group: int
     max_clock_mhz: int
     pci_bus_id: str | None = None
-    """Of an NVIDIA GPU, by which NVML finds it: `domain:bus:device.function` in hexadecimal. None where no driver tells."""
+    """Address of an NVIDIA GPU, as NVML takes it: `domain:bus:device.function` in hexadecimal. None if no driver tells."""
     multiprocessor: "Multiprocessor | None" = None
-    """What groups share on one compute unit, where the backend tells."""
+    """Resources that groups share on one compute unit; None if the backend does not tell."""
     vector_floats: int = 1
-    """How many fp32 numbers a register holds, as the driver reports it: of a CPU 16 with AVX-512 and 8 with AVX2."""
+    """Number of fp32 values in a vector register, as the driver reports it: 16 on a CPU with AVX-512, 8 with AVX2."""
     alike: int = 1
-    """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
+    """Most devices that `several` can return: those of its model, or the cores of a CPU that can be divided."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let `observed_by` see what this backend's `empty` and `queue` return, and what its `build` is given."""
+        """Let `observed_by` see the backend's calls of `empty`, `queue` and `build`."""
         super().__init_subclass__(**options)
         wraps_by_name = {"empty": _reporting_buffer, "queue": _reporting_queue, "build": _reporting_build}
         for name, wrap in wraps_by_name.items():
@@ -297,52 +301,52 @@ class Device(ABC):
 
     @property
     def warning(self) -> str:
-        """What a reader of this device's times must know, such as a compiler that does not fit it; '' for nothing."""
+        """Warning for readers of this device's times, such as a compiler that does not fit it; '' for none."""
         return ""
 
     @property
     def programs_built(self) -> int:
-        """How many programs it has compiled. One that is asked for again counts once."""
+        """Number of different programs that it has compiled."""
         return 0
 
     @property
     def slug(self) -> str:
-        """The model as a folder name: `NVIDIA H200` -> `nvidia-h200`."""
+        """Name of the model in file names: `NVIDIA H200` -> `nvidia-h200`."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     @abstractmethod
     def identity(self) -> dict[str, str]:
-        """Model, driver and runtime: what makes a measurement comparable with another."""
+        """Return model, driver and runtime: measurements are comparable if these are equal."""
 
     @abstractmethod
     def build(self, text: str, options: Sequence[str] = ()) -> "Program":
-        """Compile plain source of this backend's language. Raises BuildFailed."""
+        """Compile plain source of this backend's language. Raise BuildFailed if the compiler refuses it."""
 
     @abstractmethod
     def empty(self, nbytes: int) -> Buffer:
-        """Uninitialised memory. Raises OutOfMemory."""
+        """Return uninitialised memory. Raise OutOfMemory if there is too little."""
 
     @abstractmethod
     def queue(self, profiling: bool = False) -> Queue:
-        """A new in-order queue. On OpenCL, profiling makes `timed` possible and each launch a little slower."""
+        """Return a new in-order queue. On OpenCL, profiling makes `timed` possible and each launch a little slower."""
 
     def pinned(self, shape: Sequence[int], dtype: "np.dtype | type") -> "np.ndarray":
-        """An array of the host that the device copies to and from by itself: page-locked. Raises OutOfMemory."""
+        """Return a page-locked array of the host, which the device copies without the CPU. Raise OutOfMemory."""
         raise Unsupported("this backend has no pinned memory")
 
     def image(self, array: "np.ndarray") -> Buffer:
-        """A two-dimensional image (rows, columns) of int16 for a kernel's READ_IMAGE.
+        """Return a two-dimensional image (rows, columns) of int16 for a kernel's READ_IMAGE.
 
-        Raises Unsupported where the device has no images of this size.
+        Raise Unsupported if the device has no images of this size.
         """
         raise Unsupported("this backend has no images")
 
     def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> "list[Device]":
-        """A set of so many devices of this model, the first of which it is, that reach each other's buffers by `Queue.fetch`.
+        """Return a set of `count` devices of this model, itself first, that reach each other's buffers by `Queue.fetch`.
 
-        A CPU is divided into parts of `cores` cores; by default all of its cores are shared out. overlapping: parts may share
-        cores where there are too few. Buffers, programs and queues of a set belong to the devices of that set alone. Raises
-        Unsupported where there are fewer.
+        A CPU is divided into parts of `cores` cores; by default all of its cores are divided evenly. overlapping: parts may
+        share cores if there are too few. Buffers, programs and queues of a set belong to the devices of that set alone. Raise
+        Unsupported if there are fewer devices.
         """
         if count == 1 and cores in (None, self.compute_units):
             return [self]
@@ -350,26 +354,26 @@ class Device(ABC):
 
     @property
     def which(self) -> str:
-        """Which of its model it is, as a row tells of a set."""
+        """Name of this device among those of its model, in rows about a set of devices."""
         return self.spec
 
-    def reaches(self, other: "Device") -> bool:
-        """Whether its kernels can write into memory of another device of its set."""
-        return other is self
+    def reaches(self, peer: "Device") -> bool:
+        """Return whether its kernels can write into memory of another device of its set."""
+        return peer is self
 
     def messages(self, devices: "Sequence[Device]", queues: Sequence[Queue]) -> Messages:
-        """NCCL between the devices of a set, each with its queue. Raises Unsupported where there is none."""
+        """Return NCCL's messages between the devices of a set, each with its queue. Raise Unsupported without NCCL."""
         raise Unsupported("this backend has no NCCL")
 
     def release_persisting(self) -> None:
-        """Let go of what the last cache was told to hold. Nothing to do where a device takes no such orders."""
+        """Release lines that kernels have set to persist in the last cache. Does nothing on a device without such lines."""
 
     def traced(self, queues: Sequence[Queue], submit: Callable[[], None]) -> list[Span]:
-        """Run `submit`, wait for all of `queues`, and tell what each did when: launches, `send` and `receive`."""
+        """Run `submit`, wait for all of `queues`, and return a span for each launch, `send` and `receive`."""
         raise Unsupported("this backend has no events")
 
     def upload(self, array: "np.ndarray") -> Buffer:
-        """A new buffer with the array's bytes."""
+        """Return a new buffer with the array's bytes."""
         buffer = self.empty(array.nbytes)
         self.queue().write(buffer, array)
         return buffer
@@ -380,11 +384,11 @@ class Program(ABC):
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name. Errors: BuildFailed where the text has none."""
+        """Return the kernel of a name. Raise BuildFailed if the text has none."""
 
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
-        """The program's CONSTANT_ARRAY: (what to write, the arguments with which every launch that reads it must end).
+        """Return the program's CONSTANT_ARRAY as (buffer to write to, last arguments of each launch that reads it).
 
-        On CUDA it is part of the program and no argument; on OpenCL it is a buffer like any other.
+        On CUDA it is part of the program, so there is no argument. On OpenCL the buffer is the argument.
         """
         raise Unsupported("this backend has no constant memory")

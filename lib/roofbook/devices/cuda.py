@@ -93,7 +93,7 @@ class Kernel(contract.Kernel):
 
 
 class Program(contract.Program):
-    """A RawModule as loaded on the device that is current when it is made, and what it holds there."""
+    """A RawModule as loaded on the device that is current when it is made, with its constants there."""
 
     def __init__(self, module: Any) -> None:
         import cupy
@@ -139,7 +139,7 @@ class Queue(contract.Queue):
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.head_start_ns = HEAD_START_NS
         self.events: list[tuple[str, Any, Any]] | None = None
-        """While traced: what was submitted, and the events before and after it."""
+        """While traced: each submitted action, with the events before and after it."""
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
@@ -159,9 +159,9 @@ class Queue(contract.Queue):
         event.record(self.stream)
         return event
 
-    def _note(self, what: str, begin: Any) -> None:
+    def _note(self, action: str, begin: Any) -> None:
         if self.events is not None:
-            self.events.append((what, begin, self._mark()))
+            self.events.append((action, begin, self._mark()))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self._device.use()
@@ -284,7 +284,7 @@ def _wait(index: int) -> Any:
 
 @lru_cache
 def _driver() -> Any:
-    """The driver's own library, for what CuPy does not pass on; None where it is missing or has no persisting lines in L2."""
+    """Return the driver's library, for functions that CuPy lacks; None if it is missing or knows no persisting lines of L2."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -351,8 +351,9 @@ class CudaDevice(contract.Device):
         return self._programs.setdefault((text, *options), Program(module))
 
     def _native_module(self, text: str, options: Sequence[str]) -> Any:
-        """Of a text that names no architecture. What NVRTC refuses CuPy may compile: it says where CUDA's headers lie, and
-        chooses an architecture that NVRTC knows.
+        """Compile a text for this device's architecture: by NVRTC, or by CuPy if NVRTC refuses it.
+
+        CuPy names the folders of CUDA's headers, and chooses an architecture that NVRTC knows.
         """
         import cupy
 
@@ -417,46 +418,48 @@ class CudaDevice(contract.Device):
             driver.cuCtxResetPersistingL2Cache()
 
     def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
-        """Those of its name in the order of their numbers, itself the first; each is given the others' memory where it can."""
+        """Return devices of this name in the order of their numbers, itself first, with access to each other's memory."""
         import cupy
 
         runtime = cupy.cuda.runtime
-        found = [self, *(each for each in devices() if each.name == self.name and each.index != self.index)]
-        if len(found) < count:
-            raise Unsupported(f"{count} devices of this model: the machine has {len(found)}")
-        for one, other in permutations(found[:count], 2):
-            if one.reaches(other):
+        members = [self, *(peer for peer in devices() if peer.name == self.name and peer.index != self.index)]
+        if len(members) < count:
+            raise Unsupported(f"{count} devices of this model: the machine has {len(members)}")
+        for one, peer in permutations(members[:count], 2):
+            if one.reaches(peer):
                 cupy.cuda.Device(one.index).use()
                 try:
-                    runtime.deviceEnablePeerAccess(other.index)
+                    runtime.deviceEnablePeerAccess(peer.index)
                 except runtime.CUDARuntimeError as error:
                     if error.status != PEER_ACCESS_ALREADY_ENABLED:
                         raise DriverFailed(
-                            f"{one.spec} gets no access to the memory of {other.spec}: {error}"
+                            f"{one.spec} gets no access to the memory of {peer.spec}: {error}"
                         ) from error
         cupy.cuda.Device(self.index).use()
-        return list(found[:count])
+        return list(members[:count])
 
     @property
     def alike(self) -> int:  # type: ignore[override]
-        return sum(each.name == self.name for each in devices())
+        return sum(peer.name == self.name for peer in devices())
 
     @property
     def which(self) -> str:
-        told = card(self.pci_bus_id).facts() or {}
-        return ", ".join([self.spec, *([told["uuid"]] if told.get("uuid") else []), f"PCI {self.pci_bus_id}"])
+        card_facts = card(self.pci_bus_id).facts() or {}
+        return ", ".join(
+            [self.spec, *([card_facts["uuid"]] if card_facts.get("uuid") else []), f"PCI {self.pci_bus_id}"]
+        )
 
-    def reaches(self, other: contract.Device) -> bool:
+    def reaches(self, peer: contract.Device) -> bool:
         import cupy
 
-        if not isinstance(other, CudaDevice):
+        if not isinstance(peer, CudaDevice):
             return False
-        return other is self or bool(cupy.cuda.runtime.deviceCanAccessPeer(self.index, other.index))
+        return peer is self or bool(cupy.cuda.runtime.deviceCanAccessPeer(self.index, peer.index))
 
     def messages(self, devices: Sequence[contract.Device], queues: Sequence[contract.Queue]) -> contract.Messages:
         from .nccl import Nccl
 
-        return Nccl([each.index for each in devices if isinstance(each, CudaDevice)], queues)
+        return Nccl([device.index for device in devices if isinstance(device, CudaDevice)], queues)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:
@@ -472,7 +475,9 @@ class CudaDevice(contract.Device):
         if not noted:
             return []
         first = min((begin for _, _, begin, _ in noted), key=lambda event: _seconds(noted[0][2], event))
-        return [Span(number, what, _seconds(first, begin), _seconds(first, end)) for number, what, begin, end in noted]
+        return [
+            Span(number, action, _seconds(first, begin), _seconds(first, end)) for number, action, begin, end in noted
+        ]
 
 
 def _native(architecture: int) -> tuple[str, ...]:
@@ -481,7 +486,7 @@ def _native(architecture: int) -> tuple[str, ...]:
 
 
 def _module(text: str, options: Sequence[str]) -> Any:
-    """A module from NVRTC, which compiles only what it did not before.
+    """Return a module that NVRTC compiled, now or before.
 
     CuPy keeps what it compiles as well, but compiles an empty text in each process first, and knows no `sm_90a`.
     """
@@ -506,14 +511,14 @@ def _module(text: str, options: Sequence[str]) -> Any:
 
 @lru_cache
 def _compiler() -> tuple[str, ...]:
-    """What tells one NVRTC from another: what the one that is loaded says, and the versions of its packages, which say more."""
+    """Return the version that the loaded NVRTC reports, with the versions of its packages, which are more precise."""
     from cupy_backends.cuda.libs import nvrtc
 
-    found = []
+    versions = []
     for name in CUDA.libraries:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found += [name, importlib.metadata.version(name)] if "nvrtc" in name else []
-    return *map(str, nvrtc.getVersion()), *found
+            versions += [name, importlib.metadata.version(name)] if "nvrtc" in name else []
+    return *map(str, nvrtc.getVersion()), *versions
 
 
 def _first_error(log: str) -> str:

@@ -27,7 +27,7 @@ def start_driver(index: int | None = None) -> None:
 
 
 def start_driver_of(spec: str, preferred_backend: str) -> None:
-    """That of the device that `find.open_device` will be asked for, while the caller does something else."""
+    """Start the driver of the device that `find.open_device` will be called for, in a thread of its own."""
     backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
     if backend == CUDA.name:
         start_driver(int(which) if which.isdecimal() and len(which) < 4 else 0)

@@ -23,7 +23,7 @@ _CHECKED = 16 << 20
 
 
 def remove_cut_kernels(folder: Path, stamp: Path | None = None) -> list[Path]:
-    """Remove what PoCL keeps of programs with a file that is not whole; return these files. PoCL compiles them again.
+    """Remove programs with an incomplete file from PoCL's cache, and return these files. PoCL compiles the programs again.
 
     stamp: a file that notes when that was done, so that only files that have changed since, or all after the system has
     started anew, are looked at.
@@ -41,7 +41,7 @@ def remove_cut_kernels(folder: Path, stamp: Path | None = None) -> list[Path]:
 
 
 def remove_cut_databases(folder: Path) -> list[Path]:
-    """Remove PyOpenCL's databases that are damaged; return them. What they hold is made again."""
+    """Remove damaged databases of PyOpenCL, and return them. PyOpenCL makes their contents again."""
     cut = [path for path in _files(folder, (".sqlite", ".db")) if not is_whole_database(path)]
     for path in cut:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}-journal"):
@@ -122,14 +122,14 @@ def _files(folder: Path, endings: tuple[str, ...], since: float = 0.0) -> Iterat
 def _noted(stamp: Path | None) -> float:
     """Return when a stamp was written; 0 where there is none, or none since the system started."""
     try:
-        told = json.loads(stamp.read_text(encoding="utf-8")) if stamp else {}
-        return float(told["time"]) if told["boot"] == _boot() else 0.0
+        note = json.loads(stamp.read_text(encoding="utf-8")) if stamp else {}
+        return float(note["time"]) if note["boot"] == _boot() else 0.0
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0
 
 
 def _boot() -> str:
-    """Return what tells this start of the system from others."""
+    """Return the identifier of this start of the system; '' if it has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which devices this machine has, and how one is found by the name that a user gives."""
+"""Lists the devices of this machine, and opens one by the name that a user gives."""
 
 import os
 import re
@@ -12,78 +12,82 @@ CHOOSING = (
     "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ONEAPI_DEVICE_SELECTOR",
 )  # fmt: skip
-"""Variables that say which drivers are loaded, and which of their devices are seen."""
+"""Variables of the environment that choose the drivers that are loaded, and the devices that are visible."""
 
 
 def devices(of: str | None = None) -> list[Device]:
-    """Every device that is present, in the order of BACKENDS: GPUs by CUDA, then OpenCL's in the order of their platforms.
+    """Return the devices that are present: first GPUs by CUDA, then OpenCL's devices in the order of their platforms.
 
-    Or those of one backend, by its name: the others need not start their drivers.
+    of: name of a backend, to list its devices alone and start no other driver.
     """
     return [device for backend in BACKENDS.values() if of in (None, backend.name) for device in backend.devices()]
 
 
 def no_device() -> UsageError:
-    """The error of a machine without one: how to get one, or what keeps PoCL from being one."""
+    """Return the error of a machine without a device: how to get one, or the reason why PoCL cannot be one."""
     from .opencl import pocl_refused
 
-    why = pocl_refused() or "install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU"
+    reason = pocl_refused() or "install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU"
     chosen = [f"{name}={value}" for name in CHOOSING if (value := os.environ.get(name)) is not None]
     are_set = f"; this environment says which are seen: {' '.join(', '.join(chosen).split())}" if chosen else ""
-    return UsageError(f"no device: {why}{are_set}")
+    return UsageError(f"no device: {reason}{are_set}")
 
 
 def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Device:
-    """The device named by `spec`.
+    """Open the device that `spec` names. Raise UsageError if there is none.
 
-    `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
-    backend's devices; `opencl:NVIDIA` takes the first whose platform contains the word, else the first that it describes.
-    Blanks around either part do not count.
+    `auto` is a GPU by `preferred_backend`, else a GPU by another backend, else the CPU device. `opencl:0` and `cuda:0` count a
+    backend's devices. `opencl:NVIDIA` is the first device with the word in its platform, else in its other facts. Blanks
+    around both parts are ignored.
     """
     spec = ":".join(part.strip() for part in spec.split(":", 1))
-    backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
+    backend, _, selector = (preferred_backend if spec == "auto" else spec).partition(":")
     of_backend = devices(backend)
     if spec == "auto":
         gpu = next((device for device in of_backend if device.kind == "gpu"), None)
-        if gpu or (found := devices()):
-            return gpu or _auto(found, preferred_backend)
+        if gpu or (present := devices()):
+            return gpu or _auto(present, preferred_backend)
         raise no_device()
     named = [device for device in of_backend if device.spec == spec]
-    if which and not which.isdigit():
-        told = [(device, device.identity()) for device in of_backend]
-        named += [device for device, identity in told if which.lower() in identity["platform"].lower()]
-        named += [device for device, identity in told if which.lower() in " ".join(identity.values()).lower()]
+    if selector and not selector.isdigit():
+        word, identities = selector.lower(), [(device, device.identity()) for device in of_backend]
+        named += [device for device, identity in identities if word in identity["platform"].lower()]
+        named += [device for device, identity in identities if word in " ".join(identity.values()).lower()]
     if named:
         return named[0]
-    if found := devices():
-        raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+    if present := devices():
+        raise one_of("device", spec, ["auto", *(device.spec for device in present)])
     raise no_device()
 
 
-def _auto(found: Sequence[Device], preferred_backend: str) -> Device:
-    return min(found, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
+def _auto(present: Sequence[Device], preferred_backend: str) -> Device:
+    """Return the device that `auto` means, of those that are present."""
+    return min(present, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
 
 
 def why_auto(preferred_backend: str | None = None) -> str:
-    """Which device `auto` takes and why, in one line: for labs that prefer this backend, or for all; '' where there is one."""
-    found = devices()
-    if len(found) < 2:
+    """Return a line with the device that `auto` means and the reason; '' if there are fewer than two devices.
+
+    preferred_backend: that of the labs in question; by default of all labs.
+    """
+    present = devices()
+    if len(present) < 2:
         return ""
-    asked = [preferred_backend] if preferred_backend else list(BACKENDS)
-    taken = list(dict.fromkeys(_auto(found, backend) for backend in asked))
-    if taken[0].kind == "cpu":
-        why = "there is no GPU, and PoCL is the platform that every CPU can have"
-    elif len({device.backend for device in found if device.kind == "gpu"}) > 1:
-        why = "a GPU, by the backend that the lab was written for"
+    preferences = [preferred_backend] if preferred_backend else list(BACKENDS)
+    chosen = list(dict.fromkeys(_auto(present, backend) for backend in preferences))
+    if chosen[0].kind == "cpu":
+        reason = "there is no GPU, and PoCL is the platform that every CPU can have"
+    elif len({device.backend for device in present if device.kind == "gpu"}) > 1:
+        reason = "a GPU, by the backend that the lab was written for"
     else:
-        why = "the first GPU"
-    return f"auto takes {' or '.join(device.spec for device in taken)}: {why}"
+        reason = "the first GPU"
+    return f"auto takes {' or '.join(device.spec for device in chosen)}: {reason}"
 
 
 def spec_of(device: Device) -> str:
-    """What names such a device on another machine, or by another version of this library, which may list others before it.
+    """Return a spec that names a device on other machines too, where other devices may be listed before it.
 
-    Its platform where it may be one of several, else the first.
+    It has the first word of an OpenCL device's platform, or otherwise the number 0.
     """
     platform = device.identity().get("platform", "") if device.backend == OPENCL.name else ""
     word = "pocl" if "pocl" in platform.lower() else "".join(re.findall(r"^\w+", platform))
@@ -91,7 +95,7 @@ def spec_of(device: Device) -> str:
 
 
 def host_cpu() -> Device:
-    """The CPU of this machine as a device, for `sequential` and for comparisons. Raises Unsupported where there is none."""
+    """Return the CPU of this machine as a device, for `sequential` and for comparisons. Raise Unsupported if there is none."""
     for backend in BACKENDS.values():
         for device in backend.devices() if "cpu" in backend.features else ():
             if device.kind == "cpu":

@@ -1,4 +1,4 @@
-"""What Hopper alone has: its architectures, and the driver's description of a tensor for its TMA."""
+"""Features of Hopper GPUs alone: their architectures, and the driver's description of a tensor for their TMA."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ MAP_BYTES = 128
 
 @cache
 def _encode() -> Any:
-    """The driver's function, looked for once: that asks the system's linker, which takes longer than many a kernel.
+    """Return the driver's function cuTensorMapEncodeTiled. It is looked up once, which takes longer than many kernels.
 
-    Raises Unsupported without an NVIDIA driver.
+    Raise Unsupported without an NVIDIA driver.
     """
     from ctypes.util import find_library  # loads a good deal
 
@@ -36,11 +36,12 @@ def tensor_map(
     size: int = 2,
     swizzled: bool = True,
 ) -> bytes:
-    """The driver's description of a tensor for TMA: `sizes` and `box` from the innermost on.
+    """Return the driver's description of a tensor for TMA, MAP_BYTES bytes.
 
-    size: of an element in bytes: 2, fp16 where `half` and else bf16, or 4, fp32. strides: bytes from one to the next along
-    each dimension but the innermost; without them the tensor has no gaps. Rows of a box are 128 bytes where they are swizzled.
-    Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    sizes, box: elements along each dimension of the tensor and of a tile, the innermost first. size: bytes of an element: 2
+    (fp16 if `half`, otherwise bf16) or 4 (fp32). strides: bytes between neighbours along each dimension but the innermost; by
+    default the tensor has no gaps. swizzled: rows of a tile are 128 bytes, and swizzled. Raise Unsupported without an NVIDIA
+    driver, and DriverFailed with the driver's error code.
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)

@@ -17,13 +17,13 @@ from ..paths import scratch_folder
 PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
 DRIVER = "libintelocl.so"
 LIBRARIES = ("libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so", "libtbb.so.12")
-"""What the driver links to, each after those that it needs itself."""
+"""Libraries that the driver links to, each after those that it needs itself."""
 CHOSEN = "OCL_ICD_VENDORS"
 """Names the folder in which the loader looks for drivers, in place of the system's."""
 
 
 def prefixes() -> Sequence[Path]:
-    """Where pip may have put the packages: the environment, or the user's own."""
+    """Return the folders into which pip may have installed the packages: the environment's, and the user's own."""
     users = [Path(site.getuserbase())] if site.ENABLE_USER_SITE else []
     folders = [Path(folder) for folder in own_python.packages()]  # a process of ours has the user's own among them
     users += [folder.parents[2] for folder in folders if folder.name == "site-packages"]
@@ -31,7 +31,7 @@ def prefixes() -> Sequence[Path]:
 
 
 def systems() -> Sequence[Path]:
-    """Where a loader looks that is told nothing: the system's folder or its stand-in, and that of a conda environment."""
+    """Return the folders in which a loader looks by default: the system's or its replacement, and a conda environment's."""
     return [
         Path(os.environ.get("OPENCL_VENDOR_PATH") or "/etc/OpenCL/vendors"),
         *([Path(sys.prefix, "etc/OpenCL/vendors")] if Path(sys.prefix, "conda-meta").is_dir() else []),
@@ -39,23 +39,26 @@ def systems() -> Sequence[Path]:
 
 
 def folder() -> Path | None:
-    """That of the driver and its libraries; None where it is not installed, or the user names the drivers to load."""
+    """Return the folder of the driver and its libraries; None if it is not installed, or the user names the drivers."""
     if os.environ.get(CHOSEN):
         return None
     return next((prefix / "lib" for prefix in prefixes() if (prefix / "lib" / DRIVER).is_file()), None)
 
 
 def refused() -> str:
-    """Why the driver that is installed cannot be loaded; '' where it can, and where there is none."""
-    found = folder()
-    return _load(found) if found else ""
+    """Return why the installed driver cannot be loaded; '' if it can, or if there is none."""
+    libraries = folder()
+    return _load(libraries) if libraries else ""
 
 
-def _load(found: Path) -> str:
-    """By their paths, since those of some releases do not say where the others lie. Not for all to see: they have a libm."""
+def _load(libraries: Path) -> str:
+    """Load the driver's libraries by their paths, and return the error, or ''.
+
+    Some releases do not say where their libraries lie. Symbols stay local, since one of them is a libm.
+    """
     for name in LIBRARIES:
         try:
-            ctypes.CDLL(str(found / name))
+            ctypes.CDLL(str(libraries / name))
         except OSError as error:
             return f"Intel's OpenCL cannot be loaded: {error}; `pip install {' '.join(PACKAGES)}` brings all of it"
     return ""
@@ -67,8 +70,8 @@ def shown() -> Iterator[None]:
 
     The environment is then as it was: a process that this one starts finds the driver by itself.
     """
-    found = folder()
-    if found is None or _load(found):
+    libraries = folder()
+    if libraries is None or _load(libraries):
         yield
         return
     with scratch_folder() as icds:
@@ -76,7 +79,7 @@ def shown() -> Iterator[None]:
             with contextlib.suppress(OSError):  # unreadable, or of the same name
                 if DRIVER not in entry.read_text():  # twice, it would be two devices of one name
                     (icds / entry.name).symlink_to(entry)
-        (icds / "roofbook-intel.icd").write_text(f"{found / DRIVER}\n")
+        (icds / "roofbook-intel.icd").write_text(f"{libraries / DRIVER}\n")
         before = os.environ.get(CHOSEN)  # it may be there and empty
         os.environ[CHOSEN] = str(icds)
         try:

@@ -22,22 +22,22 @@ _DIGEST = ".sha256"
 
 
 def library_folder() -> Path:
-    """Return the folder for what is compiled now. Raises BuildFailed where nothing in it can be loaded.
+    """Return the folder for programs and libraries that are compiled now. Raise BuildFailed if none in it can be loaded.
 
-    Variables that change how a compiler compiles have a folder of their own.
+    If variables that change how a compiler compiles are set, it is a folder of their own.
     """
     folder = paths.cache_dir()
     if extra := settings.of_compiling():
         folder /= f"compiled-{cache_key(json.dumps(extra, sort_keys=True))[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    if why := not_executable(folder, "XDG_CACHE_HOME"):
-        raise BuildFailed(why)
+    if reason := not_executable(folder, "XDG_CACHE_HOME"):
+        raise BuildFailed(reason)
     _remove_what_is_cut(folder)
     return folder
 
 
 def not_executable(folder: Path, variable: str) -> str:
-    """Return why nothing in a folder can be loaded or run, and which variable names another; '' where it can."""
+    """Return why no library in a folder can be loaded, and the variable that names another folder; '' if one can."""
     try:
         flags = os.statvfs(folder).f_flag
     except OSError:

@@ -32,22 +32,26 @@ class Nccl(contract.Messages):
     def exchange(self, messages: Sequence[Message]) -> None:
         nccl = self.nccl
         nccl.groupStart()
-        for each in messages:
-            source: Any = each.source
-            target: Any = each.target
+        for message in messages:
+            source: Any = message.source
+            target: Any = message.target
             nbytes = target.nbytes
-            self._at(each.sender).send(
-                source.memory.data.ptr + each.offset, nbytes, nccl.NCCL_UINT8, each.receiver, self._stream(each.sender)
+            self._at(message.sender).send(
+                source.memory.data.ptr + message.offset,
+                nbytes,
+                nccl.NCCL_UINT8,
+                message.receiver,
+                self._stream(message.sender),
             )
-            self._at(each.receiver).recv(
-                target.memory.data.ptr, nbytes, nccl.NCCL_UINT8, each.sender, self._stream(each.receiver)
+            self._at(message.receiver).recv(
+                target.memory.data.ptr, nbytes, nccl.NCCL_UINT8, message.sender, self._stream(message.receiver)
             )
         nccl.groupEnd()
 
-    def _at(self, place: int) -> Any:
-        """The communicator of a device, which becomes the current one."""
-        self.queues[place].use()
-        return self.communicators[place]
+    def _at(self, index: int) -> Any:
+        """Make a device of the set the current one, and return its communicator."""
+        self.queues[index].use()
+        return self.communicators[index]
 
-    def _stream(self, place: int) -> int:
-        return int(self.queues[place].stream.ptr)
+    def _stream(self, index: int) -> int:
+        return int(self.queues[index].stream.ptr)

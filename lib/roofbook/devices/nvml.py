@@ -1,6 +1,6 @@
-"""One NVIDIA card as its driver describes it by NVML: what it is, how it is set, how it is at this moment.
+"""Facts of an NVIDIA card by NVML: its model, its settings, and its clock and temperature at this moment.
 
-Serves provenance. What a driver does not tell is null, never an error.
+Serves provenance. Facts that a driver does not tell are null, never an error.
 """
 
 from functools import lru_cache
@@ -20,7 +20,7 @@ _REASONS = {
     0x200: "board limit",
     0x400: "reliability",
 }
-"""NVML's bits of what holds the clocks down. That a GPU idles between two samples slows nothing, so bit 0x1 is not here."""
+"""NVML's bits of reasons for low clocks. Bit 0x1 is left out: a GPU that idles between two samples is not slowed."""
 
 
 class NvmlCard:
@@ -49,7 +49,7 @@ class NvmlCard:
             self.reason = f"no NVML for GPU {pci_bus_id}: {error}"
 
     def now(self) -> dict[str, Any]:
-        """`clock_mhz` and `temperature_c` (float, or None where unknown) and `throttle` (names, empty for none)."""
+        """Return `clock_mhz` and `temperature_c` (float, or None if unknown), and `throttle` (reasons, empty for none)."""
         if self._nvml is None:
             return {"clock_mhz": None, "temperature_c": None, "throttle": []}
         # Drivers from before the renaming know the reasons under their old name only.
@@ -63,10 +63,10 @@ class NvmlCard:
         }
 
     def facts(self) -> dict[str, Any] | None:
-        """Which card it is and how it is set, as plain JSON data; None where NVML tells nothing. Power in W, clocks in MHz.
+        """Return the card's identity and settings as plain JSON data, in W and MHz; None if NVML tells nothing.
 
-        NVML has a call that locks clocks (nvmlDeviceSetGpuLockedClocks) and none that says whether they are: what it tells is
-        the application clock with its default, and the highest clock. A clock that is held shows in a sample's `throttle`.
+        NVML can lock clocks (nvmlDeviceSetGpuLockedClocks), but does not tell whether they are locked. It tells the application
+        clock with its default, and the highest clock. A clock that is held down shows in a sample's `throttle`.
         """
         if self._nvml is None:
             return None
@@ -90,71 +90,72 @@ class NvmlCard:
         }
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """One answer; a driver that does not tell it makes it unknown, not an error."""
+        """Call one function of NVML and return its answer; None if the driver does not tell."""
         try:
             return getattr(self._nvml, function)(*arguments)
         except (AttributeError, self._nvml.NVMLError):
             return None
 
     def _number(self, function: str, *arguments: int) -> float | None:
-        found = self._ask(function, self._handle, *arguments)
-        return None if found is None else float(found)
+        number = self._ask(function, self._handle, *arguments)
+        return None if number is None else float(number)
 
     def _watts(self, function: str) -> float | None:
-        found = self._number(function)
-        return None if found is None else found / 1000
+        milliwatts = self._number(function)
+        return None if milliwatts is None else milliwatts / 1000
 
     def _switch(self, function: str) -> bool | None:
-        """A mode that is on or off. NVML gives some with the one that is pending behind it."""
-        found = self._ask(function, self._handle)
-        found = found[0] if isinstance(found, list | tuple) else found
-        return None if found is None else bool(found)
+        """Return whether a mode is on; None if it is unknown. NVML returns some modes with the pending mode behind."""
+        mode = self._ask(function, self._handle)
+        mode = mode[0] if isinstance(mode, list | tuple) else mode
+        return None if mode is None else bool(mode)
 
     def _text(self, function: str, of_card: bool = True) -> str | None:
-        found = self._ask(function, *[self._handle] * of_card)
-        return found.decode() if isinstance(found, bytes) else found
+        text = self._ask(function, *[self._handle] * of_card)
+        return text.decode() if isinstance(text, bytes) else text
 
 
 @lru_cache(maxsize=16)
 def card(pci_bus_id: str | None) -> NvmlCard:
-    """Opened once a process."""
+    """Return the card with a bus id. Each is opened once in a process."""
     return NvmlCard(pci_bus_id)
 
 
 def uuids() -> list[str]:
-    """Of all cards that this process may reach, in the order of the bus; none where there is no driver, or no nvidia-ml-py."""
+    """Return the UUIDs of all cards that this process may reach, in the order of the bus; none without driver or pynvml."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(at) for at in range(pynvml.nvmlDeviceGetCount())]
-        found = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+        names = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
     except ImportError:
         return []
     except pynvml.NVMLError:
         return []
-    return [each.decode() if isinstance(each, bytes) else each for each in found]
+    return [name.decode() if isinstance(name, bytes) else name for name in names]
 
 
 def neighbours(pci_bus_id: str | None) -> list[float | None] | None:
-    """How busy the host's other cards are: of each that this process may reach, in the order of the bus, the percentage of the
-    driver's last period in which a kernel ran (NVML API Reference, nvmlDeviceGetUtilizationRates). It lasts up to a
-    second. None where NVML tells nothing of this card; of another card, where it does not tell.
+    """Return the utilisation in percent of the host's other cards that this process may reach, in the order of the bus.
+
+    It is the share of the driver's last period, of up to a second, in which a kernel ran (NVML API Reference,
+    nvmlDeviceGetUtilizationRates). It is None for a card of which NVML tells nothing; the result is None if this card is one.
     """
     if card(pci_bus_id).reason:
         return None
     import pynvml
 
-    found: list[float | None] = []
+    utilisations: list[float | None] = []
     try:
-        own = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
+        own_uuid = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
         for at in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(at)
-            if pynvml.nvmlDeviceGetUUID(handle) != own:
-                found.append(_utilisation(pynvml, handle))
+            if pynvml.nvmlDeviceGetUUID(handle) != own_uuid:
+                utilisations.append(_utilisation(pynvml, handle))
     except (pynvml.NVMLError, AttributeError):
         return None
-    return found
+    return utilisations
 
 
 def _utilisation(pynvml: Any, handle: Any) -> float | None:
@@ -165,10 +166,10 @@ def _utilisation(pynvml: Any, handle: Any) -> float | None:
 
 
 def _numa_node(pci_bus_id: str) -> int | None:
-    """The node of the host's memory that the card is next to; None where the system does not tell, which reads -1."""
-    domain, _, rest = pci_bus_id.lower().partition(":")
+    """Return the node of the host's memory next to the card; None if the system does not tell, which reads -1."""
+    domain, _, address = pci_bus_id.lower().partition(":")
     try:
-        found = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text())
+        node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{address}/numa_node").read_text())
     except (OSError, ValueError):
         return None
-    return found if found >= 0 else None
+    return node if node >= 0 else None

@@ -10,23 +10,25 @@ from .elf import sections
 
 @dataclass(frozen=True)
 class Compiled:
-    """`ptx` text, the assembler's own report (registers, spills) where NVRTC gives one, and what it assembled, an ELF file."""
+    """Output of NVRTC for one text."""
 
     ptx: str
     log: str
+    """Report of the assembler (registers, spills); '' if NVRTC gives none."""
     cubin: bytes
+    """Assembled code, an ELF file."""
 
     @cached_property
     def machine_code(self) -> dict[str, bytes]:
-        """The instructions of each kernel, by its name. Equal bytes are equal code, whatever the names in its text were."""
+        """Kernel name -> its instructions. Equal bytes are equal code, whatever the names in the text."""
         code = ".text."
         return {name.removeprefix(code): held for name, held in sections(self.cubin) if name.startswith(code)}
 
 
 def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Compiled:
-    """PTX of a plain CUDA text for sm_`architecture` (80, 90, "90a", ...).
+    """Compile a plain CUDA text for sm_`architecture` (80, 90, "90a", ...).
 
-    Raises BuildFailed with the compiler's first error, Unsupported where NVRTC is not installed.
+    Raise BuildFailed with the compiler's first error, or Unsupported if NVRTC is not installed.
     """
     try:
         from cuda.bindings import nvrtc

@@ -1,7 +1,7 @@
-"""How many groups of a kernel one multiprocessor of an NVIDIA GPU holds at once, and what sets the limit.
+"""Occupancy: how many groups of a kernel one multiprocessor of an NVIDIA GPU holds at once, and the resource that limits them.
 
-From the numbers that the compiler gives for the kernel and the driver for the device; no kernel runs for it. The rule is that
-of cuda_occupancy.h, the occupancy calculator in the CUDA Toolkit's headers.
+It follows from the compiler's numbers for the kernel and the driver's for the device; no kernel runs. The rule is that of
+cuda_occupancy.h, the occupancy calculator in the CUDA Toolkit's headers.
 """
 
 import math
@@ -21,14 +21,14 @@ CORES = {
 Guide, throughput of native arithmetic."""
 
 LIMITS = ("groups_by_registers", "groups_by_local_memory", "groups_by_work_items")
-"""What a row calls how many groups a multiprocessor holds, were each of its parts the only limit."""
+"""Names in a row for the number of groups that a multiprocessor would hold if one resource were the only limit."""
 REGISTERS = 65536
-"""Of a multiprocessor, the same from compute capability 5.0 on: CUDA C++ Programming Guide, technical specifications."""
+"""Registers of a multiprocessor from compute capability 5.0 on: CUDA C++ Programming Guide, technical specifications."""
 
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What the groups on one multiprocessor share."""
+    """Resources of a multiprocessor, which the groups on it share."""
 
     threads: int
     groups: int
@@ -43,20 +43,20 @@ class Multiprocessor:
 
 
 def partitions(architecture: int) -> int:
-    """Sub-partitions of a multiprocessor of sm_`architecture`, 50 or above: two on a GP100 alone."""
+    """Return the sub-partitions of a multiprocessor of sm_`architecture`, 50 or above: two only on a GP100."""
     return 2 if architecture == 60 else 4
 
 
 def local_bytes_at_once(architecture: int) -> int:
-    """Bytes of the portions in which sm_`architecture` gives shared memory to a group."""
+    """Return the bytes of the portions in which sm_`architecture` gives shared memory to a group."""
     return 128 if architecture >= 80 else 256
 
 
 def occupancy(resources: Mapping[str, int], work_items: int, place: Multiprocessor) -> dict[str, float]:
-    """`groups_by_registers`, `groups_by_local_memory`, `groups_by_work_items` and `occupancy`, the share of places filled.
+    """Return the LIMITS of a kernel, and `occupancy`, the share of a multiprocessor's warps that its groups fill.
 
-    resources: `registers` of a work-item and `local_bytes` of a group, which must be one that the device can launch. Each
-    multiprocessor is seen by itself: the groups of a cluster, which must find their places together, may fill fewer.
+    resources: `registers` of a work-item and `local_bytes` of a group, which the device must be able to launch. Clusters are
+    not considered: their groups must fit together, and may fill less.
     """
     warps = -(-work_items // WARP)
     local = resources["local_bytes"] + place.reserved_local_bytes
@@ -71,16 +71,16 @@ def occupancy(resources: Mapping[str, int], work_items: int, place: Multiprocess
 
 
 def share(groups: int, work_items: int, place: Multiprocessor) -> float:
-    """The part of a multiprocessor's places for warps that so many groups of so many work-items fill, at most 1."""
+    """Return the share of a multiprocessor's warps that `groups` groups of `work_items` work-items fill, at most 1."""
     return groups * -(-work_items // WARP) * WARP / place.threads
 
 
 def groups_by_registers(registers: int, work_items: int, of_multiprocessor: int, partitions: int = 4) -> int | None:
-    """How many groups find registers on a multiprocessor that has so many; None where a work-item takes none.
+    """Return how many groups find registers on a multiprocessor with `of_multiprocessor`; None if a work-item takes none.
 
-    A warp has all its registers in one sub-partition, so that what is left over in each is of no use: of 65536, 80 a
-    work-item are enough for 24 warps, not for 25. The header's check of a single group's registers follows from this where a
-    group may have all of a multiprocessor's, as on all architectures from 6.0 on but 6.2.
+    A warp has all its registers in one sub-partition, so a remainder in each is of no use: 65536 registers, at 80 for a
+    work-item, are enough for 24 warps, not for 25. The header also checks the registers of a single group. That follows from
+    this rule if a group may have all registers of a multiprocessor, as on all architectures from 6.0 on but 6.2.
     """
     of_a_warp = -(-registers * WARP // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
     if not of_a_warp:
@@ -92,24 +92,24 @@ def groups_by_registers(registers: int, work_items: int, of_multiprocessor: int,
 
 
 def recounted(facts: Mapping[str, Any], architecture: int) -> dict[str, Any]:
-    """Facts of a run on sm_`architecture`, with `groups_by_registers` and `occupancy` by today's rule in rows older than it.
+    """Return facts of a run on sm_`architecture`, with occupancy by today's rule also if the row is older than the rule.
 
-    Such rows do not say `occupancy_by`; here they are given it. They were counted as if a multiprocessor's registers were one
-    pool, their other limits as today. A row that lacks its group or a limit keeps its figures, and is given nothing. Names
-    may have an ending, as those of a second kernel.
+    Old rows have no `occupancy_by`, and counted a multiprocessor's registers as one pool. They get new values of
+    `groups_by_registers`, `occupancy` and `occupancy_by`. A row without its group or a limit stays unchanged. Names of facts
+    may have an ending, such as those of a second kernel.
     """
-    found = dict(facts)
+    corrected = dict(facts)
     for ending in [name.removeprefix(LIMITS[0]) for name in facts if name.startswith(LIMITS[0])]:
-        held: list[Any] = [facts.get(limit + ending) for limit in LIMITS]
-        own: list[Any] = [facts.get(name + ending) for name in ("registers", "group", "occupancy")]
-        if "occupancy_by" + ending in facts or None in (*held, *own) or not min(held):
+        limits: list[Any] = [facts.get(limit + ending) for limit in LIMITS]
+        run_facts: list[Any] = [facts.get(name + ending) for name in ("registers", "group", "occupancy")]
+        if "occupancy_by" + ending in facts or None in (*limits, *run_facts) or not min(limits):
             continue
-        registers, group, was = own
+        registers, group, was = run_facts
         if not re.fullmatch(r"\d+(x\d+)*", str(group)):  # a row may say anything
             continue
         items = math.prod(map(int, str(group).split("x")))
         groups = groups_by_registers(registers, items, REGISTERS, partitions(architecture))
         if groups is not None:
-            now = was * min(groups, *held[1:]) / min(held)
-            found |= {LIMITS[0] + ending: groups, "occupancy" + ending: now, "occupancy_by" + ending: "rule"}
-    return found
+            now = was * min(groups, *limits[1:]) / min(limits)
+            corrected |= {LIMITS[0] + ending: groups, "occupancy" + ending: now, "occupancy_by" + ending: "rule"}
+    return corrected

@@ -26,7 +26,7 @@ from .occupancy import CORES
 LEAST_LEFT = 1 << 20
 """Bytes that the file system of a cache must have left: on a full one PoCL ends the process."""
 WEIGHED = 64 << 20
-"""Bytes from which on a CPU's buffer is weighed against what the host has left. A system that grants more than it has ends a
+"""Bytes from which on a CPU's buffer is compared with the host's free memory. A system that grants more than it has ends a
 process that uses it."""
 
 
@@ -98,7 +98,7 @@ def _sizes(global_size: Sequence[int], local_size: Sequence[int]) -> str:
     """Return the sizes of a launch in words, and where the groups do not divide the range."""
     group, items = (" x ".join(map(str, size)) for size in (local_size, global_size))
     uneven = len(global_size) != len(local_size) or any(
-        not own or whole % own for whole, own in zip(global_size, local_size, strict=False)
+        not part or size % part for size, part in zip(global_size, local_size, strict=False)
     )
     return f"groups of {group} in a range of {items}" + ", which they do not divide" * uneven
 
@@ -109,7 +109,7 @@ class Queue(contract.Queue):
 
         self._cl = cl
         self.events: list[tuple[str, Any]] | None = None
-        """While timed or traced: what was submitted, and its event."""
+        """While timed or traced: each submitted action, with its event."""
         self.queue = (
             cl.CommandQueue(context, device, properties=cl.command_queue_properties.PROFILING_ENABLE)
             if profiling
@@ -129,13 +129,16 @@ class Queue(contract.Queue):
         try:
             event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, *sizes)
         except self._cl.LogicError as error:
-            said = _said_of_launch(kernel.kernel, error), _sizes(*sizes) + _declared_group(kernel.kernel, kernel.device)
-            raise RuntimeError(": ".join(said)) from None
+            message = (
+                _said_of_launch(kernel.kernel, error),
+                _sizes(*sizes) + _declared_group(kernel.kernel, kernel.device),
+            )
+            raise RuntimeError(": ".join(message)) from None
         self._note("kernel", event)
 
-    def _note(self, what: str, event: Any) -> None:
+    def _note(self, action: str, event: Any) -> None:
         if self.events is not None:
-            self.events.append((what, event))
+            self.events.append((action, event))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self._cl.enqueue_copy(self.queue, buffer.memory, np.ascontiguousarray(array), is_blocking=True)
@@ -227,8 +230,8 @@ class OpenCLDevice(contract.Device):
 
         if self._context is None:
             pocl = "pocl" in self.device.version.lower()
-            if why := pyopencl_refused() or (pocl_refused() if pocl else ""):
-                raise UsageError(why)
+            if reason := pyopencl_refused() or (pocl_refused() if pocl else ""):
+                raise UsageError(reason)
             if self.compiles_for and self.compiles_for.refusal:
                 raise UsageError(self.compiles_for.refusal)
             mend_caches()
@@ -258,7 +261,7 @@ class OpenCLDevice(contract.Device):
     def _cpu_option(self) -> list[str]:
         """Return a macro that no kernel uses: PoCL's cache knows code by its options, and not by the CPU that we name."""
         chosen = self.compiles_for
-        renamed = chosen and chosen.name and chosen.name != chosen.own
+        renamed = chosen and chosen.name and chosen.name != chosen.default
         return ["-D", "ROOFBOOK_FOR_" + re.sub(r"\W", "_", chosen.name)] if chosen and renamed else []
 
     def _name_cpu(self) -> None:
@@ -315,8 +318,8 @@ class OpenCLDevice(contract.Device):
         try:
             memory = cl.Buffer(self.context, flags, count * kind.itemsize)
             queue = cl.CommandQueue(self.context, self.device)
-            both = cast(cl.map_flags, cl.map_flags.READ | cl.map_flags.WRITE)
-            array, _ = cl.enqueue_map_buffer(queue, memory, both, 0, tuple(shape), kind)
+            access = cast(cl.map_flags, cl.map_flags.READ | cl.map_flags.WRITE)
+            array, _ = cl.enqueue_map_buffer(queue, memory, access, 0, tuple(shape), kind)
         except cl.Error as error:
             raise OutOfMemory(f"{count * kind.itemsize} bytes of pinned memory asked for: {error}") from error
         return cast(np.ndarray, array)
@@ -335,14 +338,14 @@ class OpenCLDevice(contract.Device):
         return Buffer(image, values.nbytes)
 
     def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
-        """Of a CPU its sub-devices, of GPUs those of its platform and name, all in one context, which is kept."""
+        """Return sub-devices of a CPU, or GPUs of one platform and name. A set has one context, and is made once."""
         if count == 1 and cores in (None, self.compute_units):
             return [self]
-        asked = count, cores, overlapping
-        if asked not in self._sets:
+        request = count, cores, overlapping
+        if request not in self._sets:
             cpu = self.kind == "cpu"
-            self._sets[asked] = self._in_one_context(self._parts(*asked) if cpu else self._alike(count))
-        return self._sets[asked]
+            self._sets[request] = self._in_one_context(self._parts(*request) if cpu else self._alike(count))
+        return self._sets[request]
 
     @property
     def vector_floats(self) -> int:  # type: ignore[override]
@@ -361,48 +364,50 @@ class OpenCLDevice(contract.Device):
         """Sub-devices of equal size. Raises Unsupported where there are too few cores, or the platform has none."""
         import pyopencl as cl
 
-        each = cores or self.compute_units // count or int(overlapping)
-        if not each or each > self.compute_units or (each * count > self.compute_units and not overlapping):
-            raise Unsupported(f"{count} parts of {max(each, 1)}: {self.name} has {self.compute_units}")
-        found: list[Any] = []
-        while len(found) < count:
+        cores_each = cores or self.compute_units // count or int(overlapping)
+        if (
+            not cores_each
+            or cores_each > self.compute_units
+            or (cores_each * count > self.compute_units and not overlapping)
+        ):
+            raise Unsupported(f"{count} parts of {max(cores_each, 1)}: {self.name} has {self.compute_units}")
+        parts: list[Any] = []
+        while len(parts) < count:
             try:
-                found += self.device.create_sub_devices([cl.device_partition_property.EQUALLY, each])
+                parts += self.device.create_sub_devices([cl.device_partition_property.EQUALLY, cores_each])
             except cl.Error as error:
                 raise Unsupported(f"{self.platform_name} divides no device") from error
-        return found[:count]
+        return parts[:count]
 
     def _alike(self, count: int) -> list[Any]:
         """GPUs of its platform and name, itself the first. Raises Unsupported where there are fewer."""
-        found = [self.device, *(each for each in _of_its_name(self.device) if each != self.device)]
-        if len(found) < count:
-            raise Unsupported(f"{count} devices of this model: there {_are(len(found))}")
-        return found[:count]
+        members = [self.device, *(peer for peer in _of_its_name(self.device) if peer != self.device)]
+        if len(members) < count:
+            raise Unsupported(f"{count} devices of this model: there {_are(len(members))}")
+        return members[:count]
 
     def _in_one_context(self, handles: Sequence[Any]) -> list[contract.Device]:
         import pyopencl as cl
 
         assert self.context  # says what PoCL lacks, if anything
-        made = [OpenCLDevice(handle, self._index) for handle in handles]
-        for number, each in enumerate(made):
-            each._name_cpu()
-            if each.kind == "cpu":
-                each.spec = f"{self.spec}/{number}"
+        members = [OpenCLDevice(handle, self._index) for handle in handles]
+        for number, member in enumerate(members):
+            member._name_cpu()
+            if member.kind == "cpu":
+                member.spec = f"{self.spec}/{number}"
         context = cl.Context(list(handles))
-        for each in made:
-            each._context = context
-        return list(made)
+        for member in members:
+            member._context = context
+        return list(members)
 
     @property
     def which(self) -> str:
         place = f"PCI {self.pci_bus_id}" if self.pci_bus_id else f"{self.compute_units} compute units"
         return f"{self.spec}, {place}"
 
-    def reaches(self, other: contract.Device) -> bool:
+    def reaches(self, peer: contract.Device) -> bool:
         """Parts of a CPU have one memory. Of GPUs OpenCL promises no more than that it moves buffers to and fro."""
-        return other is self or (
-            self.kind == "cpu" and isinstance(other, OpenCLDevice) and other.context == self.context
-        )
+        return peer is self or (self.kind == "cpu" and isinstance(peer, OpenCLDevice) and peer.context == self.context)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:
@@ -415,14 +420,16 @@ class OpenCLDevice(contract.Device):
         finally:
             for queue in queues:
                 queue.events = None
-        times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
+        times = [(number, action, event.profile.start, event.profile.end) for number, action, event in noted]
         first = min((start for _, _, start, _ in times), default=0)
-        return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
+        return [
+            Span(number, action, (start - first) * 1e-9, (end - first) * 1e-9) for number, action, start, end in times
+        ]
 
 
 def _of_its_name(device: Any) -> list[Any]:
     """The devices of its platform that have its name, itself among them."""
-    return [each for each in device.platform.get_devices() if each.name == device.name]
+    return [peer for peer in device.platform.get_devices() if peer.name == device.name]
 
 
 def _are(count: int) -> str:
@@ -452,7 +459,7 @@ def _pci_bus_id(device: Any) -> str | None:
 
 
 def _added_options() -> str:
-    """Return what the environment adds to the options of a program, in words; '' for nothing."""
+    """Return the options that the environment adds to those of a program, in words; '' for none."""
     added = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
     return f" (PYOPENCL_BUILD_OPTIONS adds {settings.published(added)!r} to its options)" if added else ""
 
@@ -470,15 +477,15 @@ def _first_error(log: str) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """PoCL's compiler prints 'N warnings generated' past Python's stderr; what it has to say is in the exception."""
-    kept = os.dup(2)
+    """Silence PoCL's compiler, which prints 'N warnings generated' to file descriptor 2; its errors are in the exception."""
+    stderr_copy = os.dup(2)
     try:
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
             yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
 
 
 SIMULATOR = "Oclgrind"
@@ -509,11 +516,11 @@ def _listed(*, simulated: bool) -> list[OpenCLDevice]:
     bind_pocl_threads()
     try:
         with intel.shown():
-            platforms = [each for each in cl.get_platforms() if (each.name == SIMULATOR) == simulated]
-        found = sorted((device for platform in platforms for device in platform.get_devices()), key=_beside_pocl)
+            platforms = [platform for platform in cl.get_platforms() if (platform.name == SIMULATOR) == simulated]
+        present = sorted((device for platform in platforms for device in platform.get_devices()), key=_beside_pocl)
     except cl.Error:
         return []
-    return [OpenCLDevice(device, index) for index, device in enumerate(found)]
+    return [OpenCLDevice(device, index) for index, device in enumerate(present)]
 
 
 def _cpu_name(cores: int) -> str:
@@ -529,7 +536,7 @@ def _cpu_name(cores: int) -> str:
 
 
 def pocl_refused() -> str:
-    """Why PoCL cannot keep what it compiles, without which it has no device, or one that builds nothing; '' where it can."""
+    """Return why PoCL cannot write its cache, without which it has no device or builds nothing; '' if it can."""
     name, folder = "POCL_CACHE_DIR", _folder_of_pocl()
     return _refused("PoCL", folder, name) or not_executable(folder, name)
 
@@ -570,7 +577,7 @@ def _refused(whose: str, folder: Path, variable: str) -> str:
 
 
 def bind_pocl_threads() -> None:
-    """Have PoCL bind each of its threads to a processor, unless the user has said what it is to do.
+    """Have PoCL bind each of its threads to a processor, unless the user has set POCL_AFFINITY.
 
     PoCL sleeps between launches. The system often wakes two of its threads on one processor while another idles, and a launch
     is over before it moves one. `peers.threads` does the same for OpenMP's.

@@ -36,7 +36,7 @@ LIBRARIES = (
     ("core2", {"ssse3"}),
     ("x86-64", set[str]()),
 )
-"""CPUs that PoCL's built-in functions were compiled for, those with the widest vectors first, and what each one needs."""
+"""(CPU that PoCL's built-in functions were compiled for, features it needs), the CPUs with the widest vectors first."""
 WALL_SECONDS = 600
 """Limit of a probe that waits for ever. One that computes for ever ends by itself."""
 
@@ -54,30 +54,32 @@ class NotLinked(Exception):
 
 
 class ProbeOutcome(NamedTuple):
-    """What the probe did for one CPU: built-in functions that stay calls, and whether its result was right."""
+    """Outcome of the probe for one CPU."""
 
     calls: tuple[str, ...]
+    """Built-in functions that stay calls."""
     right: bool
+    """Whether the result of the probe was right."""
 
 
 class CpuChoice(NamedTuple):
     """The CPU that PoCL compiles for, by LLVM's names."""
 
-    own: str
-    """PoCL's own choice; '' where it is not known."""
+    default: str
+    """CPU that PoCL would choose; '' if it is unknown."""
     name: str
     """The CPU that is compiled for; '' leaves PoCL its own."""
     calls: tuple[str, ...]
     """Built-in functions that stay calls."""
-    known: bool = True
+    is_known: bool = True
     """Whether a probe ran."""
     refusal: str = ""
-    """Why PoCL can run no kernel here, and what would be right; '' where it can."""
+    """Reason why PoCL can run no kernel here, and the remedy; '' if it can."""
 
     @property
     def identity(self) -> str:
         """Part of a device's identity; '' in the usual cases: PoCL's own choice fits, or PoCL has no name for the CPU."""
-        if self.own in ("", GENERIC, self.name) and not self.calls:
+        if self.default in ("", GENERIC, self.name) and not self.calls:
             return ""
         return f"{self.name or 'the CPU that PoCL names'}{f', {CALLS}' if self.calls else ''}"
 
@@ -86,7 +88,7 @@ class CpuChoice(NamedTuple):
         """A line for readers where kernels are slower than this CPU allows, or do not run; '' where all is well."""
         if self.refusal:
             return self.refusal
-        if not self.known:
+        if not self.is_known:
             return f"PoCL compiles for {self.name or 'its own choice'}: no probe kernel ran, so its kernels may fail or be slow"
         if not self.calls:
             return ""
@@ -101,30 +103,30 @@ Probe = Callable[[str, bool], ProbeOutcome | None]
 """Compiles and runs the probe for a CPU, the wide kernel too if asked to. None: it was refused, died or came to no end."""
 
 
-def choose(own: str, flags: Collection[str], candidates: Sequence[tuple[str, set[str]]], probe: Probe) -> CpuChoice:
+def choose(default: str, flags: Collection[str], candidates: Sequence[tuple[str, set[str]]], probe: Probe) -> CpuChoice:
     """Choose the CPU: PoCL's own if its functions are inlined for it, else a candidate whose features the processor has.
 
     If functions stay calls for all of these, the first that runs at all is taken. If none runs, the system may not list all
     features of the processor: PoCL asks the processor itself and links functions that need them. Then others are tried.
     """
-    named = [own] if own != GENERIC or not candidates else []
+    named = [default] if default != GENERIC or not candidates else []
     fitting = [*dict.fromkeys([*named, *(name for name, features in candidates if features <= set(flags))])]
     runs = []
     for name in fitting:
         outcome = probe(name, False)
         if outcome and outcome.right:
             if not outcome.calls:
-                return CpuChoice(own, name, ())
+                return CpuChoice(default, name, ())
             runs.append(name)
     for name in runs:
         outcome = probe(name, True)
         if outcome and outcome.right:
-            return CpuChoice(own, name, outcome.calls)
+            return CpuChoice(default, name, outcome.calls)
     for name in (name for name, _ in candidates if name not in fitting):
         outcome = probe(name, False)
         if outcome and outcome.right and not outcome.calls:
-            return CpuChoice(own, name, ())
-    return CpuChoice(own, fitting[0] if fitting else own, (), known=False)
+            return CpuChoice(default, name, ())
+    return CpuChoice(default, fitting[0] if fitting else default, (), is_known=False)
 
 
 def processor_flags() -> set[str]:
@@ -142,39 +144,39 @@ def choice(device: Any) -> CpuChoice:
 
 
 @lru_cache
-def _choice(own: str, version: str) -> CpuChoice:
+def _choice(default: str, version: str) -> CpuChoice:
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "i386")
-    candidates, flags = LIBRARIES if x86 and own else (), processor_flags()
+    candidates, flags = LIBRARIES if x86 and default else (), processor_flags()
     texts = (Path(file).read_text(encoding="utf-8") for file in (__file__, pocl_probe.__file__))
     links = (
         shutil.which(LINKER) is not None
     )  # a probe that ran where there was a linker says nothing of where there is none
-    key = cache_key(own, version, str(links), *sorted(flags), *texts)
-    if (kept := read_cached("pocl-cpu", key)) is not None:
-        return _parsed(kept)
+    key = cache_key(default, version, str(links), *sorted(flags), *texts)
+    if (content := read_cached("pocl-cpu", key)) is not None:
+        return _parsed(content)
     try:
-        chosen = choose(own, flags, candidates, run_probe)
+        chosen = choose(default, flags, candidates, run_probe)
     except NotLinked as error:  # so it would be for any other name
         needed = f"a linker, `{LINKER}`, that works must be on the PATH (Debian: apt-get install binutils)"
-        return CpuChoice(own, own, (), known=False, refusal=f"PoCL cannot link kernels: {error}; {needed}")
-    if chosen.known:
+        return CpuChoice(default, default, (), is_known=False, refusal=f"PoCL cannot link kernels: {error}; {needed}")
+    if chosen.is_known:
         write_cached("pocl-cpu", key, json.dumps(chosen).encode())
     return chosen
 
 
-def _parsed(kept: bytes) -> CpuChoice:
-    own, name, calls, *others = json.loads(kept)
-    return CpuChoice(own, name, tuple(calls), *others)
+def _parsed(content: bytes) -> CpuChoice:
+    default, name, calls, *further = json.loads(content)
+    return CpuChoice(default, name, tuple(calls), *further)
 
 
-def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
+def run_probe(name: str, wide: bool) -> ProbeOutcome | None:
     """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL.
 
     Raises NotLinked where PoCL says that it could not link it.
     """
     ours = own_python.environment()
     settings = {key: value for key, value in ours.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
-    how = "whole" if whole else "narrow"
+    how = "whole" if wide else "narrow"
     try:
         with scratch_folder() as folder:
             settings |= {"POCL_CACHE_DIR": str(folder), "POCL_AFFINITY": "0", "XDG_CACHE_HOME": str(folder)}
@@ -183,8 +185,8 @@ def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
             done = subprocess.run(
                 command, env=settings, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=WALL_SECONDS
             )
-            said = done.stderr.decode(errors="replace")
-            if "inking of kernel" in said and (error := _NOT_LINKED.search(said)):
+            output = done.stderr.decode(errors="replace")
+            if "inking of kernel" in output and (error := _NOT_LINKED.search(output)):
                 raise NotLinked(" ".join(error[1].split()).rstrip("!."))
             result = json.loads((folder / pocl_probe.RESULT).read_text())
     except (OSError, ValueError, subprocess.TimeoutExpired):

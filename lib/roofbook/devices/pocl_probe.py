@@ -26,7 +26,7 @@ __kernel void wide(__global float *x) {
   vstore16(fma(sqrt(vload16(i, x)), native_rsqrt(vload16(i, x)), fmax(vload16(i, x), 0.5f)), i, x);
 }
 """
-"""Of 1.0 each makes 2.0. Features that a CPU lacks show in the narrow kernel as calls; the wide one can end a process."""
+"""Kernels of the probe: each makes 2.0 of 1.0. The narrow one has calls if the CPU lacks features; the wide one may crash."""
 _names: dict[int, tuple[Any, str]] = {}
 """Names that this process gave to PoCL, by their address: the text, kept alive, and PoCL's own name in that place."""
 
@@ -106,7 +106,7 @@ def main(cpu: str, folder: Path, how: str) -> None:
     import pyopencl as cl
 
     devices = [device for platform in cl.get_platforms() for device in platform.get_devices(cl.device_type.CPU)]
-    device = next(each for each in devices if "pocl" in each.version.lower())
+    device = next(candidate for candidate in devices if "pocl" in candidate.version.lower())
     if cpu and not rename(device, cpu):
         return
     context = cl.Context([device])

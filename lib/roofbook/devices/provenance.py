@@ -1,4 +1,4 @@
-"""What produced a measurement: the environment that decides its env_key, the state of the machine, the device's clocks.
+"""The provenance of a measurement: the environment of its env_key, the state of the machine, the device's clocks.
 
 Serves measure, which puts a snapshot into every row, and store and run, which compare it with today's. Nothing here
 names a host, a user or a path: rows are published.
@@ -39,31 +39,29 @@ class Described(Identified, Protocol):
 
 
 def environment(device: Identified) -> dict[str, Any]:
-    """What env_key is made of: the device's identity, Python, NumPy and the libraries of the device's own backend.
+    """Return the contents of env_key: the device's identity, Python, NumPy, libraries of its backend, and variables.
 
-    With the variables that are set and change what a compiler or a driver does.
-
-    The same on an unchanged machine, also when a library of the other backend comes or goes, or a driver that the device is
-    not of: the identity has the version of its own.
+    The variables are those that are set and change the work of a compiler or a driver. On an unchanged machine the result
+    stays the same, also if a library of another backend or another driver is installed.
     """
     identity = device.identity()
     backend = BACKENDS.get(identity.get("backend", ""))
     names = ["numpy", *(backend.libraries if backend else ())]
-    found = {name: version for name in names if (version := _version(name))}
+    versions = {name: version for name in names if (version := _version(name))}
     variables = settings.of_device(identity.get("backend", ""), getattr(device, "kind", ""))
     return {
         "device": identity,
-        "libraries": found,
+        "libraries": versions,
         "python": platform.python_version(),
         **({"settings": variables} if variables else {}),
     }
 
 
 def snapshot(device: Described) -> dict[str, Any]:
-    """All that a row's provenance column holds, as plain JSON data; unknown things are null.
+    """Return the contents of a row's provenance column, as plain JSON data; unknown facts are null.
 
-    `environment` is what env_key is made of. Next to it, and in no key: the machine, the card of a GPU, the load and the
-    project's commit at this moment.
+    Only `environment` is part of a key, env_key. Beside it are the machine, the card of a GPU, the load and the project's
+    commit at this moment.
     """
     import psutil
 
@@ -80,14 +78,14 @@ def snapshot(device: Described) -> dict[str, Any]:
 
 
 def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The first of `differences`, and how many more there are; None for none."""
-    found = differences(was, now)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{found[0]}{more}" if found else None
+    """Return the first of `differences`, with the number of further ones; None if there are none."""
+    changes = differences(was, now)
+    others_count = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+    return f"{changes[0]}{others_count}" if changes else None
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two environments, each such as `the driver changed: 1.2 -> 1.3`."""
+    """Return the differences between two environments, each such as `the driver changed: 1.2 -> 1.3`."""
     old, new = _flat(was), _flat(now)
 
     def said(name: str) -> str:

@@ -1,7 +1,7 @@
 """Variables of the environment that change how kernels are compiled or run: PYOPENCL_BUILD_OPTIONS, OMP_THREAD_LIMIT...
 
-Those that are set are part of a measurement's key and of its row, so that rows with them are told from rows without. Variables
-that only say where something lies, what is printed, or which devices are seen are left out: the row names driver and device.
+Variables that are set are part of a measurement's key and of its row. Variables that only name a folder, a verbosity or the
+visible devices are left out: the row names driver and device.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ANYWHERE = ("LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_", "TCMALLOC_", "MIMALLOC_")
-"""Names, or beginnings of names that end in `_`, of what every process reads."""
+"""Variables that every process reads: names, or beginnings of names that end in `_`."""
 BY_BACKEND = {
     "opencl": (
         "PYOPENCL_", "POCL_", "CL_", "OPENCL_", "OCL_", "AMD_OCL_", "GPU_", "HSA_", "ROC_", "IGC_", "NEO_", "RUSTICL_",
@@ -24,12 +24,12 @@ BY_BACKEND = {
         "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "XLA_", "JAX_",
     ),
 }  # fmt: skip
-"""What a backend, its driver and the libraries that are compared on it read."""
+"""Backend -> variables that it, its driver and the libraries that are compared on it read."""
 ON_A_CPU = (
     "OMP_", "GOMP_", "KMP_", "LIBOMP_", "ACC_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_", "DNNL_", "ONEDNN_", "ATEN_",
     "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "XLA_", "JAX_", "TBB_", "GHCRTS",
 )  # fmt: skip
-"""What programs on the host's CPU read."""
+"""Variables that programs on the host's CPU read."""
 _ELSEWHERE = re.compile(
     r"""PYOPENCL_(CTX|TEST|COMPILER_OUTPUT|NO_CACHE|CACHE\w*)
     |POCL_(AFFINITY|DEBUG|CACHE|TRACING|PATH|LEAVE_KERNEL|KERNEL_CACHE|DEVICES|BUILDING|SIGFPE|SIGUSR2)\w*
@@ -43,19 +43,19 @@ _ELSEWHERE = re.compile(
 )
 """Names of those that decide no result and no time, that say which devices are seen, or that this library sets itself."""
 _OURS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
-"""What this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
+"""Variables that this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
 COMPILING = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS",
     "CCC_ADD_ARGS", "CLANG_CONFIG_FILE_USER_DIR", "CLANG_CONFIG_FILE_SYSTEM_DIR", "ICXCFG", "ICPXCFG", "NIX_CFLAGS_COMPILE",
     "NIX_LDFLAGS", "LD_RUN_PATH", "SOURCE_DATE_EPOCH", "GHC_ENVIRONMENT", "GHC_PACKAGE_PATH",
 )  # fmt: skip
-"""What compilers of the host read besides their arguments."""
+"""Variables that compilers of the host read."""
 _LONGEST = 160
 
 
-def of_device(backend: str, kind: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that are set and change what runs on a device: names and values, fit to be published."""
-    environment = os.environ if given is None else given
+def of_device(backend: str, kind: str, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return name -> value of the variables that are set and change the code or the speed of a device, fit to be published."""
+    environment = os.environ if variables is None else variables
     beginnings = (*ANYWHERE, *BY_BACKEND.get(backend, ()), *(ON_A_CPU if kind == "cpu" else ()))
     return {
         name: published(value)
@@ -64,24 +64,24 @@ def of_device(backend: str, kind: str, given: Mapping[str, str] | None = None) -
     }
 
 
-def of_compiling(command: str = "", given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what changes how a compiler of the host compiles, besides its version and flags; `script` is a wrapper's digest.
+def of_compiling(command: str = "", variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that change how a compiler of the host compiles; `script` is the digest of a wrapper.
 
     command: the compiler; by default that of CC, else the first C compiler that there is.
     """
-    environment = os.environ if given is None else given
-    found = {name: published(value) for name in COMPILING if (value := environment.get(name))}
+    environment = os.environ if variables is None else variables
+    settings = {name: published(value) for name in COMPILING if (value := environment.get(name))}
     try:
         words = shlex.split(command or environment.get("CC", ""))
     except ValueError:
         words = []
     path = shutil.which(words[0]) if words else shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     digest = _digest_of_script(path) if path else ""
-    return {**found, "script": digest} if digest else found
+    return {**settings, "script": digest} if digest else settings
 
 
 def published(value: str) -> str:
-    """Return a value without what names a user or a place: of each path its last part, and a digest that tells it from others.
+    """Return a variable's value without names of users and folders: the last part of each path, and a digest of the value.
 
     >>> published("2"), published("-cl-opt-disable")
     ('2', '-cl-opt-disable')

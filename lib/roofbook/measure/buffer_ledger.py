@@ -230,17 +230,17 @@ class BufferLedger:
         """Enter a text that the plan has compiled, with its options."""
         self.builds.append((text, tuple(options)))
 
-    def notice_buffer(self, device: Device, buffer: Buffer, whole: Buffer) -> None:
+    def notice_buffer(self, device: Device, buffer: Buffer, guarded: Buffer) -> None:
         """Enter a new buffer of the plan, and fill its guards."""
-        record = self._records[id(buffer)] = _Record(device, buffer, whole)
-        if whole is not buffer:
+        record = self._records[id(buffer)] = _Record(device, buffer, guarded)
+        if guarded is not buffer:
             with observed_by(None):
                 queue = device.queue()
             # NaNs, and of each buffer other ones: what is read outside of one and written outside of another shows.
             number = POISON - len(self._records) % 128
             record.guard = np.resize(np.array([number, POISON, POISON, POISON], np.uint8), self.guard_bytes)
             for start in (0, self.guard_bytes + buffer.nbytes):
-                queue.send(whole, record.guard, start)
+                queue.send(guarded, record.guard, start)
             queue.finish()
         release = buffer.release
 
