@@ -27,7 +27,7 @@ from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
 from roofbook.spec.lab import SCALES, Case, Lab, Variant
 
-from ..labs.sampled import variants
+from ..labs.sweep_points import variants
 
 ARCHITECTURES = (80, 90)
 LABS: dict[str, Lab] = {**{name: registry.get(name) for name in registry.names()}, "peaks": peaks.LAB}
@@ -68,10 +68,10 @@ def compiler() -> tuple[str, ...]:
     return metadata.version("nvidia-cuda-nvrtc"), *CUDA.flags, Path(nvrtc.__file__).read_text()
 
 
-def kept(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.Compiled:
+def compile_cached(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.Compiled:
     """Return a text as NVRTC compiles it, from the cache of this machine where an earlier run has compiled it."""
 
-    def made() -> bytes:
+    def compile_now() -> bytes:
         done = nvrtc.compile_cuda(text, architecture, options)
         return json.dumps([done.ptx, done.log, done.cubin.hex()]).encode()
 
@@ -79,13 +79,13 @@ def kept(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.
         key = cache_key(*compiler(), str(architecture), *options, text)
     except metadata.PackageNotFoundError:  # a CUDA toolkit's own, of a version that nothing tells
         return nvrtc.compile_cuda(text, architecture, options)
-    ptx, log, cubin = json.loads(cached("nvrtc", key, made))
+    ptx, log, cubin = json.loads(cached("nvrtc", key, compile_now))
     return nvrtc.Compiled(ptx, log, bytes.fromhex(cubin))
 
 
 @cache
 def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Built:
-    done = kept(text, architecture, options)
+    done = compile_cached(text, architecture, options)
     end = r"^}(?!\n\s*// end inline asm)"  # a brace of assembly in the text is not the kernel's
     bodies = {
         match[1]: (match[2], match[3])

@@ -61,12 +61,12 @@ def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dic
     pocl = open_device("opencl:pocl")
     build, number = opencl.OpenCLDevice.build, 0
 
-    def apart(self: Any, text: str, options: Sequence[str] = ()) -> Program:
+    def build_uncached(self: Any, text: str, options: Sequence[str] = ()) -> Program:
         """Build with a macro that no text uses: so the cache has none of these programs."""
         program: Program = build(self, text, (*options, f"-D ROOFBOOK_PROGRAM_{number}"))
         return program
 
-    opencl.OpenCLDevice.build = apart  # type: ignore[method-assign, assignment]
+    opencl.OpenCLDevice.build = build_uncached  # type: ignore[method-assign, assignment]
     code_by_step: dict[str, dict[str, Code]] = {}
     chosen = [pair for pair in pairs(lab) if not steps or pair[0].name in steps]
     runs = {(step.name, case.name): (step, case) for *pair, case in chosen for step in pair}

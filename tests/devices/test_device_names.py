@@ -43,12 +43,12 @@ ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def here(*listed: Device) -> None:
+    def list_devices(*listed: Device) -> None:
         monkeypatch.setattr(
             all_devices, "devices", lambda of=None: [device for device in listed if of in (None, device.backend)]
         )
 
-    return here
+    return list_devices
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_the_blocks_of_a_persistent_kernel_hold_the_whole_grid(
     assert built.kernels["persistent"].spilled == 0
 
 
-def shown(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def ptx_of(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Return the PTX of each kernel that the variant builds."""
     device = drive(lab, variant, architecture, monkeypatch)
     return {name: report.body for built in device.built for name, report in built.kernels.items()}
@@ -85,8 +85,8 @@ def test_the_code_shows_what_the_variant_says_and_its_parents_does_not(
 ) -> None:
     if architecture not in variant.architectures:
         pytest.skip(f"needs sm_{variant.architectures.start}")
-    code = shown(lab, variant, architecture, monkeypatch)
-    parent = shown(lab, lab.variant(variant.parent), architecture, monkeypatch) if variant.parent else {}
+    code = ptx_of(lab, variant, architecture, monkeypatch)
+    parent = ptx_of(lab, lab.variant(variant.parent), architecture, monkeypatch) if variant.parent else {}
     for kernel, pattern in variant.shows.items():
         assert re.search(pattern, code[kernel]), f"{kernel} lacks {pattern}"
         if kernel in parent:
@@ -106,7 +106,7 @@ def test_what_lbm_shows_is_there_to_be_read() -> None:
 def test_hoisted_constants_take_most_divisions_out(architecture: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = registry.get("lbm")
     divisions = {
-        name: shown(lab, lab.variant(name), architecture, monkeypatch)["fused"].count("div.rn.f32")
+        name: ptx_of(lab, lab.variant(name), architecture, monkeypatch)["fused"].count("div.rn.f32")
         for name in ("accelerate-fused", "hoisted")
     }
     assert divisions["hoisted"] == 2, "one for each component of the velocity"

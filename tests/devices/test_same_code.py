@@ -35,7 +35,7 @@ def compiler() -> None:
 
 
 @cache
-def driven(lab: str, variant: str, case: str, architecture: int) -> Paper:
+def drive_on_paper(lab: str, variant: str, case: str, architecture: int) -> Paper:
     """The device on paper after a run of the variant: it knows the kernels built and launched. Raises Unsupported."""
     with pytest.MonkeyPatch.context() as patch:
         made_lab = LABS[lab]
@@ -47,7 +47,7 @@ def launched(device: Paper) -> list[Report]:
     return list(device.kernels.values())
 
 
-def told(device: Paper) -> set[tuple[str, ...]]:
+def options_of(device: Paper) -> set[tuple[str, ...]]:
     """Return the compiler's options for each text."""
     return {built.options for built in device.built}
 
@@ -60,7 +60,7 @@ def normal(body: str) -> str:
     return " ".join(re.sub(r"[$\w]+", lambda word: numbers.get(word[0], word[0]), bare).split())
 
 
-def same(first: list[Report], second: list[Report]) -> bool:
+def all_equal(first: list[Report], second: list[Report]) -> bool:
     """Return whether all kernels are equal, each as machine code or as PTX.
 
     NVRTC does not always make the same PTX of one text: of `tiles` of convpool it makes now one, now another. So equal code
@@ -94,12 +94,14 @@ def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> b
     assert variant.source and parent.source
     for case in common(lab, variant, parent):
         try:
-            kernels, parent_kernels = (driven(lab.name, v.name, case.name, architecture) for v in (variant, parent))
+            kernels, parent_kernels = (
+                drive_on_paper(lab.name, v.name, case.name, architecture) for v in (variant, parent)
+            )
         except Unsupported:
             continue
-        if variant.source.sha256 == parent.source.sha256 and told(kernels) == told(parent_kernels):
+        if variant.source.sha256 == parent.source.sha256 and options_of(kernels) == options_of(parent_kernels):
             return False  # they are apart in their plans alone
-        return same(launched(kernels), launched(parent_kernels))
+        return all_equal(launched(kernels), launched(parent_kernels))
     raise AssertionError(f"{variant.name} and {parent.name} have no case in common")
 
 
@@ -119,11 +121,11 @@ def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, arc
 def test_the_two_loads_differ_in_their_cache_and_in_nothing_else(architecture: int) -> None:
     lab = registry.get("convpool")
     case = lab.cases("quick")[0].name
-    cached, uncached = (launched(driven(lab.name, name, case, architecture)) for name in ("cached", "uncached"))
+    cached, uncached = (launched(drive_on_paper(lab.name, name, case, architecture)) for name in ("cached", "uncached"))
     bodies = [normal(kernel.body) for kernel in cached], [normal(kernel.body) for kernel in uncached]
     assert bodies[0] == [body.replace("ld.global.cg", "ld.global.ca") for body in bodies[1]] != bodies[1]
     assert len(re.findall(r"ld\.global\.\w+", bodies[1][0])) == 2, "one load of a weight and one of an input"
-    assert not same(cached, uncached), "the assembler tells them apart"
+    assert not all_equal(cached, uncached), "the assembler tells them apart"
 
 
 FLAG = "--ptxas-options=-dlcm=cg"
@@ -147,6 +149,6 @@ def test_what_only_names_differ_in_is_the_same_and_one_instruction_is_not() -> N
         [*compiled(text.format(*words), 90).kernels.values()]
         for words in (("k", "x", "2.5"), ("another", "values", "2.5"), ("k", "x", "3.5"))
     )
-    assert same(one, renamed) and normal(one[0].body) == normal(renamed[0].body)
+    assert all_equal(one, renamed) and normal(one[0].body) == normal(renamed[0].body)
     assert one[0].machine_code == renamed[0].machine_code and len(one[0].machine_code) >= 16
-    assert not same(one, third) and not same(one, [*one, *one])
+    assert not all_equal(one, third) and not all_equal(one, [*one, *one])

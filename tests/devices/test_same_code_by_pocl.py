@@ -58,7 +58,7 @@ def code_of(name: str, cache: Path, *steps: str) -> Code:
     if "Portable Computing Language" not in host_cpu().identity()["platform"]:
         pytest.skip("the host's OpenCL is not PoCL")
 
-    def made() -> bytes:
+    def run_pocl() -> bytes:
         cache.mkdir()
         done = subprocess.run(
             [sys.executable, "-m", "tests.devices.pocl_code", name, *steps],
@@ -67,11 +67,11 @@ def code_of(name: str, cache: Path, *steps: str) -> Code:
         )  # fmt: skip
         return done.stdout.splitlines()[-1].encode()
 
-    code_by_step: Code = json.loads(made() if steps else cached("pocl-code", key_of(registry.get(name)), made))
+    code_by_step: Code = json.loads(run_pocl() if steps else cached("pocl-code", key_of(registry.get(name)), run_pocl))
     return code_by_step
 
 
-def same(lab: Lab, code_by_step: Code) -> set[str]:
+def equal_to_parents(lab: Lab, code_by_step: Code) -> set[str]:
     """Return the variants whose kernels are all equal to their parents'."""
 
     def kernels(variant: Variant, case: Case) -> list[str]:
@@ -91,8 +91,8 @@ def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp
         "each has kernels"
     )
     listed = {variant for of, variant in PAIRS if of == name}
-    equal = same(lab, code_by_step)
+    equal = equal_to_parents(lab, code_by_step)
     if not equal <= listed:  # PoCL's code of a kernel changes from run to run: what is equal each time counts
-        equal &= same(lab, code_of(name, tmp_path / "again", *equal))
+        equal &= equal_to_parents(lab, code_of(name, tmp_path / "again", *equal))
     assert listed - NOT_EVERYWHERE <= equal <= listed, "say why in Variant.same_code, or give the step code of its own"
     assert {variant.name for variant in lab.all_variants() if POCL in variant.same_code} == listed

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .quick import unoptimised
+from .unoptimised_builds import unoptimised
 
 
 @pytest.fixture(scope="module", autouse=True)

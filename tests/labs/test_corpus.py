@@ -17,7 +17,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
 from .. import mutants
-from .quick import unoptimised
+from .unoptimised_builds import unoptimised
 
 LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
 CORPORA = {lab: import_module(f".{lab}.corpus", __package__) for lab in LABS}

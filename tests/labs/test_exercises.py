@@ -16,7 +16,7 @@ from roofbook.spec import registry
 from roofbook.spec.answer_file import AnswerFile
 from roofbook.spec.exercise import HOLE, Exercises, case_of, exercises, holed, missing_lines, solution
 
-from . import pages
+from . import page_exceptions
 
 WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
 EACH = [(lab, exercise.name) for lab in WITH for exercise in exercises(registry.get(lab)).write]
@@ -27,7 +27,7 @@ def data() -> Iterator[None]:
     """The labs' own data, or a stand-in where it cannot be fetched."""
     with pytest.MonkeyPatch.context() as patch:
         for lab in WITH:
-            for name, value in pages.known(lab, "ENVIRONMENT").items():
+            for name, value in page_exceptions.of_lab(lab, "ENVIRONMENT").items():
                 patch.setenv(name, value)
         yield
 

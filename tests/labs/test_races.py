@@ -1,6 +1,6 @@
 """Every OpenCL kernel of every lab under Oclgrind: no race, no access out of bounds, and a right result.
 
-Findings that are no mistakes stand in KNOWN, with the reason.
+Findings that are no mistakes stand in ALLOWED, with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENDS = ("lenet/*", "lbm/bit-neighbours")
 """Kernels with so many groups, all alike, that the first and the last of each launch stand for them: no result is compared."""
 
 
-class Known(NamedTuple):
+class AllowedFinding(NamedTuple):
     """Finding in a variant that is no mistake: the only kind, the only file, or the reason why it does not run."""
 
     kind: str | None = None
@@ -41,23 +41,23 @@ class Known(NamedTuple):
 
 
 OVERLAP = "write-write data race in global memory"
-SAME = Known("write-write data race in local memory", "tiled_halo.k")
+SAME = AllowedFinding("write-write data race in local memory", "tiled_halo.k")
 """The parts of the input that a work-item loads overlap those of others: both write the same values to the same place."""
-KNOWN = {
+ALLOWED = {
     # The last vector of a row is moved back inside the row, over part of the one before. Both work-items compute those
     # cells from the same inputs by the same operations, so both write the same values, whichever comes last.
-    ("lbm", "vectors"): Known(OVERLAP, "vectors.k"),
-    ("cnn", "vectors"): Known(OVERLAP, "vectors.k"),
+    ("lbm", "vectors"): AllowedFinding(OVERLAP, "vectors.k"),
+    ("cnn", "vectors"): AllowedFinding(OVERLAP, "vectors.k"),
     **{("lenet", name): SAME for name in ("tiled-halo", "tiled-halo-constant", "tiled-halo-atomic", "rotating-halo")},
     # OpenCL has no atomic load of a float: a sum begins with what it saw, and is exchanged only where that is still there.
-    ("lenet", "linear-atomic"): Known("read-write data race in global memory", "input.cl"),
+    ("lenet", "linear-atomic"): AllowedFinding("read-write data race in global memory", "input.cl"),
     # Oclgrind has one core, which divides into no parts. `slab` is the same kernel on one device.
     **{
-        ("lbm", f"halo-{name}"): Known(reason="2 parts of 1")
+        ("lbm", f"halo-{name}"): AllowedFinding(reason="2 parts of 1")
         for name in ("by-host", "direct", "overlapped", "stored", "stored-overlapped", "stored-overlapped@devices=2")
     },
     # Its kernel runs in processes of its own, which ask for a device of the machine.
-    ("convpool", "initialisation"): Known(reason="no device"),
+    ("convpool", "initialisation"): AllowedFinding(reason="no device"),
 }
 
 
@@ -89,7 +89,7 @@ def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
 
 def complaint(lab: Lab, checked: Checked) -> str | None:
     """Return an unexpected finding, or an expected one that is missing; None where all are as expected."""
-    allowed = KNOWN.get((lab.name, checked.variant.name), Known())
+    allowed = ALLOWED.get((lab.name, checked.variant.name), AllowedFinding())
     kinds = {finding.kind for finding in checked.found}
     files = {place.file.rpartition("/")[2] for finding in checked.found for place in finding.places}
     expected = (
@@ -117,6 +117,6 @@ def test_no_kernel_races_or_leaves_its_buffers(name: str) -> None:
     assert [checked.variant for checked in done] == [variant for some in pairs.values() for variant, _ in some]
     wrong = [text for text in (complaint(lab, checked) for checked in done) if text]
     assert not wrong, "\n".join(wrong)
-    assert {lab for lab, _ in KNOWN} <= set(LABS)
+    assert {lab for lab, _ in ALLOWED} <= set(LABS)
     unoptimised = {checked.variant.name for checked in done if not checked.told.get("optimised", True)}
     assert unoptimised == ({"vectors"} if name == "lbm" else set()), "Oclgrind gets the optimised code of these wrong"

@@ -17,8 +17,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
 from ..labs.c_program import LABS as LABS_WITH_ONE
-from ..labs.c_program import made, needs_compiler, over
-from ..labs.c_program import of as program_of
+from ..labs.c_program import c_peer, error_beyond_allowed, make, needs_compiler
 
 LABS = [pytest.param(registry.get(name), id=name) for name in LABS_WITH_ONE]
 
@@ -30,14 +29,14 @@ def smallest(lab: Lab) -> str:
 @needs_compiler
 @pytest.mark.parametrize("lab", LABS)
 def test_outputs_are_poisoned_until_it_runs_and_a_second_run_is_right(lab: Lab) -> None:
-    program, case, variant = made(lab, smallest(lab))
+    program, case, variant = make(lab, smallest(lab))
     inputs, outputs = lab.inputs(case, seed=5), program.outputs()
     for name, out in outputs.items():
         is_prepared = (out == inputs[name]) if name in inputs else (np.isnan(out) | (out == -1))
         assert is_prepared.all(), name
     if not {*outputs} & {*inputs}:  # where one goes on from what was given, a second run goes on from the first
         program.run()
-    assert over(lab, program, case, variant) <= 0
+    assert error_beyond_allowed(lab, program, case, variant) <= 0
 
 
 @needs_compiler
@@ -48,8 +47,8 @@ def test_a_program_is_right_with_shorter_vectors(lab: Lab, march: str, monkeypat
     if " avx2 " not in flags:
         pytest.skip("only an x86 processor with AVX2 runs all of them")
     monkeypatch.setattr(cc, "FAST", ("-O3", march, "-ffast-math"))
-    program, case, variant = made(lab, smallest(lab))
-    assert march in program.facts()["flags"] and over(lab, program, case, variant) <= 0
+    program, case, variant = make(lab, smallest(lab))
+    assert march in program.facts()["flags"] and error_beyond_allowed(lab, program, case, variant) <= 0
 
 
 @needs_compiler
@@ -63,16 +62,16 @@ def test_a_compiler_without_openmp_gives_one_thread_and_a_reason(
     monkeypatch.setenv("CC", str(lacking))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for lab in map(registry.get, LABS_WITH_ONE):
-        program, case, variant = made(lab, smallest(lab))
+        program, case, variant = make(lab, smallest(lab))
         assert program.facts()["threads"] == 1 and "-fopenmp" not in program.facts()["flags"]
         assert program.facts()["note"] == "without OpenMP, one thread: cc exited with 1: error: no OpenMP here"
-        assert over(lab, program, case, variant) <= 0
+        assert error_beyond_allowed(lab, program, case, variant) <= 0
 
 
 @needs_compiler
 def test_facts_tell_threads_and_flags() -> None:
     lab = registry.get(LABS_WITH_ONE[0])
-    program, *_ = made(lab, smallest(lab))
+    program, *_ = make(lab, smallest(lab))
     facts = program.facts()
     assert facts["threads"] == (processors() if cc.openmp_flags()[0] else 1) and "-O3" in facts["flags"]
 
@@ -81,10 +80,10 @@ def test_a_missing_compiler_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("CC", "no-such-compiler")
     reason = "no C compiler: CC=no-such-compiler is not on the PATH; install one or set CC"
     for lab in map(registry.get, LABS_WITH_ONE):
-        variant = program_of(lab)
+        variant = c_peer(lab)
         assert variant and missing(variant) == lab.skip_reason(variant, lab.case(smallest(lab))) == reason
         with pytest.raises(cc.NoCompiler, match=f"^{reason}$"):
-            made(lab, smallest(lab))
+            make(lab, smallest(lab))
         assert missing(lab.variant(lab.best)) is None
 
 
@@ -94,14 +93,14 @@ def test_a_compiler_in_open_quotation_marks_is_said_in_one_line(
 ) -> None:
     monkeypatch.setenv("CC", command)
     for lab in map(registry.get, LABS_WITH_ONE):
-        variant = program_of(lab)
+        variant = c_peer(lab)
         assert variant
         with pytest.raises(UsageError, match=f"^{re.escape(f'CC={command} is no command: no {lacks}')}$"):
             lab.skip_reason(variant, lab.case(smallest(lab)))
 
 
 def test_a_changed_program_or_header_is_another_cell(tmp_path: Path) -> None:
-    variants = [program_of(registry.get(name)) for name in LABS_WITH_ONE]
+    variants = [c_peer(registry.get(name)) for name in LABS_WITH_ONE]
     plan: Any = next(v.plan for v in variants if v and len(v.plan.sources) > 1)  # type: ignore[attr-defined]
     for at, source in enumerate(plan.sources):
         copy = tmp_path / source.name

@@ -29,7 +29,7 @@ from roofbook.spec.lab import Case, Variant
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
 
-def made(plan: Any, device: Any, inputs: Any, units: int = 1, **options: Any) -> Any:
+def make(plan: Any, device: Any, inputs: Any, units: int = 1, **options: Any) -> Any:
     """Return the peer with these options, reset."""
     variant = Variant("peer", None, None, plan, "", "", role="peer", options=options)
     peer = plan(device, variant, Case("case", "test", {}, units), inputs)
@@ -39,7 +39,7 @@ def made(plan: Any, device: Any, inputs: Any, units: int = 1, **options: Any) ->
 
 def convolution(device: Any, inputs: Any, precision: str = "fp32", layout: str = "NCHW", mode: str = "eager") -> Any:
     options: dict[str, Any] = {"precision": precision, "channels_last": layout == "NHWC", "compile": mode == "compiled"}
-    return made(TorchConvolution, device, inputs, **options)
+    return make(TorchConvolution, device, inputs, **options)
 
 
 def run(peer: Any) -> Any:
@@ -82,7 +82,7 @@ class Probe(pytorch.Call):
 @pytest.mark.parametrize(("plan", "mode"), [(TorchStencil, "eager"), (TorchStencil, "compiled"), (Fused, "compiled")])
 def test_the_stencil_adds_its_passes_to_g_and_starts_anew_after_reset(place: Any, plan: Any, mode: str) -> None:
     inputs = stencil.inputs(37, 53, seed=1)
-    peer = made(plan, place, inputs, units=23, compile=mode == "compiled")
+    peer = make(plan, place, inputs, units=23, compile=mode == "compiled")
     for passes in (23, 46):
         right = stencil.reference(**inputs, passes=passes)
         limit = stencil.bound(right, inputs["g"], passes)
@@ -120,7 +120,7 @@ def test_the_product_is_the_layer_and_unfolds_when_it_is_to(
 ) -> None:
     layer = cnn.Layer.named(name)
     inputs = cnn.inputs(layer, seed=11)
-    peer = made(Product, place, inputs, prepared=prepared)
+    peer = make(Product, place, inputs, prepared=prepared)
     functional, unfolded = peer.torch.nn.functional, []
     unfold = functional.unfold
 
@@ -171,7 +171,7 @@ def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowe
         return [backend.allow_tf32, products.allow_tf32, *switches]
 
     seen: list[Any] = []
-    peer = made(Probe, host_cpu(), {"does": lambda torch: seen.append(settings(torch))}, units=3, precision=precision)
+    peer = make(Probe, host_cpu(), {"does": lambda torch: seen.append(settings(torch))}, units=3, precision=precision)
     for before in (True, False):
         peer.torch.backends.cudnn.allow_tf32 = peer.torch.backends.cuda.matmul.allow_tf32 = before
         peer.run()
@@ -187,7 +187,7 @@ def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowe
 
 @needs_torch
 def test_no_options_mean_eager_fp32_as_the_lab_lays_it_out(place: Any) -> None:
-    peer = made(TorchConvolution, place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=10))
+    peer = make(TorchConvolution, place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=10))
     assert (peer.mode, peer.x.dtype, peer.x.is_contiguous()) == ("eager", peer.torch.float32, True)
 
 
@@ -208,7 +208,7 @@ def test_inputs_are_copied() -> None:
     copies = {name: array.copy() for name, array in inputs.items()}
     for array in inputs.values():
         array.flags.writeable = False
-    peer = made(TorchStencil, host_cpu(), inputs, compile=False)
+    peer = make(TorchStencil, host_cpu(), inputs, compile=False)
     run(peer)["g"][:] = 0
     assert peer.outputs()["g"].any()
     assert all((inputs[name] == copies[name]).all() for name in inputs)
@@ -221,7 +221,7 @@ def test_many_shapes_are_compiled_each_for_itself(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # what is traced is run as it is
     for height in range(5, 17):
         inputs = stencil.inputs(height, 6, seed=7)
-        peer = made(TorchStencil, host_cpu(), inputs, compile=True)
+        peer = make(TorchStencil, host_cpu(), inputs, compile=True)
         assert run(peer)["g"] == pytest.approx(stencil.reference(**inputs, passes=1)["g"], rel=1e-5)
 
 
@@ -237,7 +237,7 @@ def test_a_missing_pytorch_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert pytorch.missing() == "PyTorch is not installed: pip install 'roofbook[peers]'"
     with pytest.raises(Unsupported, match=r"^PyTorch is not installed: pip install 'roofbook\[peers\]'$"):
-        made(Probe, host_cpu(), {})
+        make(Probe, host_cpu(), {})
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "torch" or None)
     assert pytorch.missing() is None
 
@@ -250,7 +250,7 @@ def test_a_pytorch_that_does_not_load_is_said(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(Unsupported, match=r"does not load: libcudart.so.13: cannot open shared object file$"):
-        made(Probe, host, {})
+        make(Probe, host, {})
 
 
 @needs_torch
@@ -258,9 +258,9 @@ def test_devices_that_pytorch_has_not_are_said(monkeypatch: pytest.MonkeyPatch) 
     torch = importlib.import_module("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(Unsupported, match=r"on a CPU or by CUDA, not on opencl:1$"):
-        made(Probe, SimpleNamespace(kind="gpu", backend="opencl", spec="opencl:1"), {})
+        make(Probe, SimpleNamespace(kind="gpu", backend="opencl", spec="opencl:1"), {})
     with pytest.raises(Unsupported, match=rf"^PyTorch {re.escape(torch.__version__)} has no CUDA here: .*$"):
-        made(Probe, SimpleNamespace(kind="gpu", backend="cuda", spec="cuda:0"), {})
+        make(Probe, SimpleNamespace(kind="gpu", backend="cuda", spec="cuda:0"), {})
     with pytest.raises(Unsupported, match=r"^TF32 is an NVIDIA GPU's$"):
         convolution(host_cpu(), cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=8), "tf32")
 
@@ -270,7 +270,7 @@ def test_a_missing_compiler_is_said() -> None:
     config = importlib.import_module("torch._inductor.config")
     inputs = stencil.inputs(9, 11, seed=9)
     with config.patch({"cpp.cxx": (None, "no-such-compiler"), "force_disable_caches": True}):
-        peer = made(TorchStencil, host_cpu(), inputs, compile=True)
+        peer = make(TorchStencil, host_cpu(), inputs, compile=True)
         with pytest.raises(Unsupported, match=r"^torch.compile finds no C\+\+ compiler: install g\+\+ or set CXX$"):
             peer.run()
 
@@ -305,5 +305,5 @@ def does_not_trace(torch: Any) -> None:
 )
 def test_errors_become_those_that_a_row_can_tell(does: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message) as caught:
-        made(Probe, host_cpu(), {"does": does}).run()
+        make(Probe, host_cpu(), {"does": does}).run()
     assert type(caught.value) is kind

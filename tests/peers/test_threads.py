@@ -85,7 +85,7 @@ print(json.dumps({
 """
 
 
-def told(**environment: str) -> dict[str, Any]:
+def facts_of_threads(**environment: str) -> dict[str, Any]:
     """Run a peer in a process that binds its threads, and return its facts about them."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, **environment}, capture_output=True, text=True, check=True
@@ -97,7 +97,7 @@ def told(**environment: str) -> dict[str, Any]:
 @needs_compiler
 @needs_two
 def test_each_thread_of_a_peer_has_a_processor_and_the_first_only_while_it_runs() -> None:
-    answer = told()
+    answer = facts_of_threads()
     places = [answer["inside"], *answer["team"]]
     assert [len(place) for place in places] == [1] * len(places) and sorted(chain(*places)) == answer["free"]
     assert answer["after"] == answer["beside"] == answer["free"]
@@ -107,7 +107,7 @@ def test_each_thread_of_a_peer_has_a_processor_and_the_first_only_while_it_runs(
 @needs_compiler
 @needs_two
 def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None:
-    answer = told(OMP_PROC_BIND="false")
+    answer = facts_of_threads(OMP_PROC_BIND="false")
     assert answer["team"] and all(place == answer["free"] for place in answer["team"])
     assert answer["inside"] == answer["after"] == answer["free"] and answer["facts"] == {}
 

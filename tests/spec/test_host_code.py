@@ -34,7 +34,7 @@ def count(n: int) -> int:
 '''
 
 
-def of(text: str, name: str = "a.py") -> str:
+def hash_of(text: str, name: str = "a.py") -> str:
     return hash_of_code([(name, text.encode())])
 
 
@@ -49,19 +49,19 @@ def of(text: str, name: str = "a.py") -> str:
     ],
 )
 def test_words_about_code_change_nothing(was: str, now: str) -> None:
-    assert was in CODE and of(CODE.replace(was, now)) == of(CODE)
-    assert of(CODE, "a.txt") != of(CODE.replace(was, now), "a.txt"), "of other files the text counts"
+    assert was in CODE and hash_of(CODE.replace(was, now)) == hash_of(CODE)
+    assert hash_of(CODE, "a.txt") != hash_of(CODE.replace(was, now), "a.txt"), "of other files the text counts"
 
 
 @pytest.mark.parametrize(
     ("was", "now"), [("LIMIT = 3", "LIMIT = 4"), ("min(", "max("), ("n: int", "n: float"), ("import os", "")]
 )
 def test_what_code_does_changes_it(was: str, now: str) -> None:
-    assert was in CODE and of(CODE.replace(was, now)) != of(CODE)
+    assert was in CODE and hash_of(CODE.replace(was, now)) != hash_of(CODE)
 
 
 def test_code_that_is_half_written_counts_as_its_text() -> None:
-    assert of("def f(:") != of("def f(: # here") and of("def f(:") == of("def f(:")
+    assert hash_of("def f(:") != hash_of("def f(: # here") and hash_of("def f(:") == hash_of("def f(:")
     assert hash_of_code([("a.py", b"1"), ("b.py", b"2")]) == hash_of_code([("b.py", b"2"), ("a.py", b"1")])
     assert hash_of_code([("a.py", b"1")]) != hash_of_code([("c.py", b"1")])
 
@@ -319,7 +319,7 @@ def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
         "steps.c": "int a;",
     }
 
-    def asked(**changed: str) -> tuple[str, bool]:
+    def hash_in_new_process(**changed: str) -> tuple[str, bool]:
         """Return the hash, and whether it was computed from code."""
         for name, text in {**texts, **{name.replace("_", "."): text for name, text in changed.items()}}.items():
             (package / name).write_text(text)
@@ -327,15 +327,15 @@ def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
         plan_hash, modules = ran.stdout.split()
         return plan_hash, modules != "0"
 
-    first, read = asked()
-    assert read and asked() == (first, False)
+    first, read = hash_in_new_process()
+    assert read and hash_in_new_process() == (first, False)
     for changed in ({"parts_py": PARTS.replace("4", "5")}, {"steps_c": "int b;"}, {"plans_py": PLANS}):
-        plan_hash, read = asked(**changed)
+        plan_hash, read = hash_in_new_process(**changed)
         assert read and plan_hash != first, changed
-    assert asked(steps_c="int a; // one") == (first, True)
+    assert hash_in_new_process(steps_c="int a; // one") == (first, True)
     (hash_file,) = (tmp_path / "cache" / "roofbook" / "plan").iterdir()
     hash_file.write_text("torn")
-    assert asked(steps_c="int a; // one") == (first, True)
+    assert hash_in_new_process(steps_c="int a; // one") == (first, True)
 
 
 def test_the_text_of_another_language_counts_but_for_its_comments(identity: Callable[..., str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from roofbook.spec import registry
 
-from ...labs import pages
+from ...labs import page_exceptions
 from ...served import served
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
         if swept and book.stem not in SWEPT:
             parameters["variants"] = chosen
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in pages.known(book.stem, "ENVIRONMENT").items():
+            for name, value in page_exceptions.of_lab(book.stem, "ENVIRONMENT").items():
                 patch.setenv(name, value)
             done[book.stem] = execute.execute(root, book, parameters)
     return done

@@ -23,7 +23,7 @@ from roofbook.measure.placement import target_of
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
-from ...labs import pages
+from ...labs import page_exceptions
 from ...labs.test_corpus import USED, in_the_book
 
 ROOT = Path(__file__).parents[3]
@@ -107,7 +107,7 @@ def test_papermill_reads_the_parameters(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_no_figure_is_typed_into_the_prose(path: Path) -> None:
     text = "\n".join(cell.source for cell in cells(path, "markdown"))
-    for allowed in (*pages.known(path.stem, "DIGITS"), *TYPES):
+    for allowed in (*page_exceptions.of_lab(path.stem, "DIGITS"), *TYPES):
         text = text.replace(allowed, "")
     assert not re.findall(r"^.*\d.*$", text, re.M)
     for name in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", text):

@@ -12,14 +12,15 @@ from roofbook.devices.contract import Device
 from roofbook.labs.cnn import LAB
 from roofbook.labs.cnn.problem import Outcome, check_outcomes
 
-from ..known import Known, shown
+from ..fake_measurements import FakeMeasurements, demonstration_table
 
 HOST = cast(Device, None)  # the table is computed without a device
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    *paragraphs, about = publication(LAB).summary(cast(Measured, Known(LAB, "vectors", "cublas", *names))).split("\n\n")
+    measured = cast(Measured, FakeMeasurements(LAB, "vectors", "cublas", *names))
+    *paragraphs, about = publication(LAB).summary(measured).split("\n\n")
     assert [paragraph.split("**")[1] for paragraph in paragraphs] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(paragraphs, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
@@ -29,15 +30,15 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    summary = publication(LAB).summary(cast(Measured, Known(LAB, "vectors", "fissioned")))
+    summary = publication(LAB).summary(cast(Measured, FakeMeasurements(LAB, "vectors", "fissioned")))
     assert summary.count("`vectors`: the time of vectors on") == 2 and NOT_MEASURED not in summary
     assert "so much over" not in summary and "peer" not in summary
-    nothing = publication(LAB).summary(cast(Measured, Known(LAB)))
+    nothing = publication(LAB).summary(cast(Measured, FakeMeasurements(LAB)))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
 def test_the_table_says_what_each_check_lets_pass() -> None:
-    table = shown(LAB, HOST)
+    table = demonstration_table(LAB, HOST)
     outcomes = check_outcomes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(outcomes)
     for row, outcome in zip(table.rows, outcomes, strict=True):

@@ -20,7 +20,7 @@ from roofbook.spec.lab import Case
 from roofbook.spec.source import Source
 
 from ...mutants import Array
-from ..quick import unoptimised
+from ..unoptimised_builds import unoptimised
 
 SCALE = 2048.0
 LAYERS = ["3to5ch-7x34-k4", "66to3ch-5x29-k4", "33to257ch-3x8-k1"]

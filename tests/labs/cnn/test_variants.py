@@ -25,7 +25,7 @@ from roofbook.peers import cc, cudnn, pytorch
 from roofbook.spec.lab import Case, Runnable, Variant, by_make
 
 from ... import mutants
-from ..sampled import points
+from ..sweep_points import points
 
 LAYERS = [
     "1to1ch-2x2-k1",

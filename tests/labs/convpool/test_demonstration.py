@@ -16,7 +16,7 @@ from roofbook.labs.convpool import LAB
 from roofbook.labs.convpool.demonstration import Outcome, added, check_outcomes, pooled, products_of, rounded, saturated
 from roofbook.labs.convpool.problem import Layer, inputs, reference
 
-from ..known import Known, shown
+from ..fake_measurements import FakeMeasurements, demonstration_table
 
 HOST = cast(Device, None)  # the table is computed without a device
 
@@ -26,7 +26,7 @@ HOST = cast(Device, None)  # the table is computed without a device
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    *paragraphs, about = publication(LAB).summary(cast(Measured, Known(LAB, "strips", *names))).split("\n\n")
+    *paragraphs, about = publication(LAB).summary(cast(Measured, FakeMeasurements(LAB, "strips", *names))).split("\n\n")
     assert [paragraph.split("**")[1] for paragraph in paragraphs] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(paragraphs, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
@@ -38,10 +38,10 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    summary = publication(LAB).summary(cast(Measured, Known(LAB, "lists", "filter-groups")))
+    summary = publication(LAB).summary(cast(Measured, FakeMeasurements(LAB, "lists", "filter-groups")))
     assert summary.count("`lists`: the time of lists on") == 2 and NOT_MEASURED not in summary
     assert "so much over" not in summary and "peer" not in summary
-    nothing = publication(LAB).summary(cast(Measured, Known(LAB)))
+    nothing = publication(LAB).summary(cast(Measured, FakeMeasurements(LAB)))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
@@ -106,7 +106,7 @@ def test_what_passes_and_what_is_refused() -> None:
 
 
 def test_the_table_says_what_was_found() -> None:
-    table = shown(LAB, HOST)
+    table = demonstration_table(LAB, HOST)
     all_outcomes = check_outcomes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(
         all_outcomes

@@ -157,7 +157,7 @@ def test_the_series_ask_the_labs_question() -> None:
 # -- published figures -------------------------------------------------------------------------------------------------
 
 
-class Told:
+class FakeMedians:
     """Stand-in for measurements: medians of these variants, and this point as the best of every sweep."""
 
     def __init__(self, point: str | None, medians: Mapping[str, float]) -> None:
@@ -174,7 +174,7 @@ class Told:
 
 def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str], str]:
     """Return the counted figures for medians of variants, whose names have _ for -."""
-    timed = Told(point, {name.replace("_", "-"): median for name, median in medians.items()})
+    timed = FakeMedians(point, {name.replace("_", "-"): median for name, median in medians.items()})
     return publication(LAB).counted(cast(Measured, timed))
 
 

@@ -64,7 +64,7 @@ def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] 
     return variant.plan(target.device, variant, case, inputs or problem(name)[0])
 
 
-def judged(device: Device, variant: Variant, name: str) -> bool:
+def is_right(device: Device, variant: Variant, name: str) -> bool:
     """Return whether a run on poisoned outputs is right. A second run, without a reset, must have the same verdict."""
     run = make(device, variant, name)
     run.reset()
@@ -105,7 +105,7 @@ def is_exact(device: Device, variant: Variant, name: str) -> None:
         with pytest.raises(Unsupported, match=reason):
             make(device, variant, name)
     else:
-        assert judged(device, variant, name)
+        assert is_right(device, variant, name)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -131,7 +131,7 @@ def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: 
     names = "lists", "built-lists", "cached-channels", "strips", "both-sparse", "tiles", "tensor-int8"
     for variant in map(LAB.variant, names):
         if target_of(variant, device):
-            assert judged(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
+            assert is_right(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
 ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels")]
@@ -162,7 +162,7 @@ def test_any_block_of_filters_by_any_of_channels_is_exact(
     assert (run.together, run.size) == (together, (-(-9 // together),))
     assert run.chunk <= channels and -(-40 // run.chunk) == -(-40 // channels)
     run.close()
-    assert judged(device, variant, layer.name)
+    assert is_right(device, variant, layer.name)
 
 
 @pytest.mark.parametrize("name", ["2x3x18x18-k3", "8x70x66x66-k3"])
@@ -306,7 +306,7 @@ def test_a_device_that_does_not_open_is_one_line() -> None:
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
 
-def called(precision: str, name: str, plan: Any = peers.TorchConvolution, **options: Any) -> np.ndarray:
+def out_of_pytorch(precision: str, name: str, plan: Any = peers.TorchConvolution, **options: Any) -> np.ndarray:
     """Return `out` of PyTorch on the host's CPU."""
     variant = replace(LAB.variant("torch-cpu"), plan=plan, options={"precision": precision, **options})
     run = variant.plan(host_cpu(), variant, LAB.case(name), problem(name)[0])
@@ -320,20 +320,20 @@ def called(precision: str, name: str, plan: Any = peers.TorchConvolution, **opti
 @pytest.mark.parametrize("last", [True, False])
 def test_pytorch_is_exact_in_fp32(last: bool) -> None:
     for name in (f"{SMALL}-w0-x0", *LAYERS):
-        assert (called("fp32", name, channels_last=last) == problem(name)[1]["out"]).all()
+        assert (out_of_pytorch("fp32", name, channels_last=last) == problem(name)[1]["out"]).all()
 
 
 @needs_torch
 def test_a_library_s_product_is_exact_in_fp32() -> None:
     for name in (f"{SMALL}-w0-x0", *LAYERS):
-        assert (called("fp32", name, peers.Product) == problem(name)[1]["out"]).all()
+        assert (out_of_pytorch("fp32", name, peers.Product) == problem(name)[1]["out"]).all()
 
 
 @needs_torch
 @pytest.mark.parametrize("name", ["torch-fp16", "torch-bf16"])
 def test_short_results_pass_with_their_allowance_and_not_without(name: str) -> None:
     peer, case = LAB.variant(name), LAB.case(f"{SMALL}-w0-x0")
-    out, right = called(str(peer.options["precision"]), case.name), problem(case.name)[1]
+    out, right = out_of_pytorch(str(peer.options["precision"]), case.name), problem(case.name)[1]
     assert LAB.check(case, peer, {"out": out}, right)[0] == 0
     assert LAB.check(case, LAB.variant("torch-fp32"), {"out": out}, right)[0] > 0
     forgotten = {"out": out * (1 + 4 * peer.options["result_roundoff"])}
@@ -343,7 +343,7 @@ def test_short_results_pass_with_their_allowance_and_not_without(name: str) -> N
 @needs_torch
 def test_pytorch_has_no_tf32_on_a_cpu() -> None:
     with pytest.raises(Unsupported, match=r"^TF32 is an NVIDIA GPU's$"):
-        called("tf32", SMALL)
+        out_of_pytorch("tf32", SMALL)
 
 
 def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,17 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.labs.lbm import LAB
 
-from ..known import Known
+from ..fake_measurements import FakeMeasurements
 
 
-def said(*measured: str) -> list[str]:
-    return publication(LAB).summary(cast(Measured, Known(LAB, *measured))).split("\n\n")
+def paragraphs(*measured: str) -> list[str]:
+    return publication(LAB).summary(cast(Measured, FakeMeasurements(LAB, *measured))).split("\n\n")
 
 
 def test_the_summary_tells_all_that_was_measured() -> None:
     case = LAB.cases("test")[0].name
     peers = [variant.name for variant in LAB.peers if variant.name != "openmp"]
-    sentences = said("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
+    sentences = paragraphs("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
     assert len(sentences) == len(LAB.cases("test")) + 1
     assert sentences[-1] == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
     assert sentences[0].endswith(
@@ -34,22 +34,22 @@ def test_the_summary_tells_all_that_was_measured() -> None:
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
     case = LAB.cases("test")[0].name
-    assert said("vectors", "sequential", "soa")[0].endswith(
+    assert paragraphs("vectors", "sequential", "soa")[0].endswith(
         f"`vectors`: the time of vectors on {case} per step, which is so much over on {case} `sequential`."
         f" `soa` takes the time of soa on {case}."
     )
-    (alone,) = said("vectors")
+    (alone,) = paragraphs("vectors")
     assert alone.endswith(f"`vectors`: the time of vectors on {case} per step.")
 
 
 def test_a_base_that_stands_in_for_another_is_told() -> None:
-    assert said("vectors", "sequential")[-1] == (
+    assert paragraphs("vectors", "sequential")[-1] == (
         "`sequential` is one work-item on the host's CPU, and stands in for `sequential-c`, which has no time here."
     )
 
 
 def test_a_peer_is_told_once() -> None:
     case = LAB.cases("test")[0].name
-    assert said("vectors", "sequential", "openmp")[0].endswith(
+    assert paragraphs("vectors", "sequential", "openmp")[0].endswith(
         f" `sequential`. Like for like the best peer is `openmp`: `vectors` is so much over on {case} it."
     )

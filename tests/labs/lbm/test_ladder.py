@@ -19,7 +19,7 @@ from roofbook.labs.lbm.ladder import LADDER
 from roofbook.labs.lbm.lattice import SHAPES, shape
 from roofbook.spec.lab import SCALES, Variant
 
-from .. import banded
+from .. import banded_reference
 from .. import sizes as sizes_of
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
@@ -187,7 +187,7 @@ def test_these_steps_move_less_than_the_problem_needs() -> None:
 
 
 def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
-    banded.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)
+    banded_reference.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)
 
 
 def test_the_grids_of_the_series_are_cases_and_others_are_not() -> None:

@@ -85,13 +85,13 @@ def test_what_is_built_is_kept_by_all_that_decides_it(tmp_path: Path, monkeypatc
     maker.write_text(f'#!/bin/sh\necho x >> {count}\nfor last; do :; done\ncat "$2" > "$last"\n')
     maker.chmod(0o755)
 
-    def made(version: str = "1", **options: Any) -> str:
+    def build(version: str = "1", **options: Any) -> str:
         return compiled.build([str(maker), "-x"], [source], version, **{"suffix": ".txt", **options}).read_text()
 
-    assert made() == made() == "one" and count.read_text() == "x\n"
-    made("2"), made(last=["-l"]), made(suffix=".so")
+    assert build() == build() == "one" and count.read_text() == "x\n"
+    build("2"), build(last=["-l"]), build(suffix=".so")
     source.write_text("two")
-    assert made() == "two" and count.read_text() == "x\n" * 4 + "x\n"
+    assert build() == "two" and count.read_text() == "x\n" * 4 + "x\n"
     with pytest.raises(cc.BuildFailed, match="exited with 1"):
         compiled.build(["false"], [source], "")
 

@@ -127,7 +127,7 @@ def test_rows_are_shared_out_evenly_and_one_has_the_drive(ny: int, count: int, d
     assert [slab.driven + slab.rows.start for slab in slabs_of_device if slab.driven >= 0] == [ny - 2]
 
 
-class Again:
+class ResubmittedGraph:
     """Graph that submits the recorded work anew, for a backend that has none."""
 
     def __init__(self, submit: Callable[[], None]) -> None:
@@ -141,7 +141,7 @@ def test_recorded_steps_and_those_after_them_are_the_steps_of_the_plain_loop(
     """Graphs have four steps: none, one or several are submitted, and the remaining steps one by one."""
     graph = LAB.variant("halo-stored-graph")
     if device.kind == "cpu":
-        monkeypatch.setattr(type(device.queue()), "record", lambda self, submit: Again(submit))
+        monkeypatch.setattr(type(device.queue()), "record", lambda self, submit: ResubmittedGraph(submit))
         graph = replace(graph, needs=slabs.SEVERAL)
     monkeypatch.setattr(slabs.StoredGraph, "recorded", 4)
     plain = outputs_of(device, on(LAB.variant("halo-stored-overlapped"), 3), "33x130", steps, times=2)

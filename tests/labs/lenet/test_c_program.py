@@ -15,7 +15,7 @@ pytestmark = c_program.needs_compiler
 
 @pytest.mark.parametrize("name", ["batch-2", "batch-3"])
 def test_it_is_right_with_any_number_of_threads(name: str) -> None:
-    assert c_program.right(LAB, name)
+    assert c_program.is_right(LAB, name)
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_it_is_right_with_any_number_of_threads(name: str) -> None:
 )
 def test_what_it_forgets_is_found_out(text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert c_program.found_out(LAB, "batch-3", text, wrong, tmp_path)
+    assert c_program.is_refused(LAB, "batch-3", text, wrong, tmp_path)

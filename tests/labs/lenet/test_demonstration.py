@@ -17,13 +17,13 @@ from roofbook.labs.lenet import LAB, demonstration, network
 from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sampled
 from roofbook.report.html import Table
 
-from ..known import Known, shown
+from ..fake_measurements import FakeMeasurements, demonstration_table
 
 HOST = cast(Device, None)  # the table is computed without a device
 TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
 
 
-class Told(Known):
+class MeasurementsWithFacts(FakeMeasurements):
     """Stand-in for measurements that have facts as well as times."""
 
     def __init__(self, *measured: str, facts: Mapping[str, Any] = TOLD) -> None:
@@ -35,7 +35,7 @@ class Told(Known):
 
 
 def summary(*measured: str) -> list[str]:
-    return publication(LAB).summary(cast(Measured, Told(*measured))).split("\n\n")
+    return publication(LAB).summary(cast(Measured, MeasurementsWithFacts(*measured))).split("\n\n")
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
@@ -51,7 +51,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
 
 
 def test_the_summary_tells_what_was_measured_on_other_images() -> None:
-    class Mixed(Told):
+    class Mixed(MeasurementsWithFacts):
         def fact(self, variant: str, case: str, name: str) -> Any:
             changed = {"source": "digits"} if variant in ("openmp", "torch-cpu") else {}
             return {**self.facts, **changed}[name] if variant in self.measured else None
@@ -85,7 +85,7 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
 
 @pytest.fixture(scope="module")
 def table() -> Table:
-    return shown(LAB, HOST)
+    return demonstration_table(LAB, HOST)
 
 
 @pytest.fixture(scope="module")

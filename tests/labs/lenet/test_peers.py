@@ -38,7 +38,7 @@ def place(device: Device) -> Device:
     return device
 
 
-def made(plan: Any, place: Device, batch: dict[str, Any], **options: Any) -> Any:
+def make(plan: Any, place: Device, batch: dict[str, Any], **options: Any) -> Any:
     return plan(place, Variant("peer", None, None, plan, "", "", role="peer", options=options), CASE, batch)
 
 
@@ -51,9 +51,9 @@ def test_a_peer_lies_within_the_bound_of_its_precision(
     options = {"precision": precision, "channels_last": layout == "NHWC"}
     if precision == "tf32" and place.kind == "cpu":
         with pytest.raises(Unsupported, match=r"^TF32 is an NVIDIA GPU's$"):
-            made(plan, place, batch, **options)
+            make(plan, place, batch, **options)
         return
-    peer = made(plan, place, batch, **options)
+    peer = make(plan, place, batch, **options)
     order = peer.torch.channels_last if layout == "NHWC" else peer.torch.contiguous_format
     assert peer.conv2.is_contiguous(memory_format=order) and peer.fc1.dtype == peer.torch.float32
     peer.reset()
@@ -75,7 +75,7 @@ def test_products_are_right_in_parts_that_do_not_divide_the_batch(
     place: Device, batch: dict[str, Any], right: dict[str, Bounded], monkeypatch: pytest.MonkeyPatch, minibatch: int
 ) -> None:
     monkeypatch.setattr(peers, "MINIBATCH", minibatch)
-    peer = made(peers.Products, place, batch)
+    peer = make(peers.Products, place, batch)
     functional, unfolded = peer.torch.nn.functional, []
     unfold = functional.unfold
 
@@ -94,7 +94,7 @@ def test_products_are_right_in_parts_that_do_not_divide_the_batch(
 
 
 def test_a_run_tells_the_seconds_of_each_convolution(place: Device, batch: dict[str, Any]) -> None:
-    peer = made(peers.Convolutions, place, batch, precision="fp32")
+    peer = make(peers.Convolutions, place, batch, precision="fp32")
     peer.reset()
     for _ in range(2):
         start = time.perf_counter()
@@ -108,7 +108,7 @@ def test_each_convolution_is_timed_when_it_is_called_again(
     place: Device, batch: dict[str, Any], monkeypatch: Any
 ) -> None:
     """Only the second call is timed: the first has warmed up, and later work is not in it."""
-    peer = made(peers.Convolutions, place, batch, precision="fp32")
+    peer = make(peers.Convolutions, place, batch, precision="fp32")
     peer.reset()
     done: list[str] = []
     conv2d, timed = peer.torch.conv2d, peer.timed
@@ -131,7 +131,7 @@ def test_each_convolution_is_timed_when_it_is_called_again(
 
 
 def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, batch: dict[str, Any]) -> None:
-    peer = made(peers.TorchWhole, place, batch, precision="fp32")
+    peer = make(peers.TorchWhole, place, batch, precision="fp32")
     peer.reset()
     start = time.perf_counter()
     seconds = peer.run()
@@ -141,7 +141,7 @@ def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, batch: dict
 
 @pytest.mark.parametrize("plan", [peers.Convolutions, peers.TorchWhole], ids=lambda plan: plan.__name__)
 def test_it_tells_of_its_accuracy_and_images(place: Device, batch: dict[str, Any], plan: Any) -> None:
-    peer = made(plan, place, batch)
+    peer = make(plan, place, batch)
     peer.reset()
     peer.run()
     facts = peer.facts()

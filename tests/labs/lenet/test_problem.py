@@ -198,7 +198,7 @@ def right() -> Mapping[str, Bounded]:
     return thirty()[1]
 
 
-def over(out: Maps, right: Mapping[str, Bounded], roundoff: float = 0.0) -> dict[str, float]:
+def errors_over_bounds(out: Maps, right: Mapping[str, Bounded], roundoff: float = 0.0) -> dict[str, float]:
     return {name: error_over_bound(array, right[name], roundoff) for name, array in out.items()}
 
 
@@ -236,7 +236,7 @@ def test_pooling_keeps_the_largest_bound_of_a_window() -> None:
 
 
 def test_float32_lies_within_half_of_the_bounds(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
-    errors = over(in_float32(batch), right)
+    errors = errors_over_bounds(in_float32(batch), right)
     assert 0.01 < errors["conv1"] < 0.5 and 0.003 < errors["conv2"] < 0.5 and max(errors.values()) < 0.5
 
 
@@ -245,8 +245,8 @@ def test_operands_rounded_as_tf32_are_refused_and_have_a_bound_of_their_own(
     batch: Mapping[str, Any], right: Mapping[str, Bounded], first: Rounding, second: Rounding, layer: str
 ) -> None:
     out = in_float32(batch, first, second)
-    assert over(out, right)[layer] > 10 and over(out, right)["scores"] > 1
-    assert max(over(out, right, 2.0**-11).values()) < 0.5
+    assert errors_over_bounds(out, right)[layer] > 10 and errors_over_bounds(out, right)["scores"] > 1
+    assert max(errors_over_bounds(out, right, 2.0**-11).values()) < 0.5
 
 
 def test_fp16_lies_within_its_bound(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
@@ -254,7 +254,9 @@ def test_fp16_lies_within_its_bound(batch: Mapping[str, Any], right: Mapping[str
         return array.astype(np.float16).astype(np.float32)
 
     maps = in_float32(batch, fp16, fp16)
-    assert max(over(maps, right, 2.0**-11).values()) < 0.5 and over(maps, right)["conv1"] > 10
+    assert (
+        max(errors_over_bounds(maps, right, 2.0**-11).values()) < 0.5 and errors_over_bounds(maps, right)["conv1"] > 10
+    )
 
 
 def test_sums_of_seven_in_fp16_lie_within_their_bound(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
@@ -277,7 +279,10 @@ def test_sums_of_seven_in_fp16_lie_within_their_bound(batch: Mapping[str, Any], 
 
 def test_bf16_is_no_tf32(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
     out = in_float32(batch, bf16, bf16)
-    assert over(out, right, 2.0**-11)["conv1"] > 1 and max(over(out, right, 2.0**-8).values()) < 0.5
+    assert (
+        errors_over_bounds(out, right, 2.0**-11)["conv1"] > 1
+        and max(errors_over_bounds(out, right, 2.0**-8).values()) < 0.5
+    )
 
 
 @needs_images
@@ -285,15 +290,15 @@ def test_real_images_are_as_telling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROOFBOOK_DATA", str(FOLDER))
     batch = LAB.inputs(LAB.case("batch-32"), 20)
     right = LAB.reference(LAB.case("batch-32"), batch)
-    assert max(over(in_float32(batch), right).values()) < 0.5
-    rough = over(in_float32(batch, plain, tf32), right)
+    assert max(errors_over_bounds(in_float32(batch), right).values()) < 0.5
+    rough = errors_over_bounds(in_float32(batch, plain, tf32), right)
     assert min(rough["conv2"], rough["pool2"]) > 10 and rough["scores"] > 1
 
 
 # -- the check ---------------------------------------------------------------------------------------------------------
 
 
-def checked(out: Maps, right: Mapping[str, Bounded]) -> float:
+def largest_error(out: Maps, right: Mapping[str, Bounded]) -> float:
     error, tolerance, _ = LAB.check(LAB.case("batch-10"), LAB.ladder[0], out, right)
     assert tolerance == 1
     return error
@@ -313,7 +318,9 @@ def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mappi
         )
 
     mutants.all_refused(check, {name: out[name], "scores": out["scores"]}, 1.0, further_mistakes)
-    assert checked(out, right) < 1 and not checked({**out, name: last}, right) <= 1, "among all of them as well"
+    assert largest_error(out, right) < 1 and not largest_error({**out, name: last}, right) <= 1, (
+        "among all of them as well"
+    )
 
 
 def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
@@ -323,7 +330,7 @@ def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapp
     )
     assert message.endswith(" of conv2, over its tolerance; compared: conv2, scores")
     with pytest.raises(KeyError, match="scores"):
-        checked({"conv1": out["conv1"]}, right)
+        largest_error({"conv1": out["conv1"]}, right)
 
 
 def test_a_library_may_spread_its_errors_over_an_image_and_no_further() -> None:

@@ -20,7 +20,7 @@ from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, er
 from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 
-from ..quick import unoptimised
+from ..unoptimised_builds import unoptimised
 
 OPTIMISED = True
 """Whether kernels are optimised: with forty images of 86x86 the runs outlast the compiler."""

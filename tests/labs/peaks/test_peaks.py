@@ -36,7 +36,7 @@ def measured(device: Device) -> list[dict[str, Any]]:
     return rows
 
 
-def made(device: Device, name: str, case: Case) -> tuple[Variant, Any, Mapping[str, Any]]:
+def run_once(device: Device, name: str, case: Case) -> tuple[Variant, Any, Mapping[str, Any]]:
     """Return a ceiling's plan, run once on poisoned outputs, and its inputs."""
     variant, inputs = LAB.variant(name), LAB.inputs(case, seed=1)
     run = variant.plan(device, variant, case, inputs)
@@ -107,7 +107,7 @@ def test_a_stream_reaches_the_last_vector_on_any_number_of_cores(
     monkeypatch.setattr(device, "compute_units", cores)
     for kib, passes in ((256, 3), (1024, 1), (8, 2)):
         case = case_of("memory", kib, passes)
-        variant, run, inputs = made(device, action, case)
+        variant, run, inputs = run_once(device, action, case)
         assert not LAB.check(case, variant, run.outputs(), inputs)[0] <= 0, "nothing has been written yet"
         run.run()
         outputs = run.outputs()
@@ -122,7 +122,7 @@ def test_a_large_working_set_on_a_gpu_is_a_launch_a_pass(device: Device, monkeyp
     case = case_of("memory", 64, 5)
     monkeypatch.setattr(plans, "LARGE_KIB", 64)
     for action in ("copy", "read", "write"):
-        variant, run, inputs = made(device, action, case)
+        variant, run, inputs = run_once(device, action, case)
         assert run.launches == (1 if device.kind == "cpu" or action == "read" else 5)
         run.run()
         assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
@@ -135,7 +135,7 @@ def test_the_chains_compute_what_they_should(device: Device, kind: str, rounds: 
     case = case_of("registers", units=rounds)
     if target_of(LAB.variant(kind), device) is None:
         pytest.skip("CUDA only")
-    variant, run, _ = made(device, kind, case)
+    variant, run, _ = run_once(device, kind, case)
     run.run()
     outputs = run.outputs()
     error, allowed, _ = LAB.check(case, variant, outputs, {})
@@ -251,7 +251,7 @@ def test_swizzled_rows_have_each_piece_once_at_its_place() -> None:
 @pytest.mark.parametrize("name", ["launch", "queue"])
 def test_a_launch_that_is_missing_is_seen(device: Device, name: str) -> None:
     case = case_of("costs", units=7)
-    variant, run, inputs = made(device, name, case)
+    variant, run, inputs = run_once(device, name, case)
     assert 0 < run.run() < 1
     assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
     assert LAB.check(replace(case, units=8), variant, run.outputs(), inputs)[0] == 1
@@ -261,7 +261,7 @@ def test_a_launch_that_is_missing_is_seen(device: Device, name: str) -> None:
 @pytest.mark.parametrize("name", [variant.name for variant in LAB.ladder if variant.options["group"] == "transfer"])
 def test_what_arrives_is_held_against_what_was_sent(device: Device, name: str) -> None:
     case = case_of("transfer", 16, 1)
-    variant, run, inputs = made(device, name, case)
+    variant, run, inputs = run_once(device, name, case)
     assert not LAB.check(case, variant, run.outputs(), inputs)[0] <= 0, "nothing has arrived yet"
     run.run()
     assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
@@ -333,7 +333,7 @@ def test_runs_of_a_peak_are_one_line(device: Device) -> None:
 def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(device: Device) -> None:
     import pandas as pd
 
-    def told(share: float) -> tuple[Any, Any]:
+    def cells_of_share(share: float) -> tuple[Any, Any]:
         row = next(row for row in measured(device) if row["variant"] == "copy")
         facts = json.loads(row["extra"])
         rate = facts["amount"] / (np.median(row["samples_s"]) / row["units"])
@@ -341,9 +341,9 @@ def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(dev
         table = report.peaks(pd.DataFrame([row]), "this device", {})
         return table.rows[0].cells[3], table.rows[0].cells[4]
 
-    paper, share = told(0.5)
+    paper, share = cells_of_share(0.5)
     assert "B/s" in paper.text and share.text.startswith("50.0")
-    paper, share = told(2.0)
+    paper, share = cells_of_share(2.0)
     assert paper.small == "(from a cache)" and paper.text == share.text == "\u2013"
 
 
@@ -370,14 +370,16 @@ def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
     case = LAB.working_set("test", 64)
     read, many, inputs = LAB.variant("read"), replace(case, units=101), LAB.inputs(case, 1)
 
-    def judged(sums: list[float]) -> tuple[float, float, str]:
+    def verdict_on(sums: list[float]) -> tuple[float, float, str]:
         return LAB.check_timed(many, read, {"moved": np.array(sums), "launches": np.array(1)}, lambda _: inputs)
 
     ones = float(np.rint(inputs["data"]).sum(dtype=np.float64))
-    assert judged([101 * ones, 0.0])[:2] == (0.0, 0.0), "below 2**24 it is exact, and a lane may have seen zeros alone"
-    assert judged([101 * ones - 1, 0.0])[0] == 1.0 and not judged([np.nan, 1.0])[0] <= 0
-    assert judged([3.0, 2.0**24, 0.0])[:2] == (0.0, 0.0)
-    assert judged([3.0, 2.0**25, -1.0])[0] == 1.0
+    assert verdict_on([101 * ones, 0.0])[:2] == (0.0, 0.0), (
+        "below 2**24 it is exact, and a lane may have seen zeros alone"
+    )
+    assert verdict_on([101 * ones - 1, 0.0])[0] == 1.0 and not verdict_on([np.nan, 1.0])[0] <= 0
+    assert verdict_on([3.0, 2.0**24, 0.0])[:2] == (0.0, 0.0)
+    assert verdict_on([3.0, 2.0**25, -1.0])[0] == 1.0
 
 
 @pytest.mark.parametrize("variant", TENSORS, ids=lambda v: v.name)

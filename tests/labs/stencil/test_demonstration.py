@@ -20,7 +20,7 @@ from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, demonstration
 from roofbook.labs.stencil.problem import ROOT_ULPS
 
-from ..known import Known, shown
+from ..fake_measurements import FakeMeasurements, demonstration_table
 from . import native
 
 FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
@@ -57,10 +57,10 @@ def test_every_special_sum_meets_every_special_number() -> None:
     assert denormal.min() == 2.0**-149
 
 
-class Made:
+class FakeDevice:
     """Stand-in for a device whose kernel gives known roots."""
 
-    backend, name = "opencl", "Made"
+    backend, name = "opencl", "FakeDevice"
 
     def __init__(self, *roots: Callable[[Any], Any]) -> None:
         self.roots = roots
@@ -98,7 +98,7 @@ def one_wrong(x: np.ndarray) -> np.ndarray:
 
 
 def test_errors_of_known_roots() -> None:
-    device = cast(Device, Made(nearest, lambda x: np.nextafter(nearest(x), np.float32(0)), one_wrong))
+    device = cast(Device, FakeDevice(nearest, lambda x: np.nextafter(nearest(x), np.float32(0)), one_wrong))
     exact, below, wrong = demonstration.roots(device)
     assert [outcome.computed for outcome in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
     assert exact.values == 2**24 and exact.differing == 0
@@ -111,7 +111,7 @@ def test_a_root_that_is_nan_shows() -> None:
     def broken(x: np.ndarray) -> np.ndarray:
         return np.where(x == np.float32(1.5), np.float32(np.nan), nearest(x))
 
-    device = cast(Device, Made(broken, nearest, nearest))
+    device = cast(Device, FakeDevice(broken, nearest, nearest))
     errors = next(demonstration.roots(device))
     assert math.isnan(errors.largest) and math.isnan(errors.mean) and errors.differing == 1
 
@@ -137,7 +137,7 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
 
 
 def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(device: Device) -> None:
-    table = shown(LAB, device)
+    table = demonstration_table(LAB, device)
     frame = table.frame.set_index("computed")
     roots, fused = frame[frame.against == "exact"], frame[frame.against == "fused"]
     assert list(roots.index) == ["1/sqrt", "rsqrt", "native_rsqrt"] and (roots["values"] == 2**24).all()
@@ -154,8 +154,8 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
 # -- sentences ---------------------------------------------------------------------------------------------------------
 
 
-def known(*measured: str) -> Known:
-    stand_in = Known(LAB, *measured)
+def known(*measured: str) -> FakeMeasurements:
+    stand_in = FakeMeasurements(LAB, *measured)
     stand_in.most = 2
     return stand_in
 

@@ -16,7 +16,7 @@ from roofbook.labs.stencil.ladder import PUBLISHED_PASSES
 from roofbook.peers import missing
 from roofbook.spec.lab import SCALES, Case
 
-from .. import banded
+from .. import banded_reference
 from .. import sizes as sizes_of
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "stencil.csv"
@@ -196,4 +196,4 @@ def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
 
 
 def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
-    banded.same_by_bands(LAB, "37x64", "g", {"g"}, monkeypatch)
+    banded_reference.same_by_bands(LAB, "37x64", "g", {"g"}, monkeypatch)

@@ -48,7 +48,7 @@ def single(drawn: dict[str, Any], passes: int, root_ulps: int = 0) -> Grid:
     return after
 
 
-def over(g: Grid, drawn: dict[str, Any], passes: int) -> float:
+def error_after(g: Grid, drawn: dict[str, Any], passes: int) -> float:
     right = reference(**drawn, passes=passes)
     return error_over_bound(g, right, bound(right, drawn["g"], passes))
 
@@ -84,16 +84,16 @@ def test_float32_is_within_the_bound_whatever_the_size_of_g(
 ) -> None:
     drawn = inputs(height, width, seed)
     drawn["g"] *= np.float32(2.0**exponent)
-    assert over(single(drawn, passes), drawn, passes) < 1
+    assert error_after(single(drawn, passes), drawn, passes) < 1
 
 
 def test_the_bound_is_near_what_rounding_does_and_roots_of_the_standard_fit_into_it() -> None:
     drawn = inputs(130, 256, 2)
-    plain = over(single(drawn, 23), drawn, 23)
+    plain = error_after(single(drawn, 23), drawn, 23)
     assert 0.1 < plain < 0.5
     for ulps in (-2, 2):  # what OpenCL and CUDA allow a root
-        assert plain < over(single(drawn, 23, root_ulps=ulps), drawn, 23) < 1
-    assert over(single(drawn, 23, root_ulps=16), drawn, 23) > 1
+        assert plain < error_after(single(drawn, 23, root_ulps=ulps), drawn, 23) < 1
+    assert error_after(single(drawn, 23, root_ulps=16), drawn, 23) > 1
 
 
 @pytest.mark.parametrize("passes", [1, 23])
@@ -108,24 +108,24 @@ def test_a_mistake_is_beyond_the_bound(passes: int) -> None:
         single(turned, passes),
         np.roll(single(drawn, passes), 1, axis=1),
     ):
-        assert over(wrong, drawn, passes) > 100
+        assert error_after(wrong, drawn, passes) > 100
     half = drawn["g"].copy()
     half[1:-1] += passes * (1 / np.sqrt(drawn["r"][:-2] + drawn["b"][2:])).astype(np.float16)
-    assert over(half, drawn, passes) > 10
+    assert error_after(half, drawn, passes) > 10
 
 
 def test_one_bad_value_anywhere_is_never_accepted() -> None:
     drawn = inputs(5, 4, 5)
     good = single(drawn, 2)
-    assert over(good, drawn, 2) <= 1
+    assert error_after(good, drawn, 2) <= 1
     for index in np.ndindex(good.shape):
         for bad in (np.nan, np.inf, -np.inf, good[index] + 64 * UNIT_ROUNDOFF * max(1.0, abs(float(good[index])))):
             wrong = good.copy()
             wrong[index] = bad
-            assert not over(wrong, drawn, 2) <= 1
+            assert not error_after(wrong, drawn, 2) <= 1
     two_wrong = good.copy()
     two_wrong[0, 0], two_wrong[2, 2] = 7, np.nan
-    assert math.isnan(over(two_wrong, drawn, 2))
+    assert math.isnan(error_after(two_wrong, drawn, 2))
 
 
 def test_a_result_of_another_shape_is_never_accepted() -> None:
@@ -133,7 +133,7 @@ def test_a_result_of_another_shape_is_never_accepted() -> None:
     good = single(drawn, 2)
     for wrong in (good[:, :-1], good[:-1], good.ravel(), good[None], good[2], good[:, :1], good.T):
         try:
-            error = over(wrong, drawn, 2)
+            error = error_after(wrong, drawn, 2)
         except ValueError:
             continue
         assert not error <= 1
@@ -146,7 +146,7 @@ ESTIMATE_ULPS = 1.5 * 2.0**11
 """Largest error of x86's RSQRTPS (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2), in ulps."""
 
 
-def checked(
+def verdict_on_roots(
     variant: str, drawn: dict[str, Any], passes: int, off_ulps: float, root_ulps: float | None = None
 ) -> tuple[float, float, str]:
     """Return the check's verdict on roots that are off by up to `off_ulps`, on a device whose native root loses `root_ulps`."""
@@ -170,13 +170,13 @@ def checked_output(
 def test_a_native_root_may_lose_what_this_device_loses_and_no_more(passes: int) -> None:
     drawn = inputs(34, 256, 6)
     drawn["g"] *= np.float32(1e-3)  # what a root is off then counts most
-    error, tolerance, message = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, ESTIMATE_ULPS)
+    error, tolerance, message = verdict_on_roots("native-rsqrt", drawn, passes, ESTIMATE_ULPS, ESTIMATE_ULPS)
     assert 20 < error <= tolerance < 2000
     assert message.endswith("as a multiple of what is allowed with accurate functions")
-    error, tolerance, _ = checked("native-rsqrt", drawn, passes, 4 * ESTIMATE_ULPS, ESTIMATE_ULPS)
+    error, tolerance, _ = verdict_on_roots("native-rsqrt", drawn, passes, 4 * ESTIMATE_ULPS, ESTIMATE_ULPS)
     assert error > tolerance
     for root_ulps in (None, 0.5, 4.0):
-        error, tolerance, message = checked("native-rsqrt", drawn, passes, ESTIMATE_ULPS, root_ulps)
+        error, tolerance, message = verdict_on_roots("native-rsqrt", drawn, passes, ESTIMATE_ULPS, root_ulps)
         assert error > tolerance == 1 and message.endswith("over its tolerance")
 
 
@@ -205,8 +205,8 @@ def test_the_loss_of_a_native_root_is_measured_on_the_device_for_each_width_of_v
 
 def test_a_native_root_that_loses_nothing_is_judged_like_the_others() -> None:
     drawn = inputs(34, 256, 6)
-    assert checked("native-rsqrt", drawn, 23, 0, ESTIMATE_ULPS) == checked("rsqrt", drawn, 23, 0)
-    error, tolerance, _ = checked("native-rsqrt", drawn, 23, math.nan, ESTIMATE_ULPS)
+    assert verdict_on_roots("native-rsqrt", drawn, 23, 0, ESTIMATE_ULPS) == verdict_on_roots("rsqrt", drawn, 23, 0)
+    error, tolerance, _ = verdict_on_roots("native-rsqrt", drawn, 23, math.nan, ESTIMATE_ULPS)
     assert not error <= tolerance
 
 
@@ -216,5 +216,5 @@ def test_inputs_of_a_check_have_roots_of_many_magnitudes_and_those_of_a_large_gr
     sums = spread["r"][:-2] + spread["b"][2:]
     assert sums.min() < 0.02 and sums.max() > 200 and np.isfinite(sums).all()
     assert np.array_equal(spread["g"], drawn["g"]) and spread["r"].dtype == np.float32
-    assert over(single(spread, 23), spread, 23) <= 1
+    assert error_after(single(spread, 23), spread, 23) <= 1
     assert widened(drawn, largest_size=100) == drawn

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def known(lab: str, name: str) -> Mapping[str, str]:
+def of_lab(lab: str, name: str) -> Mapping[str, str]:
     """Return the exceptions `DIGITS` (words with digits in the prose -> reason) or `ENVIRONMENT` (variables of the run)."""
     if not Path(__file__).with_name(lab).joinpath("page.py").is_file():
         return {}

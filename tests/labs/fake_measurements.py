@@ -16,7 +16,7 @@ from roofbook.report import Table
 from roofbook.spec.lab import Case, Lab
 
 
-class Known(Measured):
+class FakeMeasurements(Measured):
     """Stand-in for measurements: a time or a ratio names its variants; the first of `measured` is the fastest.
 
     The fastest peer is the first in `measured` as well.
@@ -60,7 +60,7 @@ class Known(Measured):
         return [Rival(cast(Reading, SimpleNamespace(variant=name)), None)] if name else []
 
 
-def shown(lab: Lab, device: Any) -> Table:
+def demonstration_table(lab: Lab, device: Any) -> Table:
     """Return the lab's demonstration as its page shows it."""
     outcomes = publication(lab).demonstration(device)
     assert outcomes

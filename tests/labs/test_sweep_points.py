@@ -8,7 +8,7 @@ from roofbook.labs import peaks
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 
-from .sampled import points, values, variants
+from .sweep_points import points, values, variants
 
 LABS = [pytest.param(lab, id=lab.name) for lab in (*map(registry.get, registry.names()), peaks.LAB)]
 
