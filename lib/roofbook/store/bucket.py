@@ -17,8 +17,7 @@ from urllib.request import urlopen
 
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
-from .file_check import MOST_BYTES
-from .files import name_fault, printable, warn_once
+from .files import file_fault, printable, warn_once
 from .storage_interface import Entry, digest
 
 _REQUESTS = 16
@@ -93,7 +92,7 @@ class Bucket:
                     is_empty = False
                     name = meta["path"]
                     if name.count("/") == depth and PurePosixPath(name).match(pattern):
-                        if fault := _fault(name, meta["size"]):
+                        if fault := file_fault(name, meta["size"]):
                             warn_once(
                                 self.root / cache_key(name), f"{self.address}/{printable(name)} is left out: {fault}"
                             )
@@ -204,11 +203,6 @@ class Bucket:
             raise UsageError(
                 f"{self.address}: no server has such an address as AWS_ENDPOINT_URL or AWS_REGION make"
             ) from None
-
-
-def _fault(name: str, size: int) -> str:
-    """Return why an object is not fetched; '' if it is."""
-    return name_fault(name) or (f"it has {size} bytes, {MOST_BYTES} at most" if size > MOST_BYTES else "")
 
 
 def _tag(meta: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import one_of, warn
-from .file_check import MERGED_FROM, Facts
+from .file_check import MERGED_FROM, MOST_BYTES, Facts
 from .schema import COLUMNS, TIMES
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ def name_fault(name: str | Path) -> str:
     if len(last) > MOST_NAME:
         return f"its name has {len(last)} bytes, {MOST_NAME} at most"
     return "" if str(name).isprintable() else "its name has a control character"
+
+
+def file_fault(name: str, size: int) -> str:
+    """Return why a file of this name and size in bytes cannot be read; '' if it can."""
+    return name_fault(name) or (f"it has {size} bytes, {MOST_BYTES} at most" if size > MOST_BYTES else "")
 
 
 def printable(name: str | Path) -> str:

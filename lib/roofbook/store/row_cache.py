@@ -36,7 +36,6 @@ _KIND = "rows"
 _FACTS = b"roofbook.facts"
 """Metadata key of a cached table's schema for the facts on its files."""
 
-
 StampedPath = tuple[Path, files.Stamp]
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ..errors import warn
 from .checker import check_file
-from .file_check import MOST_BYTES, Facts
-from .files import MERGED, STORE_PARTS, left_out_rows, name_fault, pattern, printable
+from .file_check import Facts
+from .files import MERGED, STORE_PARTS, file_fault, left_out_rows, pattern, printable
 from .row_cache import read_rows
 from .storage import keep
 from .storage_interface import Entry, Storage, digest
@@ -74,9 +74,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, digests: set[str])
     """Copy a file unless its digest is among `digests`. Return the field of Copied that counts it; '' if it was removed."""
     label = f"{source.address}/{printable(entry.name)}"
     try:
-        fault = name_fault(entry.name) or (
-            f"it has {entry.size} bytes, {MOST_BYTES} at most" if entry.size > MOST_BYTES else ""
-        )
+        fault = file_fault(entry.name, entry.size)
         if not fault and source.digest(entry) in digests:
             return "present"
         content = b"" if fault else source.read(entry.name)
