@@ -8,7 +8,7 @@ import pytest
 
 from roofbook import own_python, paths
 from roofbook.book import record_device
-from roofbook.book.experiment import listed
+from roofbook.book.experiment import parse_list
 from roofbook.book.record_device import chosen_cases
 from roofbook.cli.measuring import _literal
 from roofbook.errors import UsageError
@@ -45,7 +45,7 @@ def test_a_parameter_reads_as_papermill_reads_it(text: str) -> None:
 )  # fmt: skip
 def test_lists_hold_texts(text: str, value: Any) -> None:
     assert _literal(text) == value
-    assert not text.startswith("[") or listed(text) == value
+    assert not text.startswith("[") or parse_list(text) == value
 
 
 def test_a_tilde_that_no_shell_expands_is_the_home_folder(
@@ -121,7 +121,7 @@ def test_a_case_is_recorded_at_the_scales_that_list_it() -> None:
 def test_what_no_lab_knows_is_refused_before_anything_is_measured(
     cases: list[str], variants: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_device, "_here", lambda *_, **__: pytest.fail("it was measured"))
+    monkeypatch.setattr(record_device, "_on_this_host", lambda *_, **__: pytest.fail("it was measured"))
     with pytest.raises(UsageError) as why:
         record_device.record(
             tmp_path / "out", labs=["lbm"], devices=[], scales=[], cases=cases, variants=variants, sweeps=False, host=True,

@@ -381,7 +381,7 @@ def page(unmeasured: Callable[[], Path], browser: Any) -> Iterator[str]:
     """The address of the page of a site that was built of the small store."""
     root = unmeasured()
     small(root / "results")
-    fragments.renew(root)
+    fragments.update(root)
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:

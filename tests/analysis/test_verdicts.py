@@ -550,7 +550,7 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     unmeasured: Callable[[], Path],
 ) -> None:
     root = unmeasured()
-    fragments.renew(root)
+    fragments.update(root)
     fragment_files = sorted((root / "book" / "_generated").glob("*-claims.html"))
     assert [path.name for path in fragment_files] == [f"{lab}-claims.html" for lab in LABS]
     text = fragment_files[0].read_text()
@@ -560,7 +560,7 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     for path in fragment_files:
         os.utime(path, (0, 0))
     measured(root / "results")
-    fragments.renew(root)
+    fragments.update(root)
     assert [path.name for path in fragment_files if path.stat().st_mtime > 0] == ["convpool-claims.html"]
 
 

@@ -22,7 +22,7 @@ def written_site(unmeasured: Callable[[], Path]) -> Path:
     for name in ("CITATION.cff", "LICENSE"):
         shutil.copy(ROOT / name, root)
     (root / "results" / "recorded").symlink_to(ROOT / "results" / "recorded")
-    fragments.renew(root)
+    fragments.update(root)
     shutil.copytree(
         ROOT / "experiments",
         root / "book" / "labs",

@@ -18,7 +18,7 @@ from roofbook.errors import UsageError
 def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout where drawing and the site cost nothing."""
     monkeypatch.setattr(render_recorded, "stale", lambda *_: False)
-    monkeypatch.setattr(fragments, "renew", lambda _: None)
+    monkeypatch.setattr(fragments, "update", lambda _: None)
     monkeypatch.setattr(site, "build", lambda *_, **__: None)
     monkeypatch.setattr(site, "start", lambda _: None)
     return unmeasured()
@@ -51,7 +51,7 @@ def test_rows_that_came_while_it_measured_are_known_to_the_next_and_an_edit_is_n
 
     monkeypatch.setattr(building, "_due", due)
     monkeypatch.setattr(building, "_execute", execute)
-    monkeypatch.setattr(fragments, "renew", renew)
+    monkeypatch.setattr(fragments, "update", renew)
     building.build(root, {})
     assert len(times) == 2, "it looks again"
     assert FileTimes(root, {}).is_known() is not edited

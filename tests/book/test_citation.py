@@ -50,7 +50,7 @@ def test_what_is_recorded_comes_as_one_file_that_duckdb_opens(tmp_path: Path) ->
     store.append([row(scale="published")], "recorded")
     store.append([row("soa")])
     content, extent = downloads.recorded_rows(tmp_path)
-    assert extent == "1 rows of 1 runs on 1 device" and "B): 1 rows" in downloads.listed(
+    assert extent == "1 rows of 1 runs on 1 device" and "B): 1 rows" in downloads.file_list(
         {downloads.ROWS: content}, extent
     )
     path = tmp_path / downloads.ROWS

@@ -30,28 +30,28 @@ def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasure
         found = [*folder.glob("devices-*"), *folder.glob("glance-*")]
         return {path.name: path.stat().st_mtime_ns for path in found}
 
-    fragments.renew(root)
+    fragments.update(root)
     assert not made()
     small(root / "results")
-    fragments.renew(root)
+    fragments.update(root)
     first = made()
     assert set(first) == MADE and (folder / "devices-labs.html").read_text().count("<a href=") == 2
     pages = sorted((root / "book" / "labs").glob("*/devices.md"))
     assert sum(page.read_text().count("<details>") for page in pages) == 3
     for page in pages:
         assert f"labs/{page.parent.name}/devices.html" in (folder / "devices-labs.html").read_text()
-    fragments.renew(root)
+    fragments.update(root)
     assert made() == first, "nothing has changed"
     text = (folder / "glance-ends.html").read_text()
     (folder / "glance-ends.html").unlink()
-    fragments.renew(root)
+    fragments.update(root)
     assert (folder / "glance-ends.html").read_text() == text
     assert made() == {**first, "glance-ends.html": made()["glance-ends.html"]}, (
         "what was deleted is made, and nothing else"
     )
     for path in (root / "results" / "recorded").rglob("*.parquet"):
         path.unlink()
-    fragments.renew(root)
+    fragments.update(root)
     assert not made() and not any(page.exists() for page in pages)
 
 
@@ -75,7 +75,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
 
     def renewed() -> list[str]:
         made.clear()
-        fragments.renew(root)
+        fragments.update(root)
         return made.copy()
 
     store = Store(root / "results")

@@ -56,9 +56,9 @@ def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages
 
 
 def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
-    assert {*history_page.recorded([]).values(), *history_page.local([]).values()} == {""} and history_page.listed(
-        []
-    ) == ""
+    assert {*history_page.recorded([]).values(), *history_page.local([]).values()} == {
+        ""
+    } and history_page.measurements_page([]) == ""
     empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]
     assert tables.NO_CHANGE in tables.changes(tables.read_cards(empty), "x").html
     assert tables.ONCE in tables.summary([]).html
@@ -71,7 +71,7 @@ def test_the_page_is_made_again_where_a_card_changed_and_a_lab_lists_its_devices
     manifest = Manifest(tmp_path)
 
     def stamps() -> dict[str, int]:
-        history_page.renew(tmp_path, manifest, InputHashes(tmp_path))
+        history_page.update(tmp_path, manifest, InputHashes(tmp_path))
         paths = [*tmp_path.glob("book/_generated/*"), tmp_path / "book" / "labs" / "lbm" / "measurements.md"]
         return {path.name: path.stat().st_mtime_ns for path in paths}
 

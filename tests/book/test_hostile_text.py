@@ -127,7 +127,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
         render_recorded.draw(root)
         (book / "labs").mkdir(exist_ok=True)
         shutil.copy(root / "experiments" / f"{LAB}.ipynb", book / "labs")
-        fragments.renew(root)
+        fragments.update(root)
     shown = "".join(f"````{{fragments}} {path.name}\n````\n\n" for path in sorted((book / "_generated").glob("*.html")))
     (book / "index.md").write_text(f"# All that is generated\n\n{shown}\nThe end of the page.\n", encoding="utf-8")
     (book / "_toc.yml").write_text(

@@ -34,7 +34,7 @@ PAGE = "labs/lbm/kernels.html"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with the pages of all labs' kernels and their texts."""
     root = tmp_path_factory.mktemp("kernels")
-    kernels_page.renew(root, Manifest(root), InputHashes(root))
+    kernels_page.update(root, Manifest(root), InputHashes(root))
     return root
 
 
@@ -154,22 +154,22 @@ def test_only_the_lab_whose_code_changed_is_made_again(made: Path, monkeypatch: 
         return page(lab, *more)
 
     monkeypatch.setattr(kernels_page, "page", noted)
-    kernels_page.renew(made, Manifest(made), InputHashes(made))
+    kernels_page.update(made, Manifest(made), InputHashes(made))
     assert again == []
     other = InputHashes(made)
     known = {lab: other.kernels(lab) for lab in LABS}
     monkeypatch.setattr(other, "kernels", lambda lab: known[lab] | ({"kernels": "new"} if lab == "lbm" else {}))
-    kernels_page.renew(made, Manifest(made), other)
+    kernels_page.update(made, Manifest(made), other)
     assert again == ["lbm"]
 
 
 def test_a_text_that_is_gone_leaves_the_folder_and_the_site(made: Path, tmp_path: Path) -> None:
     (made / kernels_page.FOLDER / "lbm" / "gone.cu.txt").write_text("")
-    kernels_page.copy(made, tmp_path)
+    kernels_page.copy_texts(made, tmp_path)
     assert (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
     kernels_page.page_of(made, "lbm").unlink()
-    kernels_page.renew(made, Manifest(made), InputHashes(made))
-    kernels_page.copy(made, tmp_path)
+    kernels_page.update(made, Manifest(made), InputHashes(made))
+    kernels_page.copy_texts(made, tmp_path)
     assert not (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
     assert (tmp_path / "_static" / "kernels" / "lbm" / "fused.js").exists()
 
@@ -338,7 +338,9 @@ def test_a_page_is_light(site: Path, lab: str) -> None:
     """It loads the texts that are opened, and no others."""
     page = (site / "labs" / lab / "kernels.html").read_text()
     most = 40_000 + 1_500 * page.count('<div class="kernel"')
-    assert len(first_screen.without(page).encode()) < most  # what it has of the style sheet is as much on each page
+    assert (
+        len(first_screen.without_rules(page).encode()) < most
+    )  # what it has of the style sheet is as much on each page
     assert f"_static/kernels/{lab}/" not in "".join(re.findall(r"<script[^>]*>", page))
     for script in (site / "_static" / "kernels" / lab).glob("*.js"):
         found = re.fullmatch(r'roofbookKernel\("(\S+)", "(\S+)", (\{.*\})\);\n', script.read_text())

@@ -46,7 +46,7 @@ def test_a_lab_is_printed_on_the_device_that_was_asked_for(root: Path, browser: 
     out = root / "out" / "lab.pdf"
     out.parent.mkdir()
     out.write_text("older")
-    pdf.write(root, "lbm", pdf.chosen(root, "lbm", NEXT.name), out)
+    pdf.write_pdf(root, "lbm", pdf.choose_device(root, "lbm", NEXT.name), out)
     words = subprocess.run(["pdftotext", out, "-"], capture_output=True, text=True, check=True).stdout
     for said in ("The story", "story of Next GPU, CUDA", "The results", "results of Next GPU, CUDA"):
         assert said in words, said
@@ -60,7 +60,7 @@ def test_what_is_printed_is_a_whole_file_and_nothing_else_is_left(
     with TemporaryDirectory() as scratch:  # Chromium's socket has a name of a hundred letters at most
         monkeypatch.setattr("tempfile.tempdir", scratch)
         monkeypatch.setenv("TMPDIR", scratch)
-        pdf.write(root, "lbm", FIRST, root / "lab.pdf")
+        pdf.write_pdf(root, "lbm", FIRST, root / "lab.pdf")
         made = (root / "lab.pdf").read_bytes()
         assert made.startswith(b"%PDF") and made.rstrip().endswith(b"%%EOF")
         assert not [*Path(scratch).iterdir(), *(root / "_build" / "html" / "labs").glob(".*")]
@@ -90,7 +90,7 @@ def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
     try:
         with pytest.raises(error):
-            pdf.write(root, "lbm", FIRST, out)
+            pdf.write_pdf(root, "lbm", FIRST, out)
     finally:
         signal.signal(signal.SIGINT, before)
     assert out.read_text() == "older"
@@ -101,24 +101,24 @@ def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
 
 
 def test_without_a_name_it_is_the_device_that_the_pages_show_first(root: Path) -> None:
-    assert pdf.chosen(root, "lbm", None) == FIRST
+    assert pdf.choose_device(root, "lbm", None) == FIRST
     page = pdf.combined_html(root, "lbm", FIRST)
     assert page.count("<article") == 2 and "remembers.js" not in page and '"device": "First GPU, CUDA"' in page
 
 
 def test_what_cannot_be_printed_is_one_line(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown device 'cuda'; valid: first-gpu/cuda, next-gpu/cuda"):
-        pdf.chosen(root, "lbm", "cuda")
+        pdf.choose_device(root, "lbm", "cuda")
     with pytest.raises(UsageError, match="unknown lab 'nothing'"):
-        pdf.chosen(root, "nothing", None)
+        pdf.choose_device(root, "nothing", None)
     with pytest.raises(UsageError, match="no device of cnn has been drawn yet; `roofbook build`"):
-        pdf.chosen(root, "cnn", None)
+        pdf.choose_device(root, "cnn", None)
     monkeypatch.setattr(pdf, "BROWSERS", ("false",))
-    with pytest.raises(Failed, match="did not print lbm: it says nothing"):
-        pdf.write(root, "lbm", FIRST, root / "lab.pdf")
+    with pytest.raises(Failed, match="did not print lbm: no message"):
+        pdf.write_pdf(root, "lbm", FIRST, root / "lab.pdf")
     monkeypatch.setattr(pdf, "BROWSERS", ("no-such-browser",))
     with pytest.raises(UsageError, match="no Chromium on PATH"):
-        pdf.write(root, "lbm", FIRST, root / "lab.pdf")
+        pdf.write_pdf(root, "lbm", FIRST, root / "lab.pdf")
     (root / "_build" / "html" / "labs" / "lbm.html").unlink()
     with pytest.raises(UsageError, match="the site has no page of lbm; `roofbook build` makes it"):
         pdf.combined_html(root, "lbm", FIRST)

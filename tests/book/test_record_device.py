@@ -159,8 +159,10 @@ def test_rows_of_a_change_during_the_run_stay_local_and_the_command_says_so(
 
 def test_a_lab_without_its_sweeps() -> None:
     lab = registry.get("stencil")
-    assert record_device.chosen("stencil", True) is None
-    assert record_device.chosen("stencil", False) == [variant.name for variant in (*lab.ladder, *lab.peers)]
+    assert record_device.variants_to_measure("stencil", True) is None
+    assert record_device.variants_to_measure("stencil", False) == [
+        variant.name for variant in (*lab.ladder, *lab.peers)
+    ]
 
 
 def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

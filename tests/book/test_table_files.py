@@ -58,19 +58,19 @@ def test_pages_link_to_files_whose_names_say_what_they_are(tmp_path: Path) -> No
     assert table_files.split_files(html, "lbm", "nvidia-h200.cuda") == (html, {}), "once"
 
     folder = tmp_path / "lbm" / "nvidia-h200.cuda"
-    table_files.write(folder, files | {"old.csv": "x"})
+    table_files.write_files(folder, files | {"old.csv": "x"})
     (before,) = (path.stat().st_mtime_ns for path in folder.glob("lbm*"))
-    table_files.write(folder, files)
+    table_files.write_files(folder, files)
     assert {path.name: path.read_text() for path in folder.iterdir()} == files
     assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [before]
 
 
 def test_two_tables_of_one_name_are_two_files_unless_they_are_the_same() -> None:
     cells = {"x": ladder().html, "y": ladder(seconds=2e-3).html, "z": ladder().html}
-    shown, files = table_files.of_cells(cells, "lbm")
+    shown, files = table_files.split_files_of_cells(cells, "lbm")
     assert [*files] == ["lbm-ladder-on-256x256.csv", "lbm-ladder-on-256x256-2.csv"]
     assert ["-2.csv" in shown[key] for key in cells] == [False, True, False]
-    assert table_files.of_cells({}, "lbm") == ({}, {})
+    assert table_files.split_files_of_cells({}, "lbm") == ({}, {})
 
 
 @pytest.mark.parametrize("text", ["", "<table><caption>C</caption></table>"])

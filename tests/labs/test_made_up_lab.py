@@ -118,7 +118,7 @@ def test_it_is_measured_and_makes_a_page_that_the_book_takes(measured: str, chec
 def test_written_pages_tell_of_it(measured: str, checkout: Path, lab_on_path: None) -> None:
     assert execute.page_of(checkout, checkout / "experiments" / "saxpy.ipynb").parent.name == "labs"
     assert list(publication(registry.get("saxpy")).evidence) == ["threads"]
-    fragments.renew(checkout)
+    fragments.update(checkout)
     generated = checkout / "book" / "_generated"
     assert "a thread an element against one thread" in (generated / "saxpy-claims.html").read_text()
     assert "Saxpy" in (generated / "glance-ends.html").read_text()

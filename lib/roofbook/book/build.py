@@ -51,7 +51,7 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
     try:
         if missing:  # most are drawn by now
             render_recorded.draw(root)
-        fragments.renew(root)
+        fragments.update(root)
         say(f"The book is built: {site.build(root, progress=say, builder=builder)}")
     finally:
         if builder:
@@ -61,7 +61,7 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
         old_times, now = FileTimes(root, parameters), InputHashes(root)
         if _due(root, parameters, False, now) or render_recorded.stale(root, now):
             return
-        fragments.renew(root)
+        fragments.update(root)
         site.build(root)
     FileTimes(root, parameters).remember(old_times)
 
@@ -89,7 +89,7 @@ def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> No
     labs = {notebook.stem: page.parameters for notebook, page in due.items()}
     with BackgroundJobs(root, labs, draw=bool(missing)) as jobs:
         if missing:
-            fragments.renew(root)
+            fragments.update(root)
             index = site.build(root, progress=say)
             say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
         for done, (notebook, page) in enumerate(due.items(), 1):

@@ -129,7 +129,7 @@ class Campaign:
             planned = crew.do({
                 **common, "do": "plan", "peaks": peaks, "sweeps": sweeps, "host": host, "limit_s": limit_s,
             })  # fmt: skip
-            say(f"{planned['title']} at scale {parameters_with_store['scale']}: {_of(crew)}")
+            say(f"{planned['title']} at scale {parameters_with_store['scale']}: {_crew_text(crew)}")
             total = Tally()
             for stage in planned["stages"]:
                 _Stage(self, stage, crew, runs, remeasure, where, total).measure()
@@ -312,7 +312,7 @@ def _code(git: Mapping[str, Any] | None) -> tuple[Any, ...]:
     return (git["commit"], git["change"]) if git else ()
 
 
-def _of(crew: Crew) -> str:
+def _crew_text(crew: Crew) -> str:
     hosts = Counter(berth.host for berth in crew.places.values())
     name = next(iter(crew.places.values())).facts["name"]
     number = sum(hosts.values())

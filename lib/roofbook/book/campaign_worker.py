@@ -105,7 +105,7 @@ def measure(order: Mapping[str, Any]) -> Answer:
     with workers:
         setting, store = _setting(order)
         if order["env_key"] != env_key(provenance.environment(setting.device)):
-            raise UsageError("its driver or its libraries changed during the sweep")
+            raise UsageError("its driver or its libraries changed during the campaign")
         stored = _stored_rows(store, order)
         left = [
             setting.lab.variant(name)

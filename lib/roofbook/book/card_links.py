@@ -96,7 +96,7 @@ def linked(body: str, to_root: str, root: Path, page: str = "") -> str:
     page_lab = page.removeprefix("labs/").partition("/")[0]
     page_device = f"{bar[1]}/{bar[2]}" if bar else f"{page_lab}/{HERE.name}"
 
-    first: tuple[int, str] = (-1, "")  # the link in the row that begins there
+    first: tuple[int, str] = (-1, "")  # (start of a table row, target of its link)
 
     def link(match: re.Match[str]) -> str:
         nonlocal first

@@ -97,7 +97,7 @@ class Citation:
         return f"@software{{{self.title.lower()},\n{inside}}}\n"
 
 
-def write(root: Path) -> None:
+def write_files(root: Path) -> None:
     """Write CITATION.cff and .zenodo.json of the checkout `root`."""
     citation = Citation.of(root)
     write_whole(root / "CITATION.cff", citation.cff())
@@ -105,4 +105,4 @@ def write(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(project_root())
+    write_files(project_root())

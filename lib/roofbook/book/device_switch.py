@@ -151,5 +151,5 @@ def copy_device_files(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         root = Path(app.srcdir).parent
         copy_scripts(root, Path(app.outdir, SCRIPTS))
-        table_files.copy(root, Path(app.outdir))
+        table_files.copy_files(root, Path(app.outdir))
         card_links.copy_cards(root, Path(app.outdir), str(app.config.repository_url or ""))

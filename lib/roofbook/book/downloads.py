@@ -32,7 +32,7 @@ def recorded_rows(results: Path) -> tuple[bytes, str]:
     return buffer.getvalue(), extent
 
 
-def listed(files: dict[str, bytes], extent: str) -> str:
+def file_list(files: dict[str, bytes], extent: str) -> str:
     """Return an HTML list of the files to download, each with its size and contents."""
     lines = []
     for name, content in files.items():

@@ -78,7 +78,7 @@ def execute(
     short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
     with (
         scratch_folder(short) as scratch,
-        scratch_folder(stopped_at.parent) as own_scratch,  # another process may execute the notebook too
+        scratch_folder(stopped_at.parent) as own_scratch,  # another process may execute the same notebook
     ):
         progress_file, log, partial = scratch / "progress", scratch / "log", own_scratch / notebook.name
         try:
@@ -86,7 +86,7 @@ def execute(
                 **own_python.environment(),
                 **registry.environment(),
                 progress.VARIABLE: str(progress_file),
-                "IPYTHONDIR": str(scratch / "ipython"),  # the reader's profile takes no part
+                "IPYTHONDIR": str(scratch / "ipython"),  # without the reader's profile
             }
             if short is None:  # files that a killed kernel leaves are removed with it
                 environment["TMPDIR"] = str(scratch)
@@ -107,7 +107,7 @@ def execute(
                     **{"engine_name": inprocess_engine.NAME} if in_process else {"kernel_manager_class": kernel},
                 )
         except KeyboardInterrupt:
-            # The request that was interrupted ends in an error that nobody awaits any more: asyncio is not to print it.
+            # The interrupted request ends in an error that nobody awaits: keep asyncio from printing it.
             ensure_event_loop().set_exception_handler(lambda *_: None)
             raise
         except DeadKernelError:

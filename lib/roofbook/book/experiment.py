@@ -92,7 +92,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if is_wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {expected}, not {value!r}")
     for name in ("variants", "cases"):
-        value = full[name] = listed(full[name])
+        value = full[name] = parse_list(full[name])
         if value is not None and not (
             isinstance(value, list | tuple) and value and all(isinstance(text, str) for text in value)
         ):
@@ -100,7 +100,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return full
 
 
-def listed(value: Any) -> Any:
+def parse_list(value: Any) -> Any:
     """Return the list that a text such as papermill's `-p variants '["fused"]'` holds; any other value unchanged.
 
     Numbers stay names: a case may be called 1e3 or 010.
@@ -110,7 +110,7 @@ def listed(value: Any) -> Any:
     import yaml
 
     try:
-        return yaml.load(value, Loader=yaml.BaseLoader)  # no scalar is anything but text
+        return yaml.load(value, Loader=yaml.BaseLoader)  # every scalar stays text
     except yaml.YAMLError:
         return value
 
@@ -171,7 +171,7 @@ class Experiment(Page):
         self.root = root or project_root()
         self._store = Store(located(self.root, self.parameters["results"]), parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
-        if self.scale == UNTIMED:  # whose samples no budget ends
+        if self.scale == UNTIMED:  # a fixed number of samples
             self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)
         self.lab.prepare()
         case_by_name = {case.name: case for case in self.lab.cases(self.scale)}
@@ -180,7 +180,7 @@ class Experiment(Page):
         ]
         chosen = dict.fromkeys(self.parameters["variants"] or ())
         self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.at_scale(self.scale))
-        if not self.parameters["cases"]:  # those that none of the variants is for have nothing to show
+        if not self.parameters["cases"]:  # drop cases that none of the variants can run
             self.cases = [
                 case for case in self.cases if any(map(partial(self._is_for, case), self.variants))
             ] or self.cases
@@ -324,7 +324,7 @@ class Experiment(Page):
             records = recorded(self.lab, self.store)
             return published_of(records[0], self.store) if records else Html()
 
-        if self.store.storage.is_remote:  # whose files are not all here
+        if self.store.storage.is_remote:  # its files are not all on this host
             table = with_recorded()
         else:
             table = self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), with_recorded)

@@ -50,7 +50,7 @@ CLAIMS = ("{}-claims.html", "claims-failed-{}.html")
 """Names of a lab's fragments on the page of claims: all verdicts, and the claims that did not hold."""
 
 
-def renew(root: Path) -> None:
+def update(root: Path) -> None:
     """Make the stale fragments of the checkout `root`. An empty fragment has no file."""
     folder, store = root / "book" / "_generated", Store(root / "results")
     manifest, now = Manifest(root), InputHashes(root)
@@ -94,7 +94,7 @@ def renew(root: Path) -> None:
         manifest.write(path, front_page.ends(lines), made_from)
 
     _renew_cards(root, manifest, now)
-    history_page.renew(root, manifest, now)
+    history_page.update(root, manifest, now)
     _renew_downloads(root, manifest, now)
     path, made_from = folder / "sweep-time.html", now.downloads()
     if manifest.stale(path, made_from):
@@ -108,7 +108,7 @@ def renew(root: Path) -> None:
     path = folder / "neighbours.html"
     if manifest.stale(path, made_from):
         manifest.write(path, neighbours(root / "results"), made_from)
-    kernels_page.renew(root, manifest, now)
+    kernels_page.update(root, manifest, now)
 
 
 def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
@@ -177,7 +177,7 @@ def _renew_downloads(root: Path, manifest: Manifest, now: InputHashes) -> None:
                 obsolete.unlink()
         for name, content in {downloads.ROWS: rows, **files}.items():
             manifest.write(rows_at.parent / name, content, made_from)
-        manifest.write(path, downloads.listed(files, extent), made_from)
+        manifest.write(path, downloads.file_list(files, extent), made_from)
     path, made_from = folder / "data-cite.html", now.citation()
     if manifest.stale(path, made_from):
         manifest.write(path, downloads.cite(root), made_from)

@@ -16,7 +16,7 @@ RECORDED, LOCAL = ("summary", "changed", "runs", "commits"), ("here",)
 """Parts of the page: recorded devices change seldom, this machine with each measurement."""
 
 
-def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
+def update(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Make the stale parts of the page from the current cards."""
     scripts = card_links.scripts(root)
     for names, make, is_local in ((RECORDED, recorded, False), (LOCAL, local, True)):
@@ -32,7 +32,9 @@ def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
         page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(lab_scripts)
         if manifest.stale(page, made_from):
             manifest.write(
-                page, listed([card_links.read_cards(root, lab, path.stem) for path in lab_scripts]), made_from
+                page,
+                measurements_page([card_links.read_cards(root, lab, path.stem) for path in lab_scripts]),
+                made_from,
             )
 
 
@@ -60,7 +62,7 @@ def local(card_files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"here": tables.summary(cards).html + folded}
 
 
-def listed(card_files: Sequence[Mapping[str, Any]]) -> str:
+def measurements_page(card_files: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of a lab's measurements as Markdown: a link for each device; '' without any."""
     if not card_files:
         return ""

@@ -107,11 +107,11 @@ class InputHashes:
     def downloads(self) -> dict[str, str]:
         """Return the inputs of downloads, with all recorded runs."""
         runs = _runs(self.root / "results", "recorded/lab=*")
-        return {"library": self._of("")[0], "published": self._published(), "store": _hash_of(runs)}
+        return {"library": self._own_hashes("")[0], "published": self._published(), "store": _hash_of(runs)}
 
     def library(self) -> dict[str, str]:
         """Return the hash of the code that all labs share."""
-        return {"library": self._of("")[0]}
+        return {"library": self._own_hashes("")[0]}
 
     def cards(self, files: Iterable[Path]) -> dict[str, str]:
         """Return the inputs of a page about measurements: their cards, in these files."""
@@ -119,7 +119,7 @@ class InputHashes:
 
     def citation(self) -> dict[str, str]:
         """Return the inputs of the page on citation."""
-        return {"library": self._of("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}
+        return {"library": self._own_hashes("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}
 
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
         """Return the inputs of the first page's table: all runs, and the inputs of the executed pages."""
@@ -176,7 +176,7 @@ class InputHashes:
             lab = relative.parts[1] if relative.parts[0] == "labs" and len(relative.parts) > 2 else ""
             files_by_lab.setdefault(lab, {})[relative.as_posix()] = path.read_bytes()
         for lab, folder in registry.folders().items():
-            if lab not in files_by_lab:  # a lab that lies elsewhere
+            if lab not in files_by_lab:  # a lab outside the library
                 files_by_lab[lab] = {
                     f"labs/{lab}/{path.relative_to(folder)}": path.read_bytes() for path in _files(folder)
                 }
@@ -187,15 +187,15 @@ class InputHashes:
         kernels.
         """
         labs = sorted(self.with_imported(lab) if lab in self._library else self._library.keys() - {""})
-        hashes = {name: self._of(name) for name in labs}
-        library, shared = self._of("")
+        hashes = {name: self._own_hashes(name) for name in labs}
+        library, shared = self._own_hashes("")
         return {
             "library": library,
             "lab": _hash_of({name: code for name, (code, _) in hashes.items()}),
             "kernels": _hash_of([shared, {name: kernels for name, (_, kernels) in hashes.items()}]),
         }
 
-    def _of(self, lab: str) -> tuple[str, str]:
+    def _own_hashes(self, lab: str) -> tuple[str, str]:
         """Return the hash of a lab's own code, and that of its kernels."""
         if lab not in self._hashes:
             files = self._library.get(lab, {}).items()

@@ -29,7 +29,7 @@ def page_of(root: Path, lab: str) -> Path:
     return root / "book" / "labs" / lab / "kernels.md"
 
 
-def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
+def update(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Write the pages and texts of labs whose code has changed."""
     for lab in map(registry.get, registry.names()):
         page, made_from = page_of(root, lab.name), now.kernels(lab.name)
@@ -38,7 +38,7 @@ def renew(root: Path, manifest: Manifest, now: InputHashes) -> None:
             manifest.write(page, _written(lab, root / FOLDER / lab.name), made_from)
 
 
-def copy(root: Path, site: Path) -> None:
+def copy_texts(root: Path, site: Path) -> None:
     """Copy the texts into the site, and remove those that no longer exist."""
     for target, pattern in ((site / FILES, "*.txt"), (site / SCRIPTS, "*.js")):
         files = {path.relative_to(root / FOLDER): path for path in (root / FOLDER).glob(f"*/{pattern}")}

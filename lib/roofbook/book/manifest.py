@@ -41,7 +41,7 @@ class Manifest:
         """Return the names of the inputs that have changed since `product` was made, or MISSING, UNKNOWN, EDITED; empty if
         current.
         """
-        record, content = self._of(product), _content(product)
+        record, content = self._record_of(product), _content(product)
         if not record or (content is None and record["content"] is not None):
             return [MISSING if content is None else UNKNOWN]
         old_inputs = record["made_from"]
@@ -80,20 +80,20 @@ class Manifest:
 
     def made_from(self, product: Path) -> dict[str, str]:
         """Return the inputs of `product` when it was last recorded; empty if it was not."""
-        return dict(self._of(product).get("made_from", {}))
+        return dict(self._record_of(product).get("made_from", {}))
 
     def parameters(self, product: Path) -> dict[str, Any] | None:
         """Return the parameters with which `product` was last made; None if unknown, or if the product was edited.
 
         It may be gone.
         """
-        record = self._of(product)
+        record = self._record_of(product)
         return dict(record["parameters"]) if record and _content(product) in (None, record["content"]) else None
 
     def _name(self, product: Path) -> str:
         return product.relative_to(self.root).as_posix()
 
-    def _of(self, product: Path) -> dict[str, Any]:
+    def _record_of(self, product: Path) -> dict[str, Any]:
         return self._read().get(self._name(product), {})
 
     def _put(self, product: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None) -> None:

@@ -41,7 +41,7 @@ def scroll_tables(body: str) -> str:
     def wrap(match: re.Match[str]) -> str:
         container, table = match.groups()
         if container and "tabindex" in container:
-            return match.group(0)  # a table of roofbook.report: it has its region
+            return match.group(0)  # tables of roofbook.report have a region already
         caption = re.search(r"<caption.*?>(.*?)</caption>", table, re.S)
         heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.S)
         label = " ".join(re.sub(r"<[^>]+>", " ", caption.group(1) if caption else ", ".join(heads[:4])).split())

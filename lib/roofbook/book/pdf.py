@@ -23,7 +23,7 @@ LONGEST = 180
 """Seconds that the browser may take."""
 
 
-def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
+def choose_device(root: Path, lab: str, device: str | None) -> DeviceChoice:
     """Return the named device, in the form of the pages' addresses, or the first device.
 
     Raise UsageError for an unknown one.
@@ -40,7 +40,7 @@ def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
     return choice_by_name[device] if device else devices[0]
 
 
-def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
+def write_pdf(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
     """Print the built site's pages of a lab on a device. An existing `out` is replaced only by a complete file.
 
     Raise UsageError if there is no site, no browser or no space for the file, Failed for other errors.
@@ -51,7 +51,7 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
             "no Chromium on PATH: install one (Debian: `apt-get install chromium`), or print the page in a browser"
         )
     folder = root / "_build" / "html" / "labs"
-    page = folder / f".{lab}-{os.getpid()}.html"  # in the story's folder: links are relative to it
+    page = folder / f".{lab}-{os.getpid()}.html"  # in the story's folder, to which links are relative
     with scratch_folder() as scratch:
         pdf = scratch / "made.pdf"
         try:

@@ -75,7 +75,7 @@ def record(
                 start = time.perf_counter()
                 parameters = {
                     "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
-                    "cases": known_cases or None, "variants": known_variants or chosen(name, sweeps),
+                    "cases": known_cases or None, "variants": known_variants or variants_to_measure(name, sweeps),
                     "runs": runs or registry.get(name).recorded_runs,
                 }  # fmt: skip
                 options: dict[str, Any] = {
@@ -93,7 +93,7 @@ def record(
                 seconds = time.perf_counter() - start
                 say(f"{summary}, {seconds:.0f} s\n")
                 done.append((f"{name} {scale} {spec}", summary, seconds))
-    _check_commit(where)  # rows of a change during the last lab are local
+    _check_commit(where)  # the checkout may have changed during the last lab
     for title, summary, seconds in done:
         say(f"{title}: {summary}, {seconds:.0f} s", hang=2)
     say(resources_used(time.perf_counter() - began))
@@ -168,7 +168,7 @@ def _check_commit(where: StorePart) -> None:
         raise UsageError(refusal)
 
 
-def chosen(lab: str, sweeps: bool) -> list[str] | None:
+def variants_to_measure(lab: str, sweeps: bool) -> list[str] | None:
     """Return the names of the variants to measure: without sweeps, the ladder and peers; None for all."""
     lab_spec = registry.get(lab)
     return None if sweeps else [variant.name for variant in (*lab_spec.ladder, *lab_spec.peers)]

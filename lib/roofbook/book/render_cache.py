@@ -58,7 +58,7 @@ class RenderCache:
         return self._cached["text"]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # a notebook asks for many that nobody has
+        if name.startswith("_"):  # notebooks look up many private attributes
             raise AttributeError(name)
         return getattr(self.drawn, name)
 

@@ -38,8 +38,8 @@ def _write(root: Path, lab: str, executed: Path) -> None:
     notebook = json.loads(executed.read_text(encoding="utf-8"))
     if not (html_by_key := replay_notebook.executed_outputs(notebook)):
         return
-    html_by_key, files = table_files.of_cells(finish_cells(html_by_key), lab, HERE.name)
-    table_files.write(root / table_files.DRAWN / lab / HERE.name, files)
+    html_by_key, files = table_files.split_files_of_cells(finish_cells(html_by_key), lab, HERE.name)
+    table_files.write_files(root / table_files.DRAWN / lab / HERE.name, files)
     html_by_key = card_links.unlink_missing_cards(html_by_key, card_links.ids(root, lab, HERE.name))
     write_scripts(root, lab, HERE, notebook, html_by_key)
 
@@ -47,7 +47,7 @@ def _write(root: Path, lab: str, executed: Path) -> None:
 def _remove(root: Path, lab: str) -> None:
     for path in (root / FOLDER / lab).glob(f"*/{HERE.stem}.*js"):
         path.unlink()
-    table_files.write(root / table_files.DRAWN / lab / HERE.name, {})
+    table_files.write_files(root / table_files.DRAWN / lab / HERE.name, {})
 
 
 def _hash(path: Path) -> str:

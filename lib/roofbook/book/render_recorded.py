@@ -78,7 +78,7 @@ def draw(root: Path, *, best_only: bool = False) -> None:
             inputs = made_from[lab] | (_BEST if len(done) < len(extents_by_lab[lab]) else {})
             current = {path for _, paths in done for path in paths}
             for old in set(folder.rglob("*.js")) - current:
-                if not old.name.startswith(f"{HERE.stem}."):  # whoever renews the site beside this may be writing one
+                if not old.name.startswith(f"{HERE.stem}."):  # a parallel build of the site may be writing one
                     old.unlink()
             for page in folder.glob("*/"):
                 if not any(page.iterdir()):
@@ -194,10 +194,10 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
         f"{place}{LARGE}" if is_large else place,
         f"{data.store_device}, {scale} sizes" if is_large else str(data.store_device),
     )
-    html_by_key, files = table_files.of_cells(
+    html_by_key, files = table_files.split_files_of_cells(
         finish_cells(replay_notebook.replay(notebook, data, store)), lab, choice.stem
     )
-    table_files.write(root / table_files.DRAWN / lab / choice.stem, files)
+    table_files.write_files(root / table_files.DRAWN / lab / choice.stem, files)
     html_by_key = card_links.unlink_missing_cards(
         html_by_key, measurements.draw_recorded(root, data, choice.stem, choice.label, store)
     )

@@ -103,7 +103,7 @@ def _check_sources(root: Path) -> None:
     for path in (root / "book").rglob("*.ipynb"):
         check_notebook(path)
     toc = (root / "book" / "_toc.yml").read_text(encoding="utf-8")
-    for page in (root / "book").glob("*.ipynb"):  # those of labs are in labs/
+    for page in (root / "book").glob("*.ipynb"):  # pages of labs are in labs/
         if page.stem == registry.PEAKS or page.stem in toc:
             continue
         if (notebook := root / "experiments" / page.name).exists():
@@ -113,12 +113,11 @@ def _check_sources(root: Path) -> None:
         )
 
 
-# `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter. Once Sphinx
-# has opened the site it compiles its templates, which takes a third of a second, imports what pages are made with, which takes
-# as long, and waits for a line. Where its input ends instead, nothing is built. Of pages it has read nothing by then but what
-# the last build has left of them. When all is
-# written it ends at once: to take down what it holds takes half a second. To look for cycles among all that a site is takes a
-# quarter of the processor's time, and gives back memory that is needed a few seconds more.
+# The command `jupyter-book`, run by this interpreter: `python -m jupyter_book` does not exist. After Sphinx has opened the
+# site, the process compiles its templates (a third of a second), imports modules for pages (as long), and waits for a line. If
+# its input ends instead, nothing is built. Of the pages it has then read only the state that the last build stored. After
+# writing it exits at once: freeing its memory would take half a second. Garbage collection is off: it would take a quarter of
+# the time.
 _JUPYTER_BOOK = """import contextlib, gc, importlib, os, sys
 gc.disable()
 from jupyter_book.cli.main import main
@@ -126,12 +125,12 @@ from sphinx.application import Sphinx
 
 build = Sphinx.build
 
-def build_when_told(app, *given, **named):
+def build_after_line(app, *args, **kwargs):
     for name in ("sphinx.search.en", "docutils.languages.en", "xml.dom.minidom", "pybtex.style.formatting.plain",
                  "pybtex.markup", "pygments.lexers.shell", "roofbook.book.kernels_page", "roofbook.report.cards_page"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    with contextlib.suppress(ImportError):  # what the theme asks of each page takes long to compile at first
+    with contextlib.suppress(ImportError):  # the first compilation of the theme's selectors is slow
         importlib.import_module("soupsieve").compile("nav#a.b > ul:not([c='d']) li:has(> e) + f ~ g")
     for loader in app.builder.templates.loaders:
         for name in loader.list_templates():
@@ -140,9 +139,9 @@ def build_when_told(app, *given, **named):
                     app.builder.templates.environment.get_template(name)
     if not sys.stdin.readline():
         sys.exit()
-    build(app, *given, **named)
+    build(app, *args, **kwargs)
 
-Sphinx.build = build_when_told
+Sphinx.build = build_after_line
 try:
     main(prog_name="jupyter-book")
 except SystemExit as end:

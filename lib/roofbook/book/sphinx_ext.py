@@ -161,7 +161,9 @@ def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     when = f" on {papermill['start_time'][:10]}" if papermill.get("start_time") else ""
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
     pairs = ((escape(name), escape(_plain(value))) for name, value in values.items())
-    rows = "\n".join(f"<div><dt>{name}</dt> <dd>{value}</dd></div>" for name, value in pairs)  # as words for a search
+    rows = "\n".join(
+        f"<div><dt>{name}</dt> <dd>{value}</dd></div>" for name, value in pairs
+    )  # spaces separate the words for the search
     text = f"<p>Run{when}{took} with</p>\n<dl>{rows}</dl>"
     card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{text}</aside>'
     return raw_html(card)
@@ -182,11 +184,13 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     """
     body = context.get("body")
     if body and doctree is not None:
-        body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
+        body = body.replace(
+            'role="list" class="citation-list"', 'class="citation-list"'
+        )  # these lists have no list items
         body, files = table_files.split_files(
             one_legend(scroll_tables(unique_svg_ids(without_others(on_site(body))))), *pagename.split("/")
         )
-        table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
+        table_files.write_files(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
         to_root = "../" * pagename.count("/")
         context["body"] = card_links.linked(
             table_files.with_root(body, to_root), to_root, Path(app.srcdir).parent, pagename
@@ -249,12 +253,12 @@ def copy_kernels(app: Sphinx, error: Exception | None) -> None:
     from . import kernels_page
 
     if error is None and app.builder.format == "html":
-        kernels_page.copy(Path(app.srcdir).parent, Path(app.outdir))
+        kernels_page.copy_texts(Path(app.srcdir).parent, Path(app.outdir))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the extension to Sphinx."""
-    # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
+    # Jupyter Book sets this option for an extension that we do not load: accept it without a warning.
     app.add_config_value("comments_config", {}, "", dict)
     app.setup_extension("roofbook.book.terms")
     app.add_config_value("repository_url", "", "env", str)
@@ -275,8 +279,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", copy_downloads)
     app.connect("build-finished", copy_kernels)
     app.connect("build-finished", device_switch.copy_device_files)
-    app.connect("build-finished", pages.write_style_sheet, priority=900)  # the theme writes the colours of code then
+    app.connect(
+        "build-finished", pages.write_style_sheet, priority=900
+    )  # after the theme has written the colours of code
     app.connect("build-finished", pages.remove_unused, priority=900)
-    # Which style sheets the pages ask for is collected over all of them.
+    # Not safe for parallel writing: the style sheets that pages load are collected in one process.
     version = int(extension_code.version()[:8], 16)
     return {"parallel_read_safe": True, "parallel_write_safe": False, "env_version": version}

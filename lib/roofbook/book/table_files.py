@@ -38,7 +38,7 @@ def split_files(html: str, *folders: str) -> tuple[str, dict[str, str]]:
     return _LINK.sub(link, html), files
 
 
-def of_cells(cells: Mapping[str, str], *folders: str) -> tuple[dict[str, str], dict[str, str]]:
+def split_files_of_cells(cells: Mapping[str, str], *folders: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the cells of a page with links to files in FOLDER/`folders`, by their keys, and these files by name."""
     separator = "<!-- a cell -->"
     html, files = split_files(separator.join(cells.values()), *folders)
@@ -50,7 +50,7 @@ def with_root(html: str, to_root: str) -> str:
     return html.replace(f'href="{SITE}', f'href="{to_root}')
 
 
-def write(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write these files into a folder and remove all other CSV files. Unchanged files keep their time."""
     for old in folder.glob("*.csv"):
         if old.name not in files:
@@ -67,7 +67,7 @@ def keep_only(root: Path, lab: str, devices: Collection[str]) -> None:
             shutil.rmtree(folder)
 
 
-def copy(root: Path, site: Path) -> None:
+def copy_files(root: Path, site: Path) -> None:
     """Copy changed files of recorded devices into the site."""
     for path in (root / DRAWN).rglob("*.csv"):
         target = site / FOLDER / path.relative_to(root / DRAWN)

@@ -244,7 +244,7 @@ def _join_lines(parent: nodes.Element) -> None:
         parent.extend(joined)
 
 
-def renew(app: Sphinx, env: Any) -> list[str]:
+def update_terms(app: Sphinx, env: Any) -> list[str]:
     """Store the terms after all pages are read. If they have changed since the last build, return all pages."""
     old_terms, new_terms = getattr(env, ENV_ATTRIBUTE, None), dump_terms(env)
     setattr(env, ENV_ATTRIBUTE, new_terms)
@@ -266,6 +266,6 @@ def write_script(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the terms to Sphinx."""
     app.connect("build-finished", write_script)
-    app.connect("env-updated", renew)
+    app.connect("env-updated", update_terms)
     app.add_post_transform(LinkTerms)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

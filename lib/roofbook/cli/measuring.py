@@ -155,14 +155,14 @@ def _literal(text: str) -> Any:
 
     So `1e3` is a number, `010` is ten, and `yes`, `1:30` or a date is a text.
     """
-    from ..book.experiment import listed
+    from ..book.experiment import parse_list
 
     if text in _WORDS:
         return _WORDS[text]
     for number in (int, float):
         with contextlib.suppress(ValueError):
             return number(text)
-    return listed(text)
+    return parse_list(text)
 
 
 @app.command()
@@ -265,7 +265,7 @@ def rerun(
             builders.clear()
         with manifest.making(root, say):
             execute.execute(root, notebook, page_parameters, in_process=not due)
-            fragments.renew(root)
+            fragments.update(root)
             say(str(site.build(root, builder=builders[0] if builders else None)))
 
 

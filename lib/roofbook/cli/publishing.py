@@ -50,11 +50,11 @@ def pdf(lab: str, device: str | None, out: Path | None) -> None:
 
     Its story, results, sweeps and published figures, by the system's Chromium.
     """
-    from ..book.pdf import chosen, write
+    from ..book.pdf import choose_device, write_pdf
     from ..paths import project_root
     from ..terminal import say
 
-    choice = chosen(project_root(), lab, device)
+    choice = choose_device(project_root(), lab, device)
     path = out or Path(f"{lab}-{choice.stem}.pdf")
-    write(project_root(), lab, choice, path)
+    write_pdf(project_root(), lab, choice, path)
     say(f"{path}: {lab} on {choice.label}")

@@ -7,7 +7,7 @@ from roofbook.book.page_weight import first_screen
 ARTICLE = '<article class="of-page"><h1 id="top">A</h1><svg class="icon"><path d="M0"/></svg><p class="a b">B</p>'
 FAR = "x" * first_screen.LETTERS
 PAGE = (
-    f"<html data-theme='light'><head>{first_screen.links('site.css')}</head><body><nav class=\"bar\"></nav>"
+    f"<html data-theme='light'><head>{first_screen.sheet_links('site.css')}</head><body><nav class=\"bar\"></nav>"
     f'{ARTICLE}{FAR}<div class="far"></div></article><nav class="beside"></nav></body></html>'
 )
 
@@ -41,9 +41,9 @@ def test_rules_of_what_stands_there(rule: str, stands: bool) -> None:
 
 
 def test_a_page_gets_its_rules_once_for_each_style_sheet() -> None:
-    once = first_screen.filled(PAGE, "1", "p{top:0}")
+    once = first_screen.with_rules(PAGE, "1", "p{top:0}")
     assert '<style data-sheet="1">p{top:0}</style>' in once and once.replace(">p{top:0}<", "><").count("<style") == 1
-    assert first_screen.filled(once, "1", "h1{top:0}") == once
-    assert '<style data-sheet="2">h1{top:0}</style>' in first_screen.filled(once, "2", "h1{top:0}")
-    assert first_screen.without(once) == first_screen.without(PAGE) == PAGE
-    assert first_screen.filled("<html></html>", "1", "p{top:0}") == "<html></html>"
+    assert first_screen.with_rules(once, "1", "h1{top:0}") == once
+    assert '<style data-sheet="2">h1{top:0}</style>' in first_screen.with_rules(once, "2", "h1{top:0}")
+    assert first_screen.without_rules(once) == first_screen.without_rules(PAGE) == PAGE
+    assert first_screen.with_rules("<html></html>", "1", "p{top:0}") == "<html></html>"

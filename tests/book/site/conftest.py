@@ -68,7 +68,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     for lab in ("stencil", registry.PEAKS):
         shutil.copytree(ROOT / "results" / "recorded" / f"lab={lab}", folder / "results" / "recorded" / f"lab={lab}")
     render_recorded.draw(folder)
-    kernels_page.renew(folder, Manifest(folder), InputHashes(folder))
+    kernels_page.update(folder, Manifest(folder), InputHashes(folder))
     return folder
 
 

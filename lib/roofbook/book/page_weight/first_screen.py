@@ -31,7 +31,7 @@ _LATER = re.compile(
 """States after a reader's action, and parts of forms in other browsers."""
 
 
-def links(address: str) -> str:
+def sheet_links(address: str) -> str:
     """Return the elements that load the style sheet of a page without blocking, and an empty place for the page's first
     rules.
     """
@@ -40,12 +40,12 @@ def links(address: str) -> str:
     return f'<style data-sheet=""></style>\n{link}\n<noscript>{link_start} /></noscript>\n'
 
 
-def without(page: str) -> str:
+def without_rules(page: str) -> str:
     """Return a page without its first rules."""
     return _PLACE.sub('<style data-sheet=""></style>', page, count=1)
 
 
-def filled(page: str, version: str, sheet: str) -> str:
+def with_rules(page: str, version: str, sheet: str) -> str:
     """Return a page with its first rules, made again unless the page has those of this version of the style sheet."""
     match = _PLACE.search(page)
     if not match or match[1] == version:

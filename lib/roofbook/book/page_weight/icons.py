@@ -14,7 +14,7 @@ PACKS = {"fas": "fas", "fa-solid": "fas", "far": "far", "fa-regular": "far", "fa
 _ICON = re.compile(r'<(i|span)\s+class="((?:[^"]*\s)?(?:fa[srb]?\s|fa-)[^"]*)"([^>]*)>\s*</\1>')
 
 
-def drawn(page: str) -> str:
+def inline_icons(page: str) -> str:
     """Return the page with an SVG in place of each empty `<i class="fa-solid fa-NAME">` or `<span>` of that kind.
 
     Raise LookupError for an icon that is not shipped.

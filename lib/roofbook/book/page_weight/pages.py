@@ -79,11 +79,11 @@ def reduce_page(page: str) -> tuple[str, tuple[str, ...]]:
     head, end, body = page.partition("</head>")
     sheets = tuple(match[1].partition("_static/")[2] for match in _LINK.finditer(head))
     root = re.search(r'data-content_root="([^"]*)"', head)
-    sheet_links = first_screen.links(f"{root[1] if root else ''}_static/{SHEET}?v=")
+    sheet_links = first_screen.sheet_links(f"{root[1] if root else ''}_static/{SHEET}?v=")
     head = _LINK.sub(lambda match: sheet_links if match.start() == _first(head) else "", head)
     head = _without_repeated_names(re.sub(r"<link rel=\"preload\"[^>]*>\n?", "", head))
     head = _in_readers_colours(head)
-    page = icons.drawn(head + end + body)
+    page = icons.inline_icons(head + end + body)
     page = page.replace(UNNAMED, UNNAMED.replace("<summary", '<summary aria-label="Its pages"'))
     page = _SCRIPT.sub(lambda match: _script(match, page), page)
     page = page.replace("<script>DOCUMENTATION_OPTIONS", '<script type="module">DOCUMENTATION_OPTIONS')
@@ -192,7 +192,7 @@ def write_style_sheet(app: Sphinx, error: Exception | None) -> None:
 
     for path, page in pages.items():
         named = _NAMED_WITH_HASH.sub(lambda match: address(match[1]), page)
-        if (filled := first_screen.filled(named, version, sheet)) != page:
+        if (filled := first_screen.with_rules(named, version, sheet)) != page:
             path.write_text(filled, encoding="utf-8")
 
 
@@ -219,7 +219,7 @@ class _NameCache:
 
     def named(self, path: Path, text: str) -> dict[str, list[str]]:
         """Return the names used by a page, or by a script with HTML in its strings."""
-        key = _hash(_VERSION.sub("", first_screen.without(text)))
+        key = _hash(_VERSION.sub("", first_screen.without_rules(text)))
         names: dict[str, list[str]] | None = self.before.get(key)
         self.now[key] = names = names or (_of_page(text) if path.suffix == ".html" else _of_script(text))
         return names
