@@ -1,4 +1,4 @@
-"""Roofbook: an executable book of GPU kernel optimisation. `roofbook.open(...)` is what every notebook starts with."""
+"""Roofbook: an executable book of GPU kernel optimisation. Every notebook starts with `roofbook.open(...)`."""
 
 from typing import TYPE_CHECKING, Any
 

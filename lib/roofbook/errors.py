@@ -24,10 +24,10 @@ class UserFacingError(Exception):
 
 
 class UsageError(UserFacingError):
-    """Bad input: one line says what was wrong and what would be right. The command line exits with code 2."""
+    """Bad input: one line says the mistake, and then the right input. The command line exits with code 2."""
 
     is_unknown_name = False
-    """Whether the input names what does not exist, rather than what has no result yet."""
+    """Whether the input is a name that does not exist, rather than a name without a result yet."""
 
 
 class Failed(UserFacingError):
@@ -35,34 +35,36 @@ class Failed(UserFacingError):
 
 
 def one_of(
-    what: str, given: object, valid: "list[str] | tuple[str, ...]", near: "list[str] | None" = None
+    noun: str, name: object, valid: "list[str] | tuple[str, ...]", near: "list[str] | None" = None
 ) -> UsageError:
-    """The error for a name that is not in a list, with the closest one in `near` (the list itself unless given).
+    """Return the error for a name that is not in a list, with the closest name in `near`, by default in the list.
+
+    noun: kind of the name in the message.
 
     >>> str(one_of("scale", "quik", ["quick", "published"]))
     "unknown scale 'quik' (did you mean 'quick'?); valid: quick, published"
     """
     import difflib
 
-    close = difflib.get_close_matches(str(given), near or valid, n=1)
+    close = difflib.get_close_matches(str(name), near or valid, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    error = UsageError(f"unknown {what} {str(given)!r}{hint}; valid: {', '.join(valid)}")
+    error = UsageError(f"unknown {noun} {str(name)!r}{hint}; valid: {', '.join(valid)}")
     error.is_unknown_name = True
     return error
 
 
 def of_system(error: OSError) -> str:
-    """What the system refused, and of which file: `/mnt/out.csv: No space left on device`."""
-    said = error.strerror or " ".join(str(error).split()) or type(error).__name__
-    return f"{os.fsdecode(error.filename)}: {said}" if isinstance(error.filename, str | bytes) else said
+    """Return the system's message with the file's name, such as `/mnt/out.csv: No space left on device`."""
+    message = error.strerror or " ".join(str(error).split()) or type(error).__name__
+    return f"{os.fsdecode(error.filename)}: {message}" if isinstance(error.filename, str | bytes) else message
 
 
 def program(work: Callable[[], object], stopped: str) -> int:
-    """Do the work of a program. Returns its exit code, after one line on standard error unless it is 0.
+    """Do the work of a program, and return its exit code. Unless it is 0, a line on standard error says the reason.
 
-    2 is for what the user can mend: a UsageError, or what the system refused, such as memory, or a write to a full disk. 1 is
-    for a Failed, and, without a line, for a reader who has had enough, as `head` has. 130 is for Ctrl-C, of which the line
-    is `stopped`. Standard output takes what its encoding lacks as a question mark.
+    The code is 2 for errors that the user can mend: a UsageError, too little memory, a full disk. It is 1 for a Failed and,
+    without a line, if the reader of a pipe has closed it, as `head` does. It is 130 for Ctrl-C, with the line `stopped`.
+    Characters that the encoding of standard output lacks become question marks.
     """
     try:
         _have_streams()
@@ -89,19 +91,19 @@ def program(work: Callable[[], object], stopped: str) -> int:
 
 
 def complain(line: str, code: int) -> int:
-    """Say why a program ends, if standard error takes it. Returns the code."""
+    """Print the reason why a program ends on standard error, and return the exit code."""
     warn(line)
     return code
 
 
 def warn(line: str) -> None:
-    """Print a line on standard error, if that takes it; what a terminal would obey is written out."""
+    """Print a line on standard error, if possible. Control characters are printed as escapes."""
     with contextlib.suppress(OSError):
         print(printable(line), file=sys.stderr)
 
 
 def _have_streams() -> None:
-    """Have all three. One that is closed is none of Python's, and the next file that is opened would take its number."""
+    """Open the null device for each closed standard stream: the next file that is opened would take its number."""
     closed = [number for number in range(3) if not _is_open(number)]
     for _ in closed:
         os.open(os.devnull, os.O_RDWR)
@@ -124,7 +126,7 @@ def _is_open(number: int) -> bool:
 
 
 def _print_what_is_left() -> None:
-    """Errors: UsageError that names standard output, where its device is full."""
+    """Flush standard output. Raise a UsageError that names it if its device is full."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -134,7 +136,7 @@ def _print_what_is_left() -> None:
 
 
 def _let_go(stream: IO[str]) -> None:
-    """Write what is left. What cannot be written must not be tried again, with a complaint, on the way out."""
+    """Flush a stream. If that fails, send the rest to the null device, so that Python does not complain when it exits."""
     try:
         stream.flush()
     except OSError:
@@ -143,9 +145,7 @@ def _let_go(stream: IO[str]) -> None:
 
 @contextmanager
 def plain_ctrl_c() -> Iterator[None]:
-    """Around what a program does: Ctrl-C leaves it as KeyboardInterrupt, and nothing is said of it on the way out.
-
-    So do SIGTERM and SIGHUP.
+    """Have Ctrl-C, SIGTERM and SIGHUP leave the block as KeyboardInterrupt, without further messages.
 
     Click and the import of an extension module make another error of it, as does what fails on its way out. Python notes an
     interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever
@@ -169,20 +169,20 @@ def plain_ctrl_c() -> Iterator[None]:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether an error is Ctrl-C, or one that came of it.
+    """Return whether an error is Ctrl-C, or was caused by it.
 
     >>> is_ctrl_c(OSError()), is_ctrl_c(KeyboardInterrupt())
     (False, True)
     """
-    found: list[BaseException] = [error]
-    for each in found:  # grows meanwhile, and errors may name one another
-        found += [more for more in (each.__cause__, each.__context__) if more and more not in found]
-    return any(isinstance(each, KeyboardInterrupt) for each in found)
+    chain: list[BaseException] = [error]
+    for link in chain:  # grows in the loop; errors may name one another
+        chain += [cause for cause in (link.__cause__, link.__context__) if cause and cause not in chain]
+    return any(isinstance(link, KeyboardInterrupt) for link in chain)
 
 
 @contextmanager
 def ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block.
+    """Delay Ctrl-C, SIGTERM and SIGHUP to the end of the block.
 
     While a process starts, nobody could end it yet. A module by nanobind, such as duckdb or pyopencl, aborts Python where its
     import is interrupted, or loses the interrupt.

@@ -37,7 +37,7 @@ _IN_SCRIPT = re.compile("[<>&]")
 _FENCE = re.compile(r"`{3,}")
 _OF_MARKDOWN = re.compile(r"([][\\`*_{}()<>#!$|~&:@^.\"])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a cell begins with that a spreadsheet takes for a formula; the last four are the wide forms of the first four."""
+"""First characters by which a spreadsheet takes a cell for a formula; the last four are the wide forms of the first four."""
 _UNSAFE_IN_NAME = re.compile(r"[^\w.+@=~-]+", re.ASCII)
 LONGEST_NAME = 48
 """Characters of a file's name that come from a text."""
@@ -68,14 +68,14 @@ def printable_data(data: Data) -> Data:
 
 
 def read_json(text: str) -> Any:
-    """Return what the JSON of a row says. With half a surrogate pair in it, which no file can hold, texts are printable."""
+    """Parse the JSON of a row. If it has half a surrogate pair, which no file can hold, its texts are made printable."""
     data = json.loads(text)
     is_half = _MAY_BE_HALF.search(text) and _HALF.search(json.dumps(data, ensure_ascii=False))
     return printable_data(data) if is_half else data
 
 
 def escape(text: object) -> str:
-    """Return a text as HTML shows it, in an element or in a quoted attribute; what is unprintable is written out.
+    """Return a text for an element or a quoted attribute of HTML; unprintable characters become escapes.
 
     >>> escape('<b title="a">&')
     '&lt;b title=&quot;a&quot;&gt;&amp;'
@@ -89,7 +89,7 @@ def page_json(data: object) -> str:
     >>> page_json("</script><!--")
     '"\\\\u003c/script\\\\u003e\\\\u003c!--"'
     """
-    return _IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(printable_data(data), ensure_ascii=False))
+    return _IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(printable_data(data), ensure_ascii=False))
 
 
 def script_json(*data: object) -> str:
@@ -134,26 +134,26 @@ def spreadsheet(text: Data) -> Data | str:
 
 def spreadsheet_frame(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return a table whose texts and heads are those of `spreadsheet`."""
-    made = frame.copy()
-    for at, kind in enumerate(made.dtypes):
+    escaped = frame.copy()
+    for at, kind in enumerate(escaped.dtypes):
         if kind.kind not in "biufcmM":
-            made.isetitem(at, made.iloc[:, at].map(spreadsheet))
-    made.columns = [spreadsheet(name) for name in made.columns]
-    return made
+            escaped.isetitem(at, escaped.iloc[:, at].map(spreadsheet))
+    escaped.columns = [spreadsheet(name) for name in escaped.columns]
+    return escaped
 
 
 def file_name(text: object) -> str:
     """Return a text as part of a file's name and of an address: letters, digits and . _ + @ = ~ - alone, none leading out.
 
-    What has to be changed gets a hash of the whole text, so that two texts never have one name.
+    A text that has to be changed gets a hash of the whole text, so that two texts never have one name.
 
     >>> file_name("128x128"), file_name("../a b")
     ('128x128', '_a_b-2c2c791a')
     """
-    whole = str(text)
-    name = _UNSAFE_IN_NAME.sub("_", whole).lstrip(".")[:LONGEST_NAME]
-    digest = hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:8]
-    return name if name and name == whole else f"{name}-{digest}"
+    plain = str(text)
+    name = _UNSAFE_IN_NAME.sub("_", plain).lstrip(".")[:LONGEST_NAME]
+    digest = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()[:8]
+    return name if name and name == plain else f"{name}-{digest}"
 
 
 def _is_number(text: str) -> bool:
@@ -164,5 +164,5 @@ def _is_number(text: str) -> bool:
     return not text.startswith(("\t", "\r", "\n"))
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _written_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

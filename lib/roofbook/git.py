@@ -29,27 +29,27 @@ _SETTINGS = {
     "diff.suppressBlankEmpty": "false",
     "status.showUntrackedFiles": "normal",
 }
-"""Settings that a user may have otherwise, and that change what counts as changed or how a change reads."""
+"""Settings that decide which files count as changed, or the text of a change: these replace the user's."""
 
 
 class GitRefused(Exception):
     """Git gave no answer. The message is git's own, in one line, or says that git is missing or too slow."""
 
 
-def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `given` (by default this process's environment) without the variables that name another repository."""
-    kept = {
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return variables (by default this process's environment) without those that name another repository."""
+    passed_on = {
         name: value
-        for name, value in (os.environ if given is None else given).items()
+        for name, value in (os.environ if variables is None else variables).items()
         if not name.startswith("GIT_") or name in _KEPT or name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
     }
-    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    return {**passed_on, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 
 
 def answer(
     folder: Path, *words: str, given: bytes | None = None, into: IO[bytes] | None = None, patience_s: float = PATIENCE_S
 ) -> bytes:
-    """Return what `git WORDS` prints in `folder`, or write it `into` a file. Raises GitRefused.
+    """Return the output of `git WORDS` in `folder`, or write it `into` a file. Raise GitRefused if git fails.
 
     given: standard input.
     """
@@ -72,7 +72,7 @@ def answer(
 
 
 def text(folder: Path, *words: str) -> str | None:
-    """Return what `git WORDS` prints in `folder`, without white space around it; None if git refuses."""
+    """Return the output of `git WORDS` in `folder`, without white space around it; None if git fails."""
     try:
         return answer(folder, *words).decode(errors="replace").strip()
     except GitRefused:

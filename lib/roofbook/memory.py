@@ -1,23 +1,23 @@
-"""How a process treats memory that it needs no more: seldom looked for, and kept. For processes that do one thing, and end."""
+"""Garbage collection and freed memory of processes that do one thing and end: collected seldom, kept in the process."""
 
 import contextlib
 import ctypes
 import gc
 
 THRESHOLDS = 200_000, 20, 100
-"""Objects, and collections of the younger generation, after which Python looks through a generation. By its own it would do so
-every few hundred objects, and spend a tenth of the time on it; these cost a few megabytes."""
+"""Arguments of gc.set_threshold. By default Python collects every few hundred objects, which takes a tenth of the time; these
+thresholds cost a few megabytes."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's mallopt."""
+"""Parameters of glibc's mallopt."""
 
 
 def collect_seldom() -> None:
-    """Look for garbage in cycles seldom from now on, in all of this process."""
+    """Have this process collect cyclic garbage seldom."""
     gc.set_threshold(*THRESHOLDS)
 
 
 def keep_freed() -> None:
-    """Let memory that is freed stay with the process: to be given pages anew takes longer than to check an array. By glibc."""
+    """Have glibc keep freed memory in the process: new pages from the system take longer than to check an array."""
     with contextlib.suppress(OSError, AttributeError):
         allocator = ctypes.CDLL(None)
         allocator.mallopt(M_MMAP_THRESHOLD, 1 << 30)

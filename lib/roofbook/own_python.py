@@ -1,4 +1,4 @@
-"""Python as this program runs it and starts it: what a reader's shell, folder and profile say to Python stays outside.
+"""Python processes without the settings of a reader's shell, folder and profile.
 
 Serves the command and all that starts a process. A file named `platform.py` in the current folder, PYTHONOPTIMIZE, a
 sitecustomize module or a matplotlibrc would otherwise take part in what is measured or drawn.
@@ -22,13 +22,13 @@ from .paths import LIBRARY
 PACKAGES = "ROOFBOOK_PACKAGES"
 """Names the variable with the reader's own folders of packages, which a process searches last."""
 _HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
-"""Variables of Python that decide only where it keeps what it compiled."""
+"""Variables of Python that decide only the folder of compiled modules."""
 _OTHERS = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "DOCUTILSCONFIG")
 """Variables that name the reader's profiles and settings."""
 _FOLDERS = ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "TMPDIR", "ROOFBOOK_DATA")
 """Variables with one folder each: a `~` in them, which only a shell expands, is the home folder."""
 _CACHES = ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH")
-"""Those of them that drivers and libraries write into. An empty name is none to some, and an error to others."""
+"""Variables of _FOLDERS that name caches of drivers and libraries. For some an empty name is no name, for others an error."""
 _SETTINGS = {
     "PYTHONSAFEPATH": "1",  # nothing is imported from the current folder
     "PYTHONNOUSERSITE": "1",
@@ -38,32 +38,36 @@ _SETTINGS = {
 }
 
 
-def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `given` (by default this process's environment) as a Python process of ours gets it. Twice is as once."""
-    before = dict(os.environ if given is None else given)
-    kept = {
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return variables (by default this process's environment) as a Python process of ours gets them. It is idempotent."""
+    before = dict(os.environ if variables is None else variables)
+    passed_on = {
         name: value
         for name, value in before.items()
         if (not name.startswith("PYTHON") or name in _HARMLESS) and name not in _OTHERS
     }
-    kept |= {name: os.path.expanduser(kept[name]) for name in _FOLDERS if kept.get(name, "").startswith("~")}
+    passed_on |= {
+        name: os.path.expanduser(passed_on[name]) for name in _FOLDERS if passed_on.get(name, "").startswith("~")
+    }
     for name in _CACHES:
-        if name in kept and not os.path.isabs(kept[name]):  # of XDG such a name is void; and a checkout is no cache
-            relative = kept.pop(name)
+        if name in passed_on and not os.path.isabs(
+            passed_on[name]
+        ):  # of XDG such a name is void; and a checkout is no cache
+            relative = passed_on.pop(name)
             if relative and name != "XDG_CACHE_HOME" and current_folder():
-                kept[name] = os.path.abspath(relative)
-    kept.setdefault("PATH", os.defpath)  # as shells have it; a compiler that PoCL brings finds no linker without
-    own = str(LIBRARY.parent)
+                passed_on[name] = os.path.abspath(relative)
+    passed_on.setdefault("PATH", os.defpath)  # as shells have it; a compiler that PoCL brings finds no linker without
+    library_parent = str(LIBRARY.parent)
     found_anyway = LIBRARY.parent.name in (
         "site-packages",
         "dist-packages",
     )  # in front, its modules would replace Python's
     paths = dict.fromkeys([*packages(before), *_user_site(before)])
-    paths.pop(own, None)
+    paths.pop(library_parent, None)
     return {
-        **kept,
+        **passed_on,
         **_SETTINGS,
-        **({} if found_anyway else {"PYTHONPATH": own}),
+        **({} if found_anyway else {"PYTHONPATH": library_parent}),
         **({PACKAGES: os.pathsep.join(paths)} if paths else {}),
     }
 
@@ -76,9 +80,9 @@ def current_folder() -> str:
         return ""
 
 
-def packages(given: Mapping[str, str] | None = None) -> list[str]:
+def packages(variables: Mapping[str, str] | None = None) -> list[str]:
     """Return the folders of packages that an environment names, in PYTHONPATH or for a process of ours; absolute."""
-    named = os.environ if given is None else given
+    named = os.environ if variables is None else variables
     words = f"{named.get('PYTHONPATH', '')}{os.pathsep}{named.get(PACKAGES, '')}".split(os.pathsep)
     return list(
         dict.fromkeys(os.path.abspath(word) for word in words if os.path.isabs(word) or (word and current_folder()))
@@ -92,14 +96,14 @@ def search_packages_last() -> None:
 
 def settle() -> None:
     """Make this process one of ours, before it imports more than Python's own: its environment and where it finds modules."""
-    own = environment()
+    new_environment = environment()
     readers = {*packages(), *_user_site(os.environ), current_folder(), ""} - {str(LIBRARY.parent)}
     if not sys.flags.safe_path or "PYTHONPATH" in os.environ or site.ENABLE_USER_SITE:
         sys.path[:] = [path for path in sys.path if path not in readers]
-    if str(LIBRARY.parent) not in sys.path and own.get("PYTHONPATH"):
+    if str(LIBRARY.parent) not in sys.path and new_environment.get("PYTHONPATH"):
         sys.path.insert(0, str(LIBRARY.parent))
     os.environ.clear()
-    os.environ.update(own)
+    os.environ.update(new_environment)
     search_packages_last()
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # then all processes seem to end with code 0, git's too
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -148,7 +152,7 @@ def import_matplotlib_elsewhere() -> None:
         sys.meta_path.insert(0, _MatplotlibElsewhere())
 
 
-def _user_site(given: Mapping[str, str]) -> list[str]:
+def _user_site(variables: Mapping[str, str]) -> list[str]:
     """Return the user's own site folder where this process has it among its modules."""
-    folder = site.getusersitepackages() if site.ENABLE_USER_SITE and "PYTHONNOUSERSITE" not in given else ""
+    folder = site.getusersitepackages() if site.ENABLE_USER_SITE and "PYTHONNOUSERSITE" not in variables else ""
     return [folder] if folder in sys.path else []

@@ -79,12 +79,12 @@ def _become(command: list[str]) -> None:
 
 def _reaped(program: int) -> int | None:
     """Take note of children that have ended. Returns the status of the program if it is one of them."""
-    found = None
+    code = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == program:
-                found = ended[1]
-    return found
+                code = ended[1]
+    return code
 
 
 def end_all() -> None:

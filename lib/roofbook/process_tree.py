@@ -22,7 +22,7 @@ from . import process_keeper
 ORDERS = process_keeper.ORDERS - {signal.SIGCHLD}
 PYTHON, KEEPER = sys.executable, Path(process_keeper.__file__)
 ENDING_S = 15.0
-"""Seconds that a keeper has to kill what it keeps, before it is killed itself."""
+"""Seconds that a keeper has to kill its processes, before it is killed itself."""
 MOST_OUTPUT = 32 << 20
 """Bytes of a tool's output that are kept, of either stream; more is read and thrown away."""
 
@@ -86,7 +86,7 @@ class ProcessTree:
             self._send(signal.SIGCONT)
 
     def end(self) -> int:
-        """Kill what has not ended. Returns the code with which the program ended, as Popen has it."""
+        """Kill all processes that still run. Return the exit code of the program, as Popen does."""
         self._send(signal.SIGTERM)
         self._send(signal.SIGCONT)
         try:
@@ -105,7 +105,7 @@ class ProcessTree:
 
 @dataclass(frozen=True)
 class ToolRun:
-    """What a tool printed, and how it ended."""
+    """Output of a tool, and the way it ended."""
 
     code: int
     """Its exit code; negative for the signal that killed it."""
@@ -117,7 +117,7 @@ class ToolRun:
     """Whether it was killed because it did not end in time."""
 
     def last_words(self) -> str:
-        """Return the last line of what it printed, of its errors if any; `no message` where it said nothing."""
+        """Return the last line of its errors, or else of its output; `no message` if it printed nothing."""
         lines = [line.strip() for line in (self.errors.strip() or self.output).splitlines() if line.strip()]
         return lines[-1][:200] if lines else "no message"
 
@@ -132,11 +132,11 @@ def run_tool(
     mark: bytes | None = None,
     own_session: bool = True,
 ) -> ToolRun:
-    """Run a tool to its end, with everything that it starts, and return what it printed.
+    """Run a tool to its end, with everything that it starts, and return its output.
 
     limit_s: seconds that it may take, or take since it printed `mark` last. together: standard error is part of the output.
     """
-    kept = [bytearray(), bytearray()]
+    outputs = [bytearray(), bytearray()]
     tree = ProcessTree(
         command, own_session=own_session, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if together else subprocess.PIPE,
@@ -145,7 +145,7 @@ def run_tool(
     out_of_time, code = False, None
     try:
         with selectors.DefaultSelector() as ready:
-            for pipe, text in zip(pipes, kept, strict=False):
+            for pipe, text in zip(pipes, outputs, strict=False):
                 ready.register(pipe, selectors.EVENT_READ, text)
             clock = PatientClock(limit_s)
             while ready.get_map() and not out_of_time:
@@ -166,7 +166,7 @@ def run_tool(
         ended = tree.end()
         for pipe in pipes:
             pipe.close()
-    output, errors = (bytes(text).decode(errors="replace") for text in kept)
+    output, errors = (bytes(text).decode(errors="replace") for text in outputs)
     return ToolRun(ended if code is None else code, output, errors, out_of_time)
 
 
@@ -200,7 +200,7 @@ class PatientClock:
 
 
 class BadLine(Exception):
-    """What came down a pipe is no line of a sensible length."""
+    """Data in a pipe without a line end within a sensible length."""
 
 
 class Lines:

@@ -12,13 +12,13 @@ from .escaping import printable
 
 _WORD = r"[^ \t\n]+"
 _PIECE = re.compile(rf"(?:✓ )?{_WORD}(?: (?:[×=] {_WORD}|\[[-−+\d.,e∞\u202f ]+\][^ \t\n]*))*")
-"""What no line ends in: a word; a number with its interval, `12.3 [12.1, 12.6]`; `4 × 100`; `n = 3`."""
+"""Text that is never broken: a word; a number with its interval, `12.3 [12.1, 12.6]`; `4 × 100`; `n = 3`."""
 _QUOTED = re.compile(rf"[^ \t\n`]*`[^`\n]+`[^ \t\n]*|{_PIECE.pattern}")
 _ARGUMENT = re.compile(r"""(?:[^ \t\n'"]|"[^"]*"|'[^']*'|["'])+""")
 
 
 class PrintableStream(io.TextIOWrapper):
-    """Standard output or standard error of a command: whatever is printed, what a terminal would obey is written out.
+    """Standard output or standard error of a command: control characters in printed text become escapes.
 
     So does what a library prints, a warning of Python, or a text that came from a file without being looked at.
     """
@@ -27,12 +27,12 @@ class PrintableStream(io.TextIOWrapper):
         return super().write(printable(text) if isinstance(text, str) else text)  # click tries whether bytes are taken
 
     def write_control(self, text: str) -> int:
-        """Write what the terminal is to obey."""
+        """Write control characters that the terminal must obey."""
         return super().write(text)
 
 
 def printable_stream(stream: TextIO) -> TextIO:
-    """Return what is to be printed to in the place of a stream; itself if it is none of a terminal, a pipe or a file."""
+    """Return a stream whose control characters become escapes; the stream itself if it is no terminal, pipe or file."""
     if type(stream) is not io.TextIOWrapper:
         return stream
     stream.flush()
@@ -41,7 +41,7 @@ def printable_stream(stream: TextIO) -> TextIO:
 
 
 def write_control(stream: TextIO, text: str) -> None:
-    """Write at once what a terminal is to obey, such as the end of a line that is renewed in place."""
+    """Write control characters that a terminal must obey, such as the end of a line that is renewed in place."""
     (stream.write_control if isinstance(stream, PrintableStream) else stream.write)(text)
     stream.flush()
 
@@ -77,7 +77,7 @@ def say(text: str, hang: int = 0) -> None:
 def prose(text: str, most: int, hang: int = 0) -> list[str]:
     """Lines of at most so many columns. A command in backquotes stays in one piece where a line can hold it.
 
-    What a terminal would obey is written out.
+    Control characters become escapes.
     """
     out = []
     for line in printable(text).split("\n"):
@@ -86,13 +86,13 @@ def prose(text: str, most: int, hang: int = 0) -> list[str]:
             continue
         at = hang if line[hang - 1 : hang] == " " else len(line) - len(line.lstrip(" "))
         lead, parts = line[:at], _QUOTED.findall(line[at:])
-        parts = [part for each in parts for part in ([each] if width(each) <= most - hang else pieces(each))]
+        parts = [part for word in parts for part in ([word] if width(word) <= most - hang else pieces(word))]
         out += filled(parts, most, lead, " " * hang)
     return out
 
 
 def command(text: str, most: int, indent: int = 0) -> list[str]:
-    """A command of a shell over several lines, each but the last ending in a backslash, fit to paste.
+    """Break a shell's command into lines, each but the last ending in a backslash, fit to paste.
 
     It breaks before an option, else between arguments. Of a quoted one that no line can hold the quotes are closed at a space
     and opened again where the next line begins, which to the shell is the same argument.
@@ -106,28 +106,30 @@ def command(text: str, most: int, indent: int = 0) -> list[str]:
         if argument.startswith(("-", "&&")):
             groups.append([])
         groups[-1].append(argument)
-    whole = [" ".join(group) for group in groups]
+    joined_groups = [" ".join(group) for group in groups]
     parts = [
-        each for group, one in zip(groups, whole, strict=True) for each in ([one] if width(one) <= room else group)
+        part
+        for group, one in zip(groups, joined_groups, strict=True)
+        for part in ([one] if width(one) <= room else group)
     ]
     out: list[str] = []
     for line in filled(parts, most - 2, lead, lead + "  "):
         cut = _requoted(line, most) if width(line) > most - 2 else [line]
-        out += [*(f"{each}\\" for each in cut[:-1]), f"{cut[-1]} \\"]
+        out += [*(f"{piece}\\" for piece in cut[:-1]), f"{cut[-1]} \\"]
     return [*out[:-1], out[-1].removesuffix(" \\")]
 
 
 def _requoted(argument: str, most: int) -> list[str]:
-    """A quoted argument as several, to be joined without a space between; itself where it is not quoted as a whole."""
+    """Split a quoted argument into several, to be joined without spaces; return it alone if it is not quoted as a whole."""
     quote = argument[:1]
     if len(argument) < 2 or quote not in "'\"" or argument[-1] != quote or quote in argument[1:-1] or "\\" in argument:
         return [argument]
-    first, *others = argument[1:-1].split(" ")
-    return [f"{quote}{each}{quote}" for each in filled([first, *(f" {each}" for each in others)], most - 4, joint="")]
+    first, *further = argument[1:-1].split(" ")
+    return [f"{quote}{part}{quote}" for part in filled([first, *(f" {word}" for word in further)], most - 4, joint="")]
 
 
 def filled(parts: Sequence[str], most: int, lead: str = "", hang: str = "", joint: str = " ") -> list[str]:
-    """As few lines as hold the parts; an indent is left out where it would push a part over the edge."""
+    """Return as few lines as hold the parts. An indent is left out if it would push a part over the edge."""
     lines: list[str] = []
     for part in parts:
         if lines and width(lines[-1]) + len(joint) + width(part) <= most:
