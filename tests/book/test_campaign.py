@@ -258,7 +258,7 @@ def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, ended: list[subproc
     [
         (["--cluster", "tcp://127.0.0.1:1"], r"no Dask scheduler answers at 'tcp://127.0.0.1:1': .*"),
         (["--cluster", "nonsense://x"], r"no Dask scheduler answers at 'nonsense://x': .*"),
-        (["--cluster", "tcp://127.0.0.1:1", "--workers", "2"], r"--cluster names workers that are there, .*"),
+        (["--cluster", "tcp://127.0.0.1:1", "--workers", "2"], r"--cluster names running workers, .*"),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:

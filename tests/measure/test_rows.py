@@ -154,7 +154,7 @@ def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     stages = [what for _, what in bench.told]
     assert stages[:9] == [
         "check, 1 of 1", "check, with its reference", "plan", "first run", "outputs", "check of its outputs",
-        "first run, again", "close", "plan of what is timed",
+        "first run, again", "close", "plan of the timed run",
     ]  # fmt: skip
     assert stages[9:22] == ["warm up", *(f"sample {number} of at most 12" for number in range(1, 13))]
     assert stages[22:] == ["facts", "last run", "outputs", "last check", "close", "rows"]
