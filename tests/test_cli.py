@@ -394,7 +394,7 @@ def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, here: made.append(parameters))
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, in_process: made.append(parameters))
     monkeypatch.setattr(site, "build", lambda root, builder: made.append("site"))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
     assert code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not made
