@@ -148,7 +148,7 @@ def measure_isolated(
     progress: Progress = silent,
     workers: Workers | None = None,
 ) -> list[StoredRow]:
-    """As `case_run.measure_and_store`, in a process of its own, one of `workers`.
+    """Measure variants of a case in a process of its own, one of `workers`, store their rows, and return what was stored.
 
     A variant that ends it is tried once more alone, since what crashes late may have been started by another one; where that
     fails, and where it hangs, it becomes a failed row with the reason. The others go on in another process, with `resume` with

@@ -64,7 +64,7 @@ class Checked:
     found: Counter[Defect] = field(default_factory=Counter)
     """How often each was reported."""
     told: Mapping[str, Any] = field(default_factory=dict)
-    """What its process says of the result: see `sanitizer_worker.run`. Empty where it wrote no closing record."""
+    """Facts from the closing record of the checking process, as `sanitizer_worker.run` writes them; empty without a record."""
     failure: str | None = None
     """Why the tool could not run it, or not to its end."""
     stopped: int | None = None
