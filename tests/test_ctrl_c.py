@@ -217,8 +217,8 @@ def test_ctrl_c_while_processes_draw_the_devices(unmeasured: Callable[[], Path],
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path], number: signal.Signals) -> None:
     place = unmeasured()
-    # With the driver loaded, this takes longer than a second on any machine: the reference of a large grid comes first.
-    command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
+    # With the driver loaded, this takes many seconds on any machine: the reference of a large grid comes first.
+    command = ["rerun", "lbm", "sequential", "4096x4096", "--scale", "large"]
     interrupted(command, place, lambda pid, _: "libpocl" in Path(f"/proc/{pid}/maps").read_text(), number)
     assert rows(place).empty
 
