@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def written_site(unmeasured: Callable[[], Path]) -> Path:
-    """Its folder, by plain Sphinx, with what this checkout has recorded, and the labs' notebooks as they are committed."""
+    """Build a site by plain Sphinx from the recorded rows and the committed notebooks of this checkout; return its folder."""
     root = unmeasured()
     for name in ("CITATION.cff", "LICENSE"):
         shutil.copy(ROOT / name, root)
@@ -31,6 +31,6 @@ def written_site(unmeasured: Callable[[], Path]) -> Path:
     )
     site = root / "_build" / "html"
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(root / "book"), str(site)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     return site

@@ -94,7 +94,7 @@ def test_a_number_opens_its_card_and_escape_leads_back(opened: Open) -> None:
         assert text in said, text
     assert number.inner_text().split(" ")[0] in said
     dots = tab.eval_on_selector_all(
-        "dialog .dots", "all => all.map(each => each.getAttribute('d').split('h0').length - 1)"
+        "dialog .dots", "all => all.map(element => element.getAttribute('d').split('h0').length - 1)"
     )
     assert dots == [20, 20, 20]
     assert tab.get_attribute("dialog td a", "href") == f"https://example.org/book/commit/{'c' * 40}"

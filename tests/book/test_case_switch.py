@@ -134,7 +134,7 @@ def shown(tab: Any) -> list[str]:
 def test_the_main_case_is_shown_until_another_is_chosen_and_all_stand_at_the_end(opened: Open) -> None:
     tab = opened()
     assert shown(tab) == [LARGE] and tab.inner_text(SAID) == ""
-    assert tab.eval_on_selector_all(f"{CASE} option", "all => all.map(each => each.textContent)") == [
+    assert tab.eval_on_selector_all(f"{CASE} option", "all => all.map(element => element.textContent)") == [
         SMALL,
         LARGE,
         "all cases",
@@ -191,7 +191,7 @@ def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
     """The first use in a cell, not what its section has linked before, nothing in code and tables, folded parts apart."""
     tab = opened("terms.html?device=gpu/large")
     tab.wait_for_selector(".on-device a")
-    links = "[...cell.querySelectorAll('a')].map(each => [each.textContent, each.getAttribute('href')])"
+    links = "[...cell.querySelectorAll('a')].map(element => [element.textContent, element.getAttribute('href')])"
     prose, folded = tab.eval_on_selector_all(".on-device", f"cells => cells.map(cell => {links})")
     assert prose == [["warp", "g.html#warp"], ["Work-group", "g.html#group"]]
     assert folded == [["warps", "g.html#warp"], *[["bandwidth", "g.html#bandwidth"], ["Bandwidth", "g.html#bandwidth"]]]
@@ -202,7 +202,7 @@ def test_the_chosen_device_stands_out_of_the_tables_of_other_pages(opened: Open)
     assert not opened("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
     opened().select_option(DEVICE, "gpu/large")
     highlighted = opened("devices.html").eval_on_selector_all(
-        "[aria-current]", "all => all.map(each => each.innerText)"
+        "[aria-current]", "all => all.map(element => element.innerText)"
     )
     assert highlighted == ["A GPU"], "at whichever sizes"
 

@@ -280,7 +280,7 @@ def test_a_source_is_coloured_as_elsewhere_and_no_letter_is_lost(opened: Open, m
     tab.locator("#tagged-halo").get_by_role("tab", name="CUDA", exact=True).click()
     assert shown(tab, "tagged-halo") == text(made, "tagged-halo.cu.txt")
     kinds = tab.eval_on_selector_all(
-        "#tagged-halo pre span", "all => all.map(each => [each.className, each.textContent])"
+        "#tagged-halo pre span", "all => all.map(element => [element.className, element.textContent])"
     )
     by_kind = {kind: [said for own, said in kinds if own == kind] for kind, _ in kinds}
     assert all(said.startswith(("//", "/*")) for said in by_kind["c1"])
@@ -317,7 +317,7 @@ def test_search_finds_a_kernel_by_its_name_and_by_what_it_changes(browser: Any, 
             tab.goto(f"{address}/search.html?q={words}")
             tab.wait_for_selector("#search-results p.search-summary >> text=/Search finished|did not match/")
             links = tab.eval_on_selector_all(
-                "#search-results li a", "all => all.map(each => each.getAttribute('href'))"
+                "#search-results li a", "all => all.map(element => element.getAttribute('href'))"
             )
             assert any(link.startswith(wanted) for link in links) if wanted else not links
     tab.close()

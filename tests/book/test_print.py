@@ -73,7 +73,9 @@ def test_a_pdf_has_the_tables_of_the_device_that_was_chosen(tab: Any, tmp_path: 
 def test_no_table_is_wider_than_the_sheet_and_nothing_to_press_is_on_it(tab: Any) -> None:
     tab.evaluate("dispatchEvent(new Event('beforeprint'))")
     tab.emulate_media(media="print")
-    right = tab.evaluate("[...document.querySelectorAll('th, td')].map(each => each.getBoundingClientRect().right)")
+    right = tab.evaluate(
+        "[...document.querySelectorAll('th, td')].map(element => element.getBoundingClientRect().right)"
+    )
     assert SHEET / 2 < max(right) <= SHEET
     assert tab.locator("button:visible, select:visible, input:visible, a.csv:visible").count() == 0
     assert tab.locator("td:visible").count() > 20 and tab.evaluate("document.documentElement.dataset.theme") == "light"

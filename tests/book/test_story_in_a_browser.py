@@ -75,7 +75,7 @@ def opened(browser: Any, site: Path) -> Iterator[Any]:
 def test_nothing_of_it_is_wider_than_the_screen_and_axe_finds_nothing(opened: Any, theme: str, width: int) -> None:
     tab = opened(theme, width)
     for each in tab.locator(".answer, .answer dd, .step, .effect > li").all():
-        assert each.evaluate("each => each.scrollWidth <= each.clientWidth + 1"), each.inner_text()
+        assert each.evaluate("element => element.scrollWidth <= element.clientWidth + 1"), each.inner_text()
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(tab, {}) == []
 
@@ -94,7 +94,9 @@ def test_a_step_says_in_a_few_lines_what_came_of_it(opened: Any) -> None:
     assert max(heights) < 190
     lines = tab.locator(".step .effect > li").all_inner_texts()
     assert [line.split(":")[0] for line in lines] == ["Confirmed", "Refuted", "Refuted", "Refuted"]
-    colours = {each.evaluate("each => getComputedStyle(each).color") for each in tab.locator(".effect strong").all()}
+    colours = {
+        each.evaluate("element => getComputedStyle(element).color") for each in tab.locator(".effect strong").all()
+    }
     assert len(colours) == 2, "one of what was confirmed, and one of what was refuted"
 
 

@@ -171,7 +171,7 @@ def test_search_finds_the_pages_that_say_how(browser: Any, site: Path) -> None:
             tab.goto(f"{address}/search.html?q={words}")
             tab.wait_for_selector("#search-results p.search-summary >> text=/Search finished|did not match/")
             links = tab.eval_on_selector_all(
-                "#search-results li > a", "all => all.map(each => each.getAttribute('href'))"
+                "#search-results li > a", "all => all.map(element => element.getAttribute('href'))"
             )
             assert any(link.startswith(page) for link in links[:5]), (words, links[:5])
     tab.close()

@@ -202,8 +202,8 @@ def site(written_site: Path) -> Iterator[str]:
 LANDED = """() => {
     const term = document.querySelector("dt:target"), at = term?.getBoundingClientRect();
     const seen = term && at.top >= 0 && at.bottom <= innerHeight;
-    const name = term && [...term.childNodes].filter(each => !each.matches?.(".headerlink")); // its words may be highlighted
-    return seen ? [name.map(each => each.textContent).join(""), term.nextElementSibling.innerText] : null;
+    const name = term && [...term.childNodes].filter(element => !element.matches?.(".headerlink"));
+    return seen ? [name.map(element => element.textContent).join(""), term.nextElementSibling.innerText] : null;
 }"""
 """The term on which a reader has landed, in sight, and what it means."""
 
@@ -266,8 +266,8 @@ def test_no_section_of_the_book_links_a_term_twice_and_none_in_headings_or_code(
         *(f"labs/{each.stem}" for each in (ROOT / "experiments").glob("[!p]*")),
     ):
         tab.goto(f"{site}/{page}.html")
-        found = tab.evaluate("""() => [...document.querySelectorAll("article a:has(.std-term)")].map(each => [
-            each.closest("section")?.id, each.hash, !!each.closest("h1, h2, h3, pre, code, table, dt")])""")
+        found = tab.evaluate("""() => [...document.querySelectorAll("article a:has(.std-term)")].map(element => [
+            element.closest("section")?.id, element.hash, !!element.closest("h1, h2, h3, pre, code, table, dt")])""")
         seen += len(found)
         assert len({tuple(each) for each in found}) == len(found), page
         assert not any(wrong for *_, wrong in found), page

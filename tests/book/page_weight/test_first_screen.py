@@ -1,4 +1,4 @@
-"""The rules of a page's first screen: those that may match there, in the page itself."""
+"""Style rules of a page's first screen: the page itself holds those that may match there."""
 
 import pytest
 
@@ -13,7 +13,7 @@ PAGE = (
 
 
 @pytest.mark.parametrize(
-    ("rule", "stands"),
+    ("rule", "matches"),
     [
         ("p{top:0}", True),
         ("table{top:0}", False),
@@ -35,8 +35,8 @@ PAGE = (
         ("@keyframes k{from{top:0}}", False),
     ],
 )
-def test_rules_of_what_stands_there(rule: str, stands: bool) -> None:
-    assert bool(first_screen.rules(rule, PAGE)) == stands
+def test_only_rules_that_match_the_first_screen_are_chosen(rule: str, matches: bool) -> None:
+    assert bool(first_screen.rules(rule, PAGE)) == matches
     assert ".far" not in first_screen.rules(rule, PAGE)
 
 

@@ -25,7 +25,7 @@ def test_each_pack_has_its_own_outline() -> None:
 
 
 @pytest.mark.parametrize("page", ['<i class="far-away"></i>', "<i>fa-solid</i>", '<i class="pick-key"></i>'])
-def test_what_is_no_icon_stays(page: str) -> None:
+def test_an_element_that_is_no_icon_stays(page: str) -> None:
     assert icons.inline_icons(page) == page
 
 

@@ -1,4 +1,4 @@
-"""A page of the theme, mended: it loads what it uses, and waits for nothing else."""
+"""A page of the theme after it was reduced: it loads only files that it uses, and waits for no other."""
 
 from roofbook.book.page_weight.pages import reduce_page, shorten_links
 
@@ -17,12 +17,12 @@ HEAD = """<html lang="en" data-content_root="../" data-theme="auto"><head>
 </head>"""
 
 
-def test_one_style_sheet_in_place_of_all() -> None:
+def test_one_style_sheet_replaces_all() -> None:
     page, sheets = reduce_page(HEAD)
     assert sheets == ("styles/theme.css", "roofbook.css")
-    sheet, waited = '<link rel="stylesheet" href="../_static/site.css?v="', "<noscript>"
+    sheet, fallback = '<link rel="stylesheet" href="../_static/site.css?v="', "<noscript>"
     assert page.count('rel="stylesheet"') == 2 and f'{sheet} media="print" onload=' in page, "the page waits for none"
-    assert f"{waited}{sheet} />" in page, "but where no script can say that it has come"
+    assert f"{fallback}{sheet} />" in page, "but where no script can say that it has come"
     assert '<link rel="next" href="next.html" />' in page and "preload" not in page
 
 
@@ -51,7 +51,7 @@ def test_light_or_dark_before_the_first_paint() -> None:
     assert page.count('name="viewport"') == 1
 
 
-def test_what_unfolds_the_pages_of_a_lab_has_a_name() -> None:
+def test_the_toggle_of_a_labs_pages_has_a_name() -> None:
     page, _ = reduce_page(
         HEAD + '<details><summary><span class="toctree-toggle" role="presentation"></span></summary></details>'
     )

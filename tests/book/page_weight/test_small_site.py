@@ -1,4 +1,4 @@
-"""A small site by Sphinx with the book's extension: the same bytes from the same sources, and a changed asset reaches it."""
+"""A small site by Sphinx with the book's extension: equal sources give equal bytes, and a changed asset reaches the site."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSIONED = re.compile(r"_static/([\w./-]+)\?v=([0-9a-f]+)")
 
 
 def sources(folder: Path) -> Path:
-    """The sources of a site of two pages, in `folder`."""
+    """Write the sources of a site of two pages into `folder`, and return their folder."""
     book = folder / "book"
     (book / "_assets").mkdir(parents=True)
     texts = {"conf.py": CONF, "index.md": INDEX, "glossary.md": GLOSSARY}
@@ -37,43 +37,44 @@ def sources(folder: Path) -> Path:
 
 
 def build(book: Path, seed: int = 0) -> Path:
-    """The folder of the site, built in a process of its own."""
+    """Build the site in a separate process, and return its folder."""
     out = book.parent / "site"
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-d", str(book.parent / "trees"), str(book), str(out)]
     environment = os.environ | {"PYTHONHASHSEED": str(seed)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert process.returncode == 0, process.stderr
     return out
 
 
 def contents(site: Path) -> dict[str, bytes]:
-    """The files of a site by name, but for Sphinx's notes to itself."""
+    """Return the bytes of each file of a site by name, except Sphinx's own `.buildinfo`."""
     files = (path for path in site.rglob("*") if path.is_file() and path.name != ".buildinfo")
     return {str(path.relative_to(site)): path.read_bytes() for path in files}
 
 
 def addresses(site: Path) -> dict[str, set[str]]:
-    """By page what it loads of our own, with the hash in its address."""
+    """Return, for each page, the book's own style sheet and script that it loads, with the hash in their addresses."""
     names = ("index.html", "glossary.html")
-    found = {name: VERSIONED.findall((site / name).read_text(encoding="utf-8")) for name in names}
+    files_by_page = {name: VERSIONED.findall((site / name).read_text(encoding="utf-8")) for name in names}
     return {
-        name: {f"{file} {of}" for file, of in each if file in ("site.css", "own.js")} for name, each in found.items()
+        name: {f"{file} {digest}" for file, digest in versioned if file in ("site.css", "own.js")}
+        for name, versioned in files_by_page.items()
     }
 
 
 @pytest.mark.thorough
 @pytest.mark.site
-def test_the_same_sources_are_the_same_site_wherever_it_is_built_and_a_changed_asset_reaches_it(tmp_path: Path) -> None:
+def test_equal_sources_give_equal_bytes_in_any_folder_and_a_changed_asset_reaches_the_site(tmp_path: Path) -> None:
     book = sources(tmp_path / "here")
-    site, other = build(book, seed=1), build(sources(tmp_path / "elsewhere"), seed=2)
-    ours, theirs = contents(site), contents(other)
-    assert sorted(ours) == sorted(theirs)
-    assert [name for name in ours if ours[name] != theirs[name]] == []
+    site, second_site = build(book, seed=1), build(sources(tmp_path / "elsewhere"), seed=2)
+    contents_of_first, contents_of_second = contents(site), contents(second_site)
+    assert sorted(contents_of_first) == sorted(contents_of_second)
+    assert [name for name in contents_of_first if contents_of_first[name] != contents_of_second[name]] == []
     assert len(addresses(site)["index.html"]) == 2 and addresses(site)["index.html"] == addresses(site)["glossary.html"]
 
     before = addresses(site)
     build(book)
-    assert contents(site) == ours, "nothing changed"
+    assert contents(site) == contents_of_first, "nothing changed"
     (book / "_assets" / "own.css").write_text(".own { color: blue }\n")
     (book / "_assets" / "own.js").write_text("2;\n")
     build(book)
@@ -83,11 +84,11 @@ def test_the_same_sources_are_the_same_site_wherever_it_is_built_and_a_changed_a
     assert after["index.html"] == after["glossary.html"] and not after["index.html"] & before["index.html"]
 
 
-DRAWN = """
+DIGEST_OF_DRAWING = """
 import hashlib, json, sys
 from pathlib import Path
 from roofbook.analysis.recorded import recorded
-from roofbook.book import story
+from roofbook.book.replay_notebook import replay
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -95,16 +96,16 @@ root = Path(sys.argv[1])
 store = Store(root / "results")
 notebook = json.loads((root / "experiments" / "stencil.ipynb").read_text())
 data = recorded(registry.get("stencil"), store, "published")[0]
-print(hashlib.sha256(json.dumps(story.told(notebook, data, store)).encode()).hexdigest())
+print(hashlib.sha256(json.dumps(replay(notebook, data, store)).encode()).hexdigest())
 """
 
 
 @pytest.mark.thorough
-def test_tables_and_figures_of_a_lab_are_the_same_bytes_whatever_order_a_process_hashes_in() -> None:
-    def drawn(seed: int) -> str:
+def test_tables_and_figures_of_a_lab_have_the_same_bytes_under_any_hash_seed() -> None:
+    def digest_with_seed(seed: int) -> str:
         environment = os.environ | {"PYTHONHASHSEED": str(seed)}
-        command = [sys.executable, "-c", DRAWN, str(Path(__file__).parents[3])]
+        command = [sys.executable, "-c", DIGEST_OF_DRAWING, str(Path(__file__).parents[3])]
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
 
-    first = drawn(1)
-    assert len(first.strip()) == 64 and drawn(2) == first
+    first = digest_with_seed(1)
+    assert len(first.strip()) == 64 and digest_with_seed(2) == first

@@ -1,4 +1,4 @@
-"""One style sheet of many: what a page can match stays, in its order, and nothing else."""
+"""One style sheet combined from many: only rules that a page can match stay, in their order."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from roofbook.book.page_weight.style_sheet import combine, words
 
 
 @pytest.mark.parametrize(
-    ("css", "kept"),
+    ("css", "combined"),
     [
         (".a { color: red } .gone { color: red }", ".a{color:red}"),
         ("#b > .a { color: red; }", "#b>.a{color:red}"),
@@ -28,11 +28,11 @@ from roofbook.book.page_weight.style_sheet import combine, words
         ('.a { background: url("data:image/svg+xml,{;}") }', '.a{background:url("data:image/svg+xml,{;}")}'),
     ],
 )
-def test_what_can_match_stays(css: str, kept: str) -> None:
-    assert combine({"s.css": css}, {"a", "b", "w-1/2"}, "style='top: var(--elsewhere)'").strip() == kept
+def test_rules_that_can_match_stay(css: str, combined: str) -> None:
+    assert combine({"s.css": css}, {"a", "b", "w-1/2"}, "style='top: var(--elsewhere)'").strip() == combined
 
 
-def test_sheets_in_their_order_with_what_they_import_and_addresses_from_the_result() -> None:
+def test_sheets_and_their_imports_keep_their_order_and_addresses_start_at_the_combined_sheet() -> None:
     sheets = {
         "styles/theme.css": '@import "../basic.css";\n.a { top: 1px }',
         "own.css": ".made-up-by-a-script { top: 2px }",

@@ -20,37 +20,37 @@ SWEPT = ("lbm", "stencil")
 
 @pytest.fixture(scope="session")
 def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
-    """Every notebook, executed at scale `test` in a checkout of their own, by its name: three samples a measurement.
+    """Execute every notebook at scale `test` in a separate checkout, three samples a measurement; return the pages by lab.
 
-    SWEPT measure their sweeps as well; those of all labs are drawn of what is recorded (tests/book/test_record_device.py).
+    Only the labs in SWEPT measure their sweeps; tests/book/test_record_device.py draws those of all labs from recorded rows.
     """
     from roofbook.book import execute
 
     root = unmeasured()
-    done = {}
-    for book in execute.notebooks(root):
-        lab = registry.get(book.stem)
+    pages = {}
+    for notebook in execute.notebooks(root):
+        lab = registry.get(notebook.stem)
         swept = {variant.name for sweep in lab.sweeps for variant in sweep.variants}
-        chosen = [variant.name for variant in lab.all_variants() if variant.name not in swept]
+        unswept = [variant.name for variant in lab.all_variants() if variant.name not in swept]
         parameters: dict[str, Any] = {"scale": "test", "budget_s": 1e-6}
-        if swept and book.stem not in SWEPT:
-            parameters["variants"] = chosen
+        if swept and notebook.stem not in SWEPT:
+            parameters["variants"] = unswept
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in page_exceptions.of_lab(book.stem, "ENVIRONMENT").items():
+            for name, value in page_exceptions.of_lab(notebook.stem, "ENVIRONMENT").items():
                 patch.setenv(name, value)
-            done[book.stem] = execute.execute(root, book, parameters)
-    return done
+            pages[notebook.stem] = execute.execute(root, notebook, parameters)
+    return pages
 
 
 @pytest.fixture(scope="session")
 def executed_lbm(executed: dict[str, Path]) -> Path:
-    """The LBM notebook among them."""
+    """Return the path of the executed LBM notebook."""
     return executed["lbm"]
 
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
-    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout.
+    """Return a checkout with the site's sources, the executed notebooks, and a wide page that strains the layout.
 
     The stencil's page shows recorded devices as well.
     """
@@ -74,7 +74,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
 
 @pytest.fixture(scope="session")
 def built_site(checkout: Path) -> Path:
-    """The folder of the site that Jupyter Book built from `checkout`."""
+    """Build the site from `checkout` by Jupyter Book, and return its folder."""
     from roofbook.book import site
 
     return site.build(checkout).parent
@@ -82,6 +82,6 @@ def built_site(checkout: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def served_site(built_site: Path) -> Iterator[str]:
-    """The address of the built site on this machine."""
+    """Serve the built site on this machine, and yield its address."""
     with served(built_site) as address:
         yield address

@@ -1,4 +1,4 @@
-"""A builder that was started ahead: used where what it has read is still so, and ended where it is not."""
+"""A builder that was started early: it is used if the files that it read are unchanged, and ended otherwise."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +10,8 @@ from roofbook.book import lab_page_files, render_local, site
 from roofbook.book.input_hashes import InputHashes
 
 
-class Started:
-    """A builder that writes the first page, and no more."""
+class FakeBuilder:
+    """Builder that writes only the first page, and counts how often it was used and killed."""
 
     returncode = 0
 
@@ -19,7 +19,7 @@ class Started:
         self.root, self.used, self.killed = root, 0, 0
         self.inputs_read = {name: InputHashes(root).site()[name] for name in site.READ_AHEAD}
 
-    def __enter__(self) -> "Started":
+    def __enter__(self) -> "FakeBuilder":
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -38,32 +38,32 @@ class Started:
     ("changed", "used"),
     [("book/page.md", True), ("book/_generated/ends.html", True), ("_config.yml", False), ("book/_toc.yml", False)],
 )
-def test_a_builder_that_has_read_what_changed_since_is_not_used(
+def test_a_builder_is_not_used_if_a_file_that_it_read_changed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, used: bool
 ) -> None:
     (tmp_path / "book" / "_generated").mkdir(parents=True)
     for name in ("_config.yml", "book/_toc.yml"):
         (tmp_path / name).write_text("title: a\n")
-    ahead: Any = Started(tmp_path)
+    builder: Any = FakeBuilder(tmp_path)
     (tmp_path / changed).write_text("title: b\n")
-    made: list[Started] = []
+    started: list[FakeBuilder] = []
 
-    def start(root: Path) -> Started:
-        made.append(Started(root))
-        return made[-1]
+    def start(root: Path) -> FakeBuilder:
+        started.append(FakeBuilder(root))
+        return started[-1]
 
     monkeypatch.setattr(site, "start", start)
-    site.build(tmp_path, builder=ahead)
-    assert (ahead.used, ahead.killed, len(made)) == ((1, 0, 0) if used else (0, 1, 1))
+    site.build(tmp_path, builder=builder)
+    assert (builder.used, builder.killed, len(started)) == ((1, 0, 0) if used else (0, 1, 1))
     assert not site.stale(tmp_path)
 
 
-def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
+def test_a_waiting_builder_leaves_the_pages_to_the_process_that_started_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who tells it to build has written them by then, and may be writing them while it gets ready."""
+    """The starting process writes the pages before it asks for the build, perhaps while the builder gets ready."""
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\necho "${lab_page_files.PREPARED}" > {tmp_path}/told\n')
+    program.write_text(f'#!/bin/sh\necho "${lab_page_files.PREPARED}" > {tmp_path}/prepared\n')
     program.chmod(0o755)
     (tmp_path / "book").mkdir()
     for name in ("_config.yml", "book/_toc.yml"):
@@ -77,6 +77,6 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
     sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
     lab_page_files.write_before_reading(sphinx)
     assert wrote == [tmp_path / "book", tmp_path], "by plain Sphinx"
-    monkeypatch.setenv(lab_page_files.PREPARED, (tmp_path / "told").read_text().strip())
+    monkeypatch.setenv(lab_page_files.PREPARED, (tmp_path / "prepared").read_text().strip())
     lab_page_files.write_before_reading(sphinx)
     assert len(wrote) == 2

@@ -1,4 +1,4 @@
-"""The labs' notebooks: short, without outputs or typed figures, with the same parameters, and whole when executed."""
+"""The labs' notebooks: short, without outputs or typed figures, with equal parameters, and without errors when executed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
 
 TYPES = ("float64", "fp32", "fp16", "bf16", "int8", "TF32", "tf32", "AVX-512", "AVX2")
-"""Names with digits that any page may have. What else one lab's prose has is in `page.py` of its tests."""
+"""Names with digits that any page may have; `page.py` of a lab's tests has the names of its own prose."""
 
 
 def cells(path: Path, kind: str = "code") -> list[Any]:
@@ -43,37 +43,39 @@ def outputs(path: Path) -> list[Any]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_short_valid_and_has_no_outputs(path: Path) -> None:
-    book = nbformat.read(path, 4)
-    nbformat.validate(book)
-    assert len(book.cells) <= 45 and sum(page == STORY for page, _ in pages_of(book.cells)) <= 25
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    assert len(notebook.cells) <= 45 and sum(page == STORY for page, _ in pages_of(notebook.cells)) <= 25
     code = cells(path)
     assert sum(bool(line.strip()) for cell in code for line in cell.source.splitlines()) <= 100
     assert not [cell for cell in code if cell.outputs or cell.execution_count]
-    assert book.metadata.kernelspec.name == "python3" and set(book.metadata) == {"kernelspec", "language_info"}
-    assert len({cell.id for cell in book.cells}) == len(book.cells)
+    assert notebook.metadata.kernelspec.name == "python3" and set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
     assert path.stem in [*registry.names(), registry.PEAKS], "a notebook is a lab's, or that of the ceilings"
 
 
-def test_every_measurement_is_right_and_without_its_mistakes_each_kernel_of_the_corpus_passes(
+def test_every_measurement_is_verified_so_each_kernel_of_the_corpus_passes_without_its_mistakes(
     executed: dict[str, Path],
 ) -> None:
     store = Store(executed["lbm"].parents[2] / "results")
-    right: set[tuple[str, str, str]] = set()
+    verified: set[tuple[str, str, str]] = set()
     for lab in executed:
         rows = store.rows(lab)
         assert set(rows["status"]) == {"ok"}, lab
-        right |= {(lab, *each) for each in zip(rows["variant"], rows["case"], strict=True)}
+        verified |= {(lab, *kernel) for kernel in zip(rows["variant"], rows["case"], strict=True)}
     device = devices()[0]
-    here = {each for each in USED if in_the_book(each[0], each[2])}
-    missing = {each for each in here - right if target_of(registry.get(each[0]).variant(each[1]), device)}
-    assert here & right and not missing
+    expected = {kernel for kernel in USED if in_the_book(kernel[0], kernel[2])}
+    missing = {
+        kernel for kernel in expected - verified if target_of(registry.get(kernel[0]).variant(kernel[1]), device)
+    }
+    assert expected & verified and not missing
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_code_only_asks_the_lab_and_shows_its_answers(path: Path) -> None:
     for cell in cells(path):
         tree = ast.parse(cell.source)
-        imported = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+        imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         assert imported in ([], ["roofbook"])
         banned = (ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.While, ast.Lambda, ast.With, ast.BinOp)
         assert not [node for node in ast.walk(tree) if isinstance(node, banned)]
@@ -84,24 +86,26 @@ def test_the_code_only_asks_the_lab_and_shows_its_answers(path: Path) -> None:
 def test_the_parameters_are_literals_with_type_and_comment_as_the_library_has_them(path: Path) -> None:
     (cell,) = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
     lines = cell.source.splitlines()
-    found = {}
+    parameters = {}
     for line, node in zip(lines, ast.parse(cell.source).body, strict=True):
         assert isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
         value = ast.literal_eval(node.value)
         kinds = {"str": str, "list": list, "float": float, "bool": bool, "int": int}
         assert value is None or type(value) is kinds[ast.unparse(node.annotation)]
         assert re.search(r"  # \S.{4,}", line)
-        found[node.target.id] = value
-    assert list(found.items()) == list(PARAMETERS.items())
+        parameters[node.target.id] = value
+    assert list(parameters.items()) == list(PARAMETERS.items())
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_papermill_reads_the_parameters(path: Path) -> None:
     import papermill
 
-    told = papermill.inspect_notebook(path)
-    assert list(told) == list(PARAMETERS)
-    assert all(each["help"] and each["inferred_type_name"] not in ("None", "") for each in told.values())
+    parameters = papermill.inspect_notebook(path)
+    assert list(parameters) == list(PARAMETERS)
+    assert all(
+        parameter["help"] and parameter["inferred_type_name"] not in ("None", "") for parameter in parameters.values()
+    )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -111,45 +115,45 @@ def test_no_figure_is_typed_into_the_prose(path: Path) -> None:
         text = text.replace(allowed, "")
     assert not re.findall(r"^.*\d.*$", text, re.M)
     for name in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", text):
-        registry.get(path.stem).variant(name)  # a step that the prose names is there
+        registry.get(path.stem).variant(name)  # raises if the lab has no such step
 
 
 @pytest.mark.parametrize(
     "path", [path for path in NOTEBOOKS if path.stem in registry.names()], ids=lambda path: path.stem
 )
 def test_the_prose_and_the_steps_leave_out_no_rung(path: Path) -> None:
-    """Each step of the ladder is told once, after the parent that it is compared with."""
-    told: list[str] = []
+    """The notebook names each step of the ladder once, after the parent that it is compared with."""
+    steps: list[str] = []
     for cell in cells(path):
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                names = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
-                told += names if node.func.attr in ("source", "steps") else []
+                names = [str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)]
+                steps += names if node.func.attr in ("source", "steps") else []
     lab = registry.get(path.stem)
-    assert sorted(told) == sorted(variant.name for variant in lab.ladder)
+    assert sorted(steps) == sorted(variant.name for variant in lab.ladder)
     for variant in lab.ladder:
-        assert variant.parent is None or told.index(variant.parent) < told.index(variant.name)
+        assert variant.parent is None or steps.index(variant.parent) < steps.index(variant.name)
 
 
 def test_the_executed_notebook_shows_tables_and_figures_and_no_error(executed_lbm: Path) -> None:
     assert {output.output_type for output in outputs(executed_lbm)} <= {"display_data", "execute_result"}
     html = [output.data.get("text/html", "") for output in outputs(executed_lbm)]
-    assert sum("<table" in each for each in html) >= 8 and sum("<svg" in each for each in html) >= 4
+    assert sum("<table" in text for text in html) >= 8 and sum("<svg" in text for text in html) >= 4
     empty = [output for output in outputs(executed_lbm) if not any(str(text).strip() for text in output.data.values())]
-    assert not empty, "the line that tells of progress has left nothing"
+    assert not empty, "the progress line has left nothing"
     assert len([cell for cell in cells(executed_lbm) if cell.outputs]) == len(cells(executed_lbm)) - 2
 
 
-def test_every_figure_of_the_executed_notebook_is_of_the_store(executed_lbm: Path) -> None:
-    """The conclusions and the ladder are what the store gives, to the letter, for whoever asks it again."""
+def test_the_executed_notebook_shows_the_numbers_of_the_store(executed_lbm: Path) -> None:
+    """A new query of the store gives the conclusions and the ladder of the notebook, to the letter."""
     from roofbook.book.experiment import Experiment
 
     root = executed_lbm.parents[2]
     notebook = root / "experiments" / "lbm.ipynb"
     experiment = Experiment("lbm", execute.parameters_of(root, notebook), root)
-    said = [output.data["text/markdown"] for output in outputs(executed_lbm) if "text/markdown" in output.data]
-    assert said == [experiment.summary().data]
-    assert NOT_MEASURED not in said[0]
+    summaries = [output.data["text/markdown"] for output in outputs(executed_lbm) if "text/markdown" in output.data]
+    assert summaries == [experiment.summary().data]
+    assert NOT_MEASURED not in summaries[0]
     ladder = experiment.ladder(experiment.cases[0].name).html
     assert ladder in [output.data.get("text/html") for output in outputs(executed_lbm)]
 
@@ -162,13 +166,13 @@ def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> N
     before = sorted((root / "results").rglob("*.parquet"))
     page = execute.execute(root, notebook, parameters, page=root / "again" / "lbm.ipynb")
     assert sorted((root / "results").rglob("*.parquet")) == before
-    known = len(Store(root / "results").query("select 1 from cells where lab = 'lbm' and role <> 'again'"))
-    said = "".join(output.data.get("text/html", "") for output in outputs(page))
-    assert f"<p>0 measurements taken, {known} were fresh.</p>" in said
+    fresh = len(Store(root / "results").query("select 1 from cells where lab = 'lbm' and role <> 'again'"))
+    text = "".join(output.data.get("text/html", "") for output in outputs(page))
+    assert f"<p>0 measurements taken, {fresh} were fresh.</p>" in text
 
 
 def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[], Path], tmp_path: Path) -> None:
-    """There the line is an output of the cell that measures. One step alone: most of the page has nothing to show."""
+    """Under papermill the progress is an output of the measuring cell. With one step measured, most cells show nothing."""
     out = tmp_path / "out.ipynb"
     parameters = "{scale: test, budget_s: 0.3, variants: [fused]}"
     command = [

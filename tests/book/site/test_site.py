@@ -1,4 +1,4 @@
-"""The built site as a reader meets it: in a browser, offline, on a desk and on a phone, in light and in dark."""
+"""The built site in a browser: offline, at the widths of a desktop and of a phone, in light and in dark colours."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from roofbook.errors import UsageError
 
 from ...axe import SCHEMES, Eyes, violations
 
-PHONE, DESK = 390, 1400
-WIDTHS = (PHONE, 320, 640, DESK)
+PHONE, DESKTOP = 390, 1400
+WIDTHS = (PHONE, 320, 640, DESKTOP)
 """640 and 320: a desktop of 1280 px at a zoom of 200 % and of 400 %. WCAG 2 wants pages to be read at these without scrolling
 sideways."""
 
 SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
-"""What scrolls at the new width takes the keyboard's focus: a script of the theme sees to it, after a time that is 0 here."""
+"""JavaScript that waits until a script of the theme has made scrolling regions focusable, after a delay that is 0 here."""
 
 
 class Page(HTMLParser):
-    """The ids, links and resources of a page."""
+    """Parser that collects the ids, links and resources of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -40,37 +40,39 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if given.get("id"):
-            self.ids.append(str(given["id"]))
-        if tag == "a" and given.get("href"):
-            self.links.append(str(given["href"]))
+        attributes = dict(attrs)
+        if attributes.get("id"):
+            self.ids.append(str(attributes["id"]))
+        if tag == "a" and attributes.get("href"):
+            self.links.append(str(attributes["href"]))
         for name in ("src", "href"):
-            if tag in ("script", "link", "img", "iframe", "source") and given.get(name):
-                self.resources.append(str(given[name]))
+            if tag in ("script", "link", "img", "iframe", "source") and attributes.get(name):
+                self.resources.append(str(attributes[name]))
 
 
 def pages(site: Path) -> dict[str, Page]:
-    """The pages of a site by name; the theme's own templates under _static are none."""
+    """Return the pages of a site by name, without the theme's own templates under _static."""
     return {str(p.relative_to(site)): Page(p) for p in sorted(site.rglob("*.html")) if "_static" not in p.parts}
 
 
-def unlike(site: Path) -> list[str]:
-    """The names of pages; of those of a lab's measurements, which are alike, the first."""
-    found = dict.fromkeys(pages(site))
-    alike = [name for name in found if name.partition("/measurements/")[1]]
+def distinct_pages(site: Path) -> list[str]:
+    """Return the names of all pages, with only the first of each lab's pages of measurements, which are alike."""
+    names = dict.fromkeys(pages(site))
+    alike = [name for name in names if name.partition("/measurements/")[1]]
     first = {name.partition("/measurements/")[0]: name for name in reversed(alike)}
-    return [name for name in found if name not in alike or name in first.values()]
+    return [name for name in names if name not in alike or name in first.values()]
 
 
 @pytest.mark.site
 def test_no_dead_links_no_double_ids_and_nothing_from_the_network(built_site: Path) -> None:
-    found = pages(built_site)
-    assert {"index.html", "method.html", "labs/lbm.html", "labs/lbm/results.html", "glossary.html"} <= set(found)
-    wrong = []
-    for name, page in found.items():
-        wrong += [f"{name}: id {each} twice" for each in set(page.ids) if page.ids.count(each) > 1]
-        wrong += [f"{name}: loads {each}" for each in page.resources if re.match(r"(https?:)?//", each)]
+    pages_by_name = pages(built_site)
+    assert {"index.html", "method.html", "labs/lbm.html", "labs/lbm/results.html", "glossary.html"} <= set(
+        pages_by_name
+    )
+    problems = []
+    for name, page in pages_by_name.items():
+        problems += [f"{name}: id {identifier} twice" for identifier in set(page.ids) if page.ids.count(identifier) > 1]
+        problems += [f"{name}: loads {address}" for address in page.resources if re.match(r"(https?:)?//", address)]
         for link in [*page.links, *page.resources]:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or link in ("", "#"):
@@ -78,27 +80,27 @@ def test_no_dead_links_no_double_ids_and_nothing_from_the_network(built_site: Pa
             target = (built_site / name).parent / urllib.parse.unquote(parts.path) if parts.path else built_site / name
             target = target.resolve()
             if not target.exists():
-                wrong.append(f"{name}: dead link {link}")
+                problems.append(f"{name}: dead link {link}")
             elif parts.fragment and target.suffix == ".html":
-                aim = found[str(target.relative_to(built_site.resolve()))]
-                if urllib.parse.unquote(parts.fragment) not in aim.ids:
-                    wrong.append(f"{name}: dead anchor {link}")
-    assert not wrong, "\n".join(wrong)
+                target_page = pages_by_name[str(target.relative_to(built_site.resolve()))]
+                if urllib.parse.unquote(parts.fragment) not in target_page.ids:
+                    problems.append(f"{name}: dead anchor {link}")
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.site
 def test_pages_are_valid_html(built_site: Path) -> None:
-    """A parser of the standard finds nothing to mend."""
-    wrong = []
-    for name in unlike(built_site):
+    """A parser that follows the HTML standard reports no error."""
+    problems = []
+    for name in distinct_pages(built_site):
         parser = html5lib.HTMLParser()
         parser.parse((built_site / name).read_text(encoding="utf-8"))
-        wrong += [f"{name}, line {line}: {code} {more}" for (line, _), code, more in parser.errors]
-    assert not wrong, "\n".join(wrong)
+        problems += [f"{name}, line {line}: {code} {values}" for (line, _), code, values in parser.errors]
+    assert not problems, "\n".join(problems)
 
 
 def table_with(tab: Any, odd: str, plain: str = "<td>{number}</td>") -> None:
-    """A table of a hundred rows of one look but for the 71st."""
+    """Show a page with a table of a hundred rows, all like `plain` except the 71st, which is like `odd`."""
     rows = [f"<tr>{(odd if number == 70 else plain).format(number=number)}</tr>" for number in range(100)]
     style = "<style>[data-theme=dark] .half { color: #333; background: #222 }</style>"
     tab.set_content(
@@ -107,7 +109,7 @@ def table_with(tab: Any, odd: str, plain: str = "<td>{number}</td>") -> None:
 
 
 @pytest.mark.site
-def test_what_a_text_quotes_as_code_is_code_on_a_page(built_site: Path) -> None:
+def test_no_backquote_is_left_in_the_prose_of_a_page(built_site: Path) -> None:
     pages = list(built_site.rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
@@ -122,16 +124,18 @@ def test_what_a_text_quotes_as_code_is_code_on_a_page(built_site: Path) -> None:
     [("style='color: #999'", "light"), ("style='opacity: 0.4'", "light"), ("class='half'", "dark")],
 )
 def test_a_faint_text_among_many_is_found(browser: Any, faint: str, scheme: str) -> None:
-    """Also where the plain ones were seen before; and in the scheme in which it is faint."""
+    """The faint text is found after the plain rows were checked before, in the colour scheme in which it is faint."""
     tab, eyes = browser.new_page(), Eyes()
     table_with(tab, "<td>{number}</td>")
     assert eyes.reduced(tab) == []
     table_with(tab, f"<td {faint}>{{number}}</td>")
-    found = eyes.reduced(tab)
-    left, looked_at = (tab.locator(each).all_text_contents() for each in ("td", "td[data-light], td[data-dark]"))
+    problems = eyes.reduced(tab)
+    texts, checked_texts = (
+        tab.locator(selector).all_text_contents() for selector in ("td", "td[data-light], td[data-dark]")
+    )
     tab.close()
-    assert found and found[0].startswith(f"{scheme}: color-contrast: ") and looked_at == ["70"]
-    assert left == ["0", "70"]
+    assert problems and problems[0].startswith(f"{scheme}: color-contrast: ") and checked_texts == ["70"]
+    assert texts == ["0", "70"]
 
 
 @pytest.mark.site
@@ -146,46 +150,47 @@ def test_a_faint_text_among_many_is_found(browser: Any, faint: str, scheme: str)
     ],
 )
 def test_a_mistake_in_one_row_of_many_is_found(browser: Any, odd: str, rule: str) -> None:
-    """Also where the other rows have the same element, rightly."""
+    """The mistake is found even if the other rows have the same element without it."""
     tab, eyes = browser.new_page(), Eyes()
     for plain in ("<td>{number}</td>", "<td><img alt='x' src='data:,'><a href='#'>x</a><button>x</button></td>"):
         table_with(tab, odd, plain)
-        assert [each.partition(":")[0] for each in eyes.violations(tab)] == [rule]
+        assert [problem.partition(":")[0] for problem in eyes.violations(tab)] == [rule]
     tab.close()
 
 
 @pytest.mark.thorough
 @pytest.mark.site
 def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: Path) -> None:
-    """Each is loaded once, on a phone, where more regions scroll than on a desk. The colours are those of both."""
-    seen: list[str] = []
+    """Each page is loaded once, at the width of a phone, where more regions scroll; colours are checked in both schemes."""
+    page_problems: list[str] = []
     tab, eyes = browser.new_page(color_scheme=SCHEMES[0]), Eyes()
     tab.add_init_script("const later = setTimeout; setTimeout = (act, _, ...given) => later(act, 0, ...given)")
     tab.on(
-        "request", lambda r: seen.append(f"asks for {r.url}") if not r.url.startswith((served_site, "data:")) else None
+        "request",
+        lambda r: page_problems.append(f"asks for {r.url}") if not r.url.startswith((served_site, "data:")) else None,
     )
-    tab.on("response", lambda r: seen.append(f"{r.status} for {r.url}") if r.status >= 400 else None)
-    tab.on("console", lambda m: seen.append(f"console: {m.text}") if m.type == "error" else None)
-    tab.on("pageerror", lambda error: seen.append(str(error)))
-    wrong: list[str] = []
-    for name in unlike(built_site):
-        seen.clear()
+    tab.on("response", lambda r: page_problems.append(f"{r.status} for {r.url}") if r.status >= 400 else None)
+    tab.on("console", lambda m: page_problems.append(f"console: {m.text}") if m.type == "error" else None)
+    tab.on("pageerror", lambda error: page_problems.append(str(error)))
+    problems: list[str] = []
+    for name in distinct_pages(built_site):
+        page_problems.clear()
         tab.set_viewport_size({"width": PHONE, "height": 900})
         tab.goto(f"{served_site}/{name}")
         assert tab.evaluate("document.documentElement.dataset.theme") == SCHEMES[0]
-        for each in WIDTHS:
-            tab.set_viewport_size({"width": each, "height": 900})
-            over = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            if over > 0:
-                seen.append(f"{over} px too wide for {each}")
-            if each == DESK:
-                seen += eyes.reduced(tab)
+        for width in WIDTHS:
+            tab.set_viewport_size({"width": width, "height": 900})
+            excess = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if excess > 0:
+                page_problems.append(f"{excess} px too wide for {width}")
+            if width == DESKTOP:
+                page_problems += eyes.reduced(tab)
         tab.set_viewport_size({"width": PHONE, "height": 900})
         tab.evaluate(SETTLED)
-        seen += violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
-        wrong += [f"{name}: {each}" for each in seen]
+        page_problems += violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
+        problems += [f"{name}: {problem}" for problem in page_problems]
     tab.close()
-    assert not wrong, "\n".join(dict.fromkeys(wrong))
+    assert not problems, "\n".join(dict.fromkeys(problems))
 
 
 @pytest.mark.site
@@ -205,9 +210,9 @@ def test_wide_tables_scroll_by_themselves_with_their_first_column_in_sight(brows
         assert region.get_attribute("tabindex") == "0" and region.get_attribute("aria-label")
     wide = tab.query_selector(".table-scroll")
     assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
-    before = wide.query_selector("tbody tr > :first-child").bounding_box()["x"]
+    x_before = wide.query_selector("tbody tr > :first-child").bounding_box()["x"]
     wide.evaluate("e => e.scrollLeft = 200")
-    assert abs(wide.query_selector("tbody tr > :first-child").bounding_box()["x"] - before) < 1
+    assert abs(wide.query_selector("tbody tr > :first-child").bounding_box()["x"] - x_before) < 1
     tab.close()
 
 
@@ -225,39 +230,41 @@ def test_on_a_phone_no_table_of_the_book_scrolls_and_the_column_that_stays_leave
     scrolling = {}
     for name in ("labs/strain", "peaks", "claims", "history", *names):
         tab.goto(f"{served_site}/{name}.html")
-        tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        tab.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
         scrolling[name] = tab.evaluate(
-            """[...document.querySelectorAll('.table-scroll')].filter(each => each.scrollWidth > each.clientWidth)
-            .map(each => [each, each.querySelector('tbody tr > :first-child')])
-            .map(([each, first]) => [each.ariaLabel, first.getBoundingClientRect().width / each.clientWidth])"""
+            """[...document.querySelectorAll('.table-scroll')].filter(element => element.scrollWidth > element.clientWidth)
+            .map(element => [element, element.querySelector('tbody tr > :first-child')])
+            .map(([element, first]) => [element.ariaLabel, first.getBoundingClientRect().width / element.clientWidth])"""
         )
     tab.close()
     strained = scrolling.pop("labs/strain")
-    assert strained and not [each for each in strained if each[1] > 0.5]
-    assert not {name: found for name, found in scrolling.items() if found}
+    assert strained and not [region for region in strained if region[1] > 0.5]
+    assert not {name: regions for name, regions in scrolling.items() if regions}
 
 
 @pytest.mark.site
-def test_on_a_desk_what_was_published_and_what_changed_need_no_scrolling(browser: Any, served_site: str) -> None:
-    """A page of one section has no contents beside it, and its table their room; a page of several keeps them in sight."""
+def test_on_a_desktop_tables_of_published_figures_and_of_history_need_no_scrolling(
+    browser: Any, served_site: str
+) -> None:
+    """A page of one section has no sidebar of contents, so its table is wider; a page of several sections keeps it."""
     tab = browser.new_page(viewport={"width": 1280, "height": 900})
     names = [f"labs/{lab}/published" for lab in ("cnn", "convpool", "lbm", "lenet", "stencil")]
     contents, scrolling = {}, {}
     for name in (*names, "history", "cluster"):
         tab.goto(f"{served_site}/{name}.html")
-        tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        tab.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
         contents[name] = tab.is_visible(".bd-sidebar-secondary")
         scrolling[name] = tab.evaluate(
-            "[...document.querySelectorAll('.table-scroll')].filter(each => each.scrollWidth > each.clientWidth)"
-            ".map(each => each.ariaLabel)"
+            "[...document.querySelectorAll('.table-scroll')].filter(element => element.scrollWidth > element.clientWidth)"
+            ".map(element => element.ariaLabel)"
         )
     tab.close()
-    assert not {name: found for name, found in scrolling.items() if found}
-    assert [name for name, there in contents.items() if there] == ["history", "cluster"]
+    assert not {name: regions for name, regions in scrolling.items() if regions}
+    assert [name for name, visible in contents.items() if visible] == ["history", "cluster"]
 
 
 @pytest.mark.site
-def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
+def test_a_run_card_replaces_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
     assert text.count('class="run-parameters of-this-machine"') == 1
     assert "<dt>scale</dt> <dd>test</dd>" in text
@@ -272,16 +279,18 @@ def test_plain_sphinx_builds_the_same_pages(checkout: Path, built_site: Path, tm
     assert done.returncode == 0, done.stderr
     assert set(pages(tmp_path)) == set(pages(built_site))
     for name in ("index.html", "labs/lbm.html", "labs/lbm/results.html"):
-        ours, theirs = (Page(folder / name).links for folder in (built_site, tmp_path))
-        assert {each for each in ours if ".html" in each} == {each for each in theirs if ".html" in each}
+        links_of_book, links_of_sphinx = (Page(folder / name).links for folder in (built_site, tmp_path))
+        assert {link for link in links_of_book if ".html" in link} == {
+            link for link in links_of_sphinx if ".html" in link
+        }
 
 
 @pytest.mark.site
 def test_a_built_site_is_not_built_again_until_a_page_changes(checkout: Path, built_site: Path) -> None:
     assert not site.stale(checkout)
-    said: list[str] = []
-    site.build(checkout, progress=said.append)
-    assert said == []
+    messages: list[str] = []
+    site.build(checkout, progress=messages.append)
+    assert messages == []
     page = checkout / "book" / "method.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(text + "\nOne more line.\n", encoding="utf-8")
@@ -308,7 +317,7 @@ def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, 
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("_config.yml", "a: [", "is no YAML: while parsing"),
         ("_config.yml", "- a", "holds a list; expected names"),
@@ -317,18 +326,18 @@ def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, 
         ("book/labs/lbm.ipynb", "{", "is no notebook: "),
     ],
 )
-def test_sources_that_cannot_be_read_are_named_in_one_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_sources_that_cannot_be_read_are_named_in_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / "book" / "labs").mkdir(parents=True)
-    for each in ("_config.yml", "book/_toc.yml"):
-        (tmp_path / each).write_text("a: b")
+    for source in ("_config.yml", "book/_toc.yml"):
+        (tmp_path / source).write_text("a: b")
     (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(UsageError) as refused:
         site.build(tmp_path)
-    assert str(refused.value).startswith(f"{tmp_path / name} {said}") and "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"{tmp_path / name} {message}") and "\n" not in str(refused.value)
 
 
 def test_a_page_of_a_lab_that_is_no_longer_there_is_named_in_one_line(tmp_path: Path) -> None:
-    """Its notebook lies in the checkout, the lab where ROOFBOOK_LABS says. A page of the user's own is in the contents."""
+    """Its notebook is in the checkout, but its folder is not in ROOFBOOK_LABS. A page that the contents list is accepted."""
     import nbformat
 
     for name, text in (("_config.yml", "a: b"), ("book/_toc.yml", "a: own")):
@@ -344,7 +353,7 @@ def test_a_page_of_a_lab_that_is_no_longer_there_is_named_in_one_line(tmp_path: 
         site.build(tmp_path)
 
 
-def test_serving_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
+def test_serving_a_missing_site_names_the_command_that_builds_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="roofbook build"):
         site.serve(tmp_path)
 
@@ -382,17 +391,17 @@ def test_the_pages_of_the_labs_tell_a_standing_note_once(built_site: Path) -> No
 
 
 def notebook(path: Path, *cells: str, parameters: str = "scale: str = 'quick'  # quick, published") -> Path:
-    """A small notebook with a cell of parameters."""
+    """Write a small notebook whose first cell holds the parameters, and return its path."""
     import nbformat
 
     v4 = nbformat.v4
     first = v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-    book = v4.new_notebook(cells=[first, *map(v4.new_code_cell, cells)])
-    nbformat.write(book, path)
+    notebook_node = v4.new_notebook(cells=[first, *map(v4.new_code_cell, cells)])
+    nbformat.write(notebook_node, path)
     return path
 
 
-def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_path: Path) -> None:
+def test_a_notebook_runs_in_this_interpreter_over_sockets_and_only_once(tmp_path: Path) -> None:
     import nbformat
 
     (tmp_path / "results").mkdir()
@@ -402,7 +411,7 @@ def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_p
         "from ipykernel.connect import get_connection_info; print(get_connection_info())",
     )
     page = execute.execute(tmp_path, source, {"scale": "published"})
-    assert page == tmp_path / "book" / "demo.ipynb", "of no lab, so beside the written pages"
+    assert page == tmp_path / "book" / "demo.ipynb", "of no lab, so among the written pages"
     assert execute.page_of(tmp_path, tmp_path / "lbm.ipynb") == tmp_path / "book" / "labs" / "lbm.ipynb"
     outputs = [cell.outputs[0].text for cell in nbformat.read(page, 4).cells if cell.get("outputs")]
     assert outputs[0].split("\n")[:3] == [sys.prefix, "published", str(tmp_path)]
@@ -419,14 +428,14 @@ def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_pa
     page = tmp_path / "book" / "demo.ipynb"
     page.parent.mkdir(parents=True)
     page.write_text("earlier")
-    wrong = notebook(tmp_path / "demo.ipynb", "1 / 0")
+    failing = notebook(tmp_path / "demo.ipynb", "1 / 0")
     with pytest.raises(
         execute.NotebookFailed, match=r"demo\.ipynb, cell 2, line 1: ZeroDivisionError: .*_build/partial"
     ) as caught:
-        execute.execute(tmp_path, wrong)
+        execute.execute(tmp_path, failing)
     assert "\n" not in str(caught.value)
     assert (tmp_path / "_build" / "partial" / "demo.ipynb").exists()
-    asked = notebook(tmp_path / "demo.ipynb", "import roofbook\nraise roofbook.UsageError('no such thing')")
+    refusing = notebook(tmp_path / "demo.ipynb", "import roofbook\nraise roofbook.UsageError('no such thing')")
     with pytest.raises(UsageError, match=r"^no such thing$"):
-        execute.execute(tmp_path, asked)
+        execute.execute(tmp_path, refusing)
     assert page.read_text() == "earlier"
