@@ -274,7 +274,7 @@ def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.Monk
     with pytest.raises(
         UsageError, match=r"^a cluster needs the package distributed: `make book WITH=cluster` installs it$"
     ):
-        cluster.need()
+        cluster.require_dask()
 
 
 def test_what_is_put_beside_the_store_does_not_make_a_checkout_changed() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.find import host_cpu
-from roofbook.measure.answer import Mark, furthest, judge
+from roofbook.measure.answer import Mark, describe_worst_element, judge
 from roofbook.measure.sandbox import sandbox
 from roofbook.spec import registry
 from roofbook.spec.answer_file import AnswerFile
@@ -95,7 +95,10 @@ def test_a_hole_that_names_no_line_or_ends_before_it_begins_is_an_error() -> Non
 def test_where_a_result_is_furthest_from_right() -> None:
     right = {"g": np.array([[1.0, 2.0], [3.0, 4.0]]), "other": np.zeros(3)}
     off = np.array([[1.0, 2.0], [3.5, 4.1]])
-    assert furthest({"g": off, "unknown": off}, right) == "g[1, 0] is 3.5, right is 3"
+    assert describe_worst_element({"g": off, "unknown": off}, right) == "g[1, 0] is 3.5, right is 3"
     off[0, 1] = np.nan
-    assert furthest({"g": off}, right) == "g[0, 1] is no number, as what is never written; so are 1 of 4 elements"
-    assert furthest({"g": right["g"].copy()}, right) == furthest({"g": off[0]}, right) == ""
+    assert (
+        describe_worst_element({"g": off}, right)
+        == "g[0, 1] is no number, as what is never written; so are 1 of 4 elements"
+    )
+    assert describe_worst_element({"g": right["g"].copy()}, right) == describe_worst_element({"g": off[0]}, right) == ""

@@ -332,7 +332,7 @@ def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)", said)
     kernel.write_text(text)
     monkeypatch.setattr(answer, "LIMIT_S", 20.0)
-    monkeypatch.setattr(answer, "AGAIN_S", 4.0)
+    monkeypatch.setattr(answer, "RETRY_LIMIT_S", 4.0)
     code, said = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
     assert code == 1 and said.startswith("fused: not right on 6x1024: its process did not end within 20 s")
     assert "not right on 7x48: its process did not end within 4 s" in said

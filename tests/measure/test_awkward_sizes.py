@@ -110,7 +110,7 @@ def test_what_is_timed_has_no_guards_around_its_buffers() -> None:
             ledger.plan(lambda device=device, made=made: made.append(device.empty(100)))  # type: ignore[misc]
             assert made[0].nbytes == made[0].memory.size == 100
             (record,) = ledger._records.values()
-            assert record.whole.nbytes == 100 + 2 * GUARD * guarded
+            assert record.allocation.nbytes == 100 + 2 * GUARD * guarded
             ledger.check_guards()
             made[0].release()
             ledger.check_guards()

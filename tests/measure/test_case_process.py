@@ -326,16 +326,16 @@ def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Me
 def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = case_process._said
+    said = case_process._messages
     groups: list[list[str]] = []
 
     def talk(workers: Any, at: Any, variants: Any, *more: Any) -> Any:
         groups.append([variant.name for variant in variants])
         if "two" in groups[-1]:
-            raise case_process.Ended("ended with exit code 0", "", "rows")
+            raise case_process.WorkerEnded("ended with exit code 0", "", "rows")
         yield from said(workers, at, variants, *more)
 
-    monkeypatch.setattr(case_process, "_said", talk)
+    monkeypatch.setattr(case_process, "_messages", talk)
     rows = measure("one", "two", "python")
     assert groups == [["one", "two", "python"], ["one"], ["two"], ["python"]]
     assert dict(rows["status"]) == {"one": "ok", "two": "failed", "python": "failed"}
@@ -372,7 +372,7 @@ def test_a_fork_that_goes_on_from_a_plan_measures_nothing(measure: Measure) -> N
 def test_what_a_kernel_writes_into_the_pipe_is_not_believed(measure: Measure) -> None:
     rows = measure("one", "writes in run", "two")
     assert dict(rows["status"]) == {"one": "ok", "writes in run": "failed", "two": "ok"}
-    assert rows.loc["writes in run", "reason"].startswith("said what is no message: a row that nobody ordered")
+    assert rows.loc["writes in run", "reason"].startswith("sent an invalid message: a row that nobody ordered")
 
 
 @pytest.mark.parametrize("name", ["hang", "slow"])

@@ -10,7 +10,7 @@ import pytest
 from roofbook.book.campaign import check_answer
 from roofbook.errors import Failed
 from roofbook.measure import cluster, messages
-from roofbook.measure.cluster import Crew, Job
+from roofbook.measure.cluster import Job, WorkerPool
 
 pytest.importorskip("distributed")
 
@@ -99,17 +99,17 @@ class Client:
 
 
 @pytest.fixture
-def crew(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Crew]:
+def crew(monkeypatch: pytest.MonkeyPatch) -> Callable[..., WorkerPool]:
     monkeypatch.setattr("distributed.wait", lambda *_, **__: None)
     monkeypatch.setattr(cluster, "POLL_S", 0.0)
 
-    def make(answers: dict[str, Any], told: list[tuple[str, str]] | None = None) -> Crew:
+    def make(answers: dict[str, Any], told: list[tuple[str, str]] | None = None) -> WorkerPool:
         def tell(variant: str, what: str) -> None:
             if told is not None:
                 told.append((variant, what))
 
         client: Any = Client(answers)
-        return Crew(client, {}, {"do": "who"}, lambda answer: "", tell, ours=True, check=check_answer)
+        return WorkerPool(client, {}, {"do": "who"}, lambda answer: "", tell, ours=True, check=check_answer)
 
     return make
 
@@ -125,21 +125,21 @@ def jobs(done: list[Any]) -> list[Job]:
     "hostile", [{"kept": KEPT * 1_000_000}, "2000000 measurements taken", None.__class__, 7, {"error": 1}]
 )
 def test_who_gives_no_answer_takes_no_further_part_and_another_one_does_the_job(
-    crew: Callable[..., Crew], hostile: Any
+    crew: Callable[..., WorkerPool], hostile: Any
 ) -> None:
     done: list[Any] = []
     workers = crew({"hostile": hostile, "honest": {"kept": KEPT}})
-    workers.work(jobs(done))
+    workers.run_jobs(jobs(done))
     assert done == [("honest", {"kept": KEPT})]
     assert "honest" not in workers.refused and set(workers.refused) <= {"hostile"}
 
 
-def test_a_cluster_of_which_nobody_answers_ends(crew: Callable[..., Crew]) -> None:
+def test_a_cluster_of_which_nobody_answers_ends(crew: Callable[..., WorkerPool]) -> None:
     with pytest.raises(Failed, match="2 died"):
-        crew({"one": 7, "two": 8}).work(jobs([]))
+        crew({"one": 7, "two": 8}).run_jobs(jobs([]))
 
 
-def test_only_what_is_progress_is_shown(crew: Callable[..., Crew]) -> None:
+def test_only_what_is_progress_is_shown(crew: Callable[..., WorkerPool]) -> None:
     told: list[tuple[str, str]] = []
     workers = crew({}, told)
     follow: Any = workers.client.follow  # type: ignore[attr-defined]

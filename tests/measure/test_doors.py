@@ -78,7 +78,7 @@ def answering(words: bytes | None) -> Iterator[str]:
 def test_an_address_of_no_scheduler_is_one_line_in_the_end(
     dask: None, monkeypatch: pytest.MonkeyPatch, words: bytes | None
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWERS_S", 2.0)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 2.0)
     with answering(words) as address, pytest.raises(UsageError) as refused, cluster.connected(address, None):
         pass
     assert str(refused.value).startswith(f"no Dask scheduler answers at {address!r}: ") and "\n" not in str(
@@ -100,7 +100,7 @@ def test_a_command_that_waits_for_no_scheduler_ends(dask: None, tmp_path: Path) 
         command = [sys.executable, "-m", "roofbook.cli", "run", "stencil", "--cluster", address]
         done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 2 and done.stderr.startswith("error: no Dask scheduler answers")
-    assert cluster.ANSWERS_S < 30
+    assert cluster.CONNECT_TIMEOUT_S < 30
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_cluster_by_tls_is_connected_to_and_one_without_certificates_is_not(
                 assert client.scheduler_info()["address"].startswith(f"tls://{cluster.LOOPBACK}:")
             for name in certificates:
                 named.delenv(name)
-            named.setattr(cluster, "ANSWERS_S", 4.0)
+            named.setattr(cluster, "CONNECT_TIMEOUT_S", 4.0)
             for other in (address, address.replace("tls://", "tcp://")):
                 with pytest.raises(UsageError, match="no Dask scheduler answers"), cluster.connected(other, None):
                     pass
@@ -232,7 +232,7 @@ def test_a_folder_laid_by_another_user_is_passed_over(
 @pytest.mark.parametrize("content", ["a text\n", "a: [1\n", "- 1\n", "a: caf\xe9\n", "\0"])
 def test_settings_of_dask_that_are_none_are_named(dask: None, content: str, tmp_path: Path) -> None:
     (tmp_path / "dask.yaml").write_bytes(content.encode("latin-1"))
-    say = "from roofbook import errors; from roofbook.measure import cluster; exit(errors.program(cluster.need, ''))"
+    say = "from roofbook import errors; from roofbook.measure import cluster; exit(errors.program(cluster.require_dask, ''))"
     environment = {**os.environ, "DASK_CONFIG": str(tmp_path / "dask.yaml")}
     done = subprocess.run([sys.executable, "-c", say], env=environment, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("error: Dask cannot read its settings: "), done.stderr

@@ -64,7 +64,7 @@ def test_what_looks_slower_is_measured_in_as_many_runs_again() -> None:
     assert len(simulated(1.2, QUIET, rng).ratios) == 2 * RULE.runs
     assert len(simulated(1.0, QUIET, rng).ratios) == RULE.runs == len(simulated(0.8, QUIET, rng).ratios)
     loud = simulated(1.02, (0.05, 0.01), rng)
-    assert len(loud.ratios) == RULE.most and loud.verdict(RULE) == "undecided"
+    assert len(loud.ratios) == RULE.most_runs and loud.verdict(RULE) == "undecided"
 
 
 def ratio(low: float, high: float) -> stats.RatioEstimate:
@@ -116,7 +116,7 @@ def test_a_side_that_ends_before_any_variant_is_an_error_that_names_it(
 
 
 def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
-    taken, policy = side_by_side._Taken(), Policy(minimum=3, maximum=10, budget_s=1e9)
+    taken, policy = side_by_side._RunSamples(), Policy(minimum=3, maximum=10, budget_s=1e9)
     taken.quiet, taken.disturbed = [(1.0, 1.0)] * 2, [(1.0, 2.0)] * 4
     assert len(taken.pairs(policy)) == 6 and not taken.enough(policy)
     taken.quiet *= 3
@@ -134,7 +134,7 @@ class Scripted:
     def tell(self, do: str, variants: list[str], **order: Any) -> None:
         assert variants == self.variants
 
-    def answers(self, *last: Any, others: Any) -> Iterator[dict[str, Any]]:
+    def answers(self, *last: Any, earlier: Any) -> Iterator[dict[str, Any]]:
         for name in self.variants:
             if name == "elsewhere":
                 yield {"made": name, "units": 1, "on": f"device-of-{self.name}", "backend": "opencl"}
@@ -232,8 +232,8 @@ def test_a_sample_is_believed_after_what_it_is_at(saying: Any) -> None:
 def test_what_is_no_sample_is_no_time(saying: Any, line: str) -> None:
     with pytest.raises(side_by_side._SideEnded) as end:
         saying(line).sample("one")
-    assert (end.value.variant, end.value.what) == ("one", "sample") and "no message" in end.value.why
-    assert end.value.why.isprintable() and len(end.value.why) < 400
+    assert (end.value.variant, end.value.stage) == ("one", "sample") and "invalid message" in end.value.reason
+    assert end.value.reason.isprintable() and len(end.value.reason) < 400
 
 
 def test_a_process_that_ends_with_0_before_its_answer_has_ended(saying: Any) -> None:
@@ -242,7 +242,7 @@ def test_a_process_that_ends_with_0_before_its_answer_has_ended(saying: Any) -> 
 
 
 def test_messages_without_end_end(saying: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "most_messages", lambda policy, variants: 5)
+    monkeypatch.setattr(side_by_side, "message_limit", lambda policy, variants: 5)
     with pytest.raises(side_by_side._SideEnded, match="messages without end"):
         saying(*[json.dumps({"variant": "one", "what": "sample"})] * 9).sample("one")
 
@@ -250,7 +250,7 @@ def test_messages_without_end_end(saying: Any, monkeypatch: pytest.MonkeyPatch) 
 def test_a_variant_of_which_a_process_says_nothing_has_failed(
     scripted: type[Scripted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Scripted, "answers", lambda self, *last, others: iter([{"ready": True}]))
+    monkeypatch.setattr(Scripted, "answers", lambda self, *last, earlier: iter([{"ready": True}]))
     (silent,) = compare(comparison("one"), RULE)
     assert (
         silent.failed == {"before": "its process did not say what came of it"}

@@ -18,7 +18,7 @@ from ..devices import checkout
 from ..errors import UsageError
 from ..escaping import printable
 from ..measure import cluster, messages
-from ..measure.cluster import Answer, Berth, Crew, Job, Order
+from ..measure.cluster import Answer, ClusterWorker, WorkerPool, Job, Order
 from ..measure.precompile import SCALES
 from ..measure.progress import ProgressLine
 from ..measure.schedule import Done
@@ -96,7 +96,7 @@ class Campaign:
     def specs(self) -> list[str]:
         """Return one device of each kind that a worker has."""
         with self._crew(registry.names()[0], "auto") as crew:
-            return list(crew.do({"module": MODULE, "do": "specs"})["specs"])
+            return list(crew.run_anywhere({"module": MODULE, "do": "specs"})["specs"])
 
     def bring_up_to_date(
         self,
@@ -111,7 +111,7 @@ class Campaign:
         sweeps: bool = True,
         host: bool = True,
         limit_s: float = 0,
-    ) -> tuple[Done, Berth, list[str]]:
+    ) -> tuple[Done, ClusterWorker, list[str]]:
         """Measure an experiment where it is not fresh, as `Experiment.measure` and `record` do on one device.
 
         Return the counts, one of the workers, and the tables as text. peaks: also measure the peaks for the lab's page.
@@ -119,25 +119,25 @@ class Campaign:
         """
         parameters_with_store = {**parameters, "results": self.storage.address}
         with self._crew(lab, str(parameters["device"])) as crew:
-            berth = next(iter(crew.places.values()))
+            berth = next(iter(crew.workers.values()))
             common = {
                 "module": MODULE,
                 "lab": lab,
                 "parameters": {**parameters_with_store, "device": berth.facts["spec"]},
                 "parts": list(parts),
             }
-            planned = crew.do({
+            planned = crew.run_anywhere({
                 **common, "do": "plan", "peaks": peaks, "sweeps": sweeps, "host": host, "limit_s": limit_s,
             })  # fmt: skip
             say(f"{planned['title']} at scale {parameters_with_store['scale']}: {_crew_text(crew)}")
             total = Tally()
             for stage in planned["stages"]:
                 _Stage(self, stage, crew, runs, remeasure, where, total).measure()
-            texts = crew.do({**common, "do": "tables"})["texts"]
+            texts = crew.run_anywhere({**common, "do": "tables"})["texts"]
             return total.done(), berth, texts
 
     @contextlib.contextmanager
-    def _crew(self, lab: str, device: str) -> Iterator[Crew]:
+    def _crew(self, lab: str, device: str) -> Iterator[WorkerPool]:
         """Yield workers that have the device, all of one model, environment and code."""
         token, line = f"{TOKENS}{secrets.token_hex(6)}", ProgressLine("measuring")
         self.storage.add(token, b"")
@@ -163,12 +163,12 @@ class Campaign:
             "root": self.storage.address,
             "token": token,
         }
-        crew = Crew(
+        crew = WorkerPool(
             self.client, registry.environment(), who, misfit, lambda job, step: line(f"{job}: {step}"), ours=self.owns_workers,
             check=check_answer,
         )  # fmt: skip
         try:
-            crew.gather(PATIENCE_S, lambda: line("no worker is there yet"))
+            crew.wait_for_workers(PATIENCE_S, lambda: line("no worker is there yet"))
             line.end()
             for reason in dict.fromkeys(crew.refused.values()):
                 say(f"  left out: {reason}", hang=4)
@@ -216,7 +216,7 @@ class _Stage:
         self,
         campaign: Campaign,
         planned: Answer,
-        crew: Crew,
+        crew: WorkerPool,
         runs: int,
         remeasure: bool,
         where: StorePart,
@@ -244,12 +244,12 @@ class _Stage:
                 jobs.append(self._job(case, number, run))
         self.number, self.finished = len(jobs), 0
         if jobs:
-            self.crew.work(jobs, self._compiling)
+            self.crew.run_jobs(jobs, self._compiling)
 
     def _job(self, case: str, number: int, run: str) -> Job:
         own_cells = [cell for cell in self.cells if cell["case"] == case]
 
-        def order(berth: Berth) -> Order | None:
+        def order(berth: ClusterWorker) -> Order | None:
             due = [cell for cell in own_cells if self.left[case, cell["variant"]] > number]
             if not due:
                 self.finished += 1
@@ -266,14 +266,14 @@ class _Stage:
         def on_workers_lost(workers: Sequence[str]) -> Job:
             reason = f"it ended {len(workers)} workers: {', '.join(workers)}"
 
-            def fail_order(berth: Berth) -> Order | None:
+            def fail_order(berth: ClusterWorker) -> Order | None:
                 measure_order = order(berth)
                 return measure_order and {**measure_order, "do": "fail", "reason": reason}
 
             say(f"  {case}: {reason}", hang=4)
             return Job(case, fail_order, on_done, lambda _: None)
 
-        def on_done(berth: Berth, answer: Answer) -> None:
+        def on_done(berth: ClusterWorker, answer: Answer) -> None:
             measured = [row for row in answer["kept"] if row[2] != CONTROL]
             for _, variant, _, status, _ in measured:
                 if status == "failed":
@@ -290,7 +290,7 @@ class _Stage:
         job = Job(case, order, on_done, on_workers_lost)
         return job
 
-    def _compiling(self, berth: Berth) -> Job | None:
+    def _compiling(self, berth: ClusterWorker) -> Job | None:
         """Return the job that compiles kernels ahead on a CPU host, with all cores; None for a GPU: a case compiles its own
         there.
         """
@@ -312,8 +312,8 @@ def _code(git: Mapping[str, Any] | None) -> tuple[Any, ...]:
     return (git["commit"], git["change"]) if git else ()
 
 
-def _crew_text(crew: Crew) -> str:
-    hosts = Counter(berth.host for berth in crew.places.values())
-    name = next(iter(crew.places.values())).facts["name"]
+def _crew_text(crew: WorkerPool) -> str:
+    hosts = Counter(berth.host for berth in crew.workers.values())
+    name = next(iter(crew.workers.values())).facts["name"]
     number = sum(hosts.values())
     return f"{number} worker{'s' * (number != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}, {name}"

@@ -1,7 +1,7 @@
-"""Judges a reader's kernel for an exercise: `roofbook exercise LAB NAME --check FILE`. Right, or wrong, where and why.
+"""Check of a reader's kernel for an exercise: `roofbook exercise LAB NAME --check FILE`. Right, or wrong, where and why.
 
-The kernel runs in a process of its own. This one draws the inputs in secret, keeps the right outputs to itself, and compares:
-a kernel is right where all its outputs came and are right, never because nothing was heard of it.
+The kernel runs in a process of its own. This process draws the inputs in secret, keeps the right outputs, and compares.
+A kernel is right only if all its outputs arrived and are right.
 """
 
 import re
@@ -32,46 +32,46 @@ from .sandbox import Sandbox
 from .verify import KernelRefused, References, check_of_timed, check_sample, reason_if_wrong, run_once, verify_again
 
 LIMIT_S = 120.0
-"""Seconds that a request to the kernel's process may take: seconds are what most need."""
-AGAIN_S = 15.0
-"""The same once a request was not answered in time: the other cases are still tried."""
+"""Seconds that a request to the kernel's process may take. Most take a few seconds."""
+RETRY_LIMIT_S = 15.0
+"""Seconds that a request may take once an earlier one was out of time: the other cases are still tried."""
 BUDGET_S = 3.0
-"""Seconds of samples of the answer, and of the step beside it, with what comes before each: other inputs, an empty cache."""
+"""Seconds of samples of the answer, and of the book's step, including new inputs before each sample."""
 BUILD = "does not build: "
 FILE = "answer.k"
-"""Name of the file that the compiler sees, whatever the reader's is called."""
-MOST_WORDS = 300
-"""Characters of a reason."""
+"""Name of the file that the compiler sees in place of the reader's."""
+MOST_REASON_CHARACTERS = 300
+"""Largest number of characters of a reason."""
 
 
 @dataclass(frozen=True)
 class CaseMark:
-    """What came of an answer on one case."""
+    """Result of an answer on one case."""
 
     case: str
     reason: str = ""
-    """Why it is not right; '' where it is."""
-    where: str = ""
-    """The element that errs most, such as `g[3, 5] is 1.2, right is 3.4`."""
+    """Why it is not right; '' if it is."""
+    worst_element: str = ""
+    """Element with the largest error, such as `g[3, 5] is 1.2, right is 3.4`."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What came of an answer."""
+    """Result of an answer on all cases."""
 
     cases: tuple[CaseMark, ...]
-    """In the order in which they were tried; the last is the one on which it is timed."""
+    """Results by case, in the order of the checks; the last case is the timed one."""
     sandbox: Sandbox
     does_not_compile: str = ""
-    """The compiler's first message."""
+    """First message of the compiler; '' if the kernel compiles."""
     has_hole: bool = False
-    """Whether the words that mark the hole still stand in the text."""
+    """Whether the text still contains the words that mark the hole."""
     timed: Mapping[str, Any] | None = field(default=None)
-    """Of a right one: `case`, `seconds`, `ratio` to the step with its interval, `relation`."""
+    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`."""
 
     @property
     def code(self) -> int:
-        """The command's exit code: 0 all right, 1 wrong on a case or while it was timed, 2 no kernel that a compiler takes."""
+        """Exit code of the command: 0 if all cases are right, 1 if one is wrong, 2 if the kernel does not compile."""
         if self.does_not_compile:
             return 2
         return int(not self.cases or any(mark.reason for mark in self.cases))
@@ -80,9 +80,9 @@ class Mark:
 def judge(
     lab: Lab, exercise: Write, answer: AnswerFile, device: Device, sandbox: Sandbox, *, take_time: bool = True
 ) -> Mark:
-    """Check a kernel on all cases of the exercise, and time a right one beside the step.
+    """Check a kernel on all cases of the exercise, and time a right one in turns with the book's step.
 
-    Errors: UsageError where the step does not run on `device`, or its process does not start; Failed where the step fails.
+    Errors: UsageError if the step does not run on `device`, or its process does not start; Failed if the step fails.
     """
     step = lab.variant(exercise.step)
     target = target_of(step, device)
@@ -107,12 +107,12 @@ def judge(
             if "reason" in timed:
                 marks[-1] = CaseMark(names[-1], timed["reason"])
                 timed = None
-    shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
-    return mark(shown, timed=timed)
+    marks_shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
+    return mark(marks_shown, timed=timed)
 
 
 class _Processes:
-    """The processes of one judgement: the kernel's, started again where it has ended, and the step's."""
+    """Processes of one check: the kernel's, started again when it has ended, and the step's."""
 
     def __init__(
         self, lab: Lab, exercise: Write, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
@@ -136,7 +136,7 @@ class _Processes:
             process.end()
 
     def of_answer(self) -> KernelProcess:
-        """Return the process of the reader's kernel, a new one where the last has ended. Errors: UsageError."""
+        """Return the process of the reader's kernel, a new one if the last has ended. Errors: UsageError."""
         if self._current is None or self._current.has_ended:
             self._current = self._start(with_answer=True)
         self._current.limit_s = self.limit_s
@@ -155,31 +155,31 @@ class _Processes:
         try:
             process = KernelProcess(order, folder, self._sandbox, LIMIT_S)
         except KernelRefused as error:
-            without = "; --no-sandbox runs it without one" if self._sandbox.is_used else ""
-            where = f" (its own folder is within {self._scratch.parent}; TMPDIR names another)"
-            named = where if str(self._scratch) in str(error) else ""
+            sandbox_hint = "; --no-sandbox runs it without one" if self._sandbox.is_used else ""
+            folder_hint = f" (its own folder is within {self._scratch.parent}; TMPDIR names another)"
+            hint = folder_hint if str(self._scratch) in str(error) else ""
             raise UsageError(
-                f"the process for the kernel does not start: {on_one_line(str(error))}{named}{without}"
+                f"the process for the kernel does not start: {on_one_line(str(error))}{hint}{sandbox_hint}"
             ) from None
         self._started.append(process)
         return process
 
 
 LOSSES: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
-"""Measured errors of the functions of a device, by lab, then as `References.losses` has them: found once."""
+"""Cache of `References.losses` by lab: measured errors of a device's functions."""
 
 
 class SecretInputs(References):
     """Inputs that are drawn in secret for each judged run, and the right outputs on those drawn last."""
 
     def __init__(self, lab: Lab, case: Case, *, special: str | None = None) -> None:
-        """special: name of those by which the lab verifies a variant, which show what others hide; half of them are so."""
+        """special: name of verification inputs of the lab, which reveal more errors; every second draw uses them."""
         self.lab, self.case, self._special = lab, case, special
         self._number = 0
         self._losses = LOSSES.setdefault(lab.name, {})
 
     def draw(self) -> Mapping[str, Any]:
-        """Draw inputs."""
+        """Draw inputs, and keep them for `after`."""
         self.inputs = self.lab.inputs(self.case, secrets.randbelow(1 << 31))
         if self._special is not None and self._number % 2 == 0:
             self.inputs = self.lab.verification_inputs(self.case, self._special, self.inputs)
@@ -191,37 +191,37 @@ class SecretInputs(References):
 
 
 def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> CaseMark:
-    """Run the kernel twice, each time on other secret inputs, and compare all that it hands over."""
+    """Run the kernel twice, each time on other secret inputs, and compare all its outputs."""
     small = lab.verification_case(case, step)
-    secret = SecretInputs(lab, small, special=lab.verified_on(step))
+    secret_inputs = SecretInputs(lab, small, special=lab.verified_on(step))
     try:
         process = processes.of_answer()
-        runnable = RemoteRunnable(process, small, secret.draw)
+        runnable = RemoteRunnable(process, small, secret_inputs.draw)
         ledger = RemoteLedger(process, runnable)
         for number in range(2):
             if number:
                 ledger.reset(runnable)
             with ledger.judging_timed_launches():
                 runnable.run()
-            right = {**secret.after(small), **secret.losses(processes.target.device, step)}
-            reason, where = compared(lab, small, step, runnable.outputs(), right)
+            right = {**secret_inputs.after(small), **secret_inputs.losses(processes.target.device, step)}
+            reason, worst_element = compare_outputs(lab, small, step, runnable.outputs(), right)
             if reason:
-                return CaseMark(case.name, reason, where)
+                return CaseMark(case.name, reason, worst_element)
             ledger.check_launches()
             ledger.check_operands()
     except KernelRefused as error:
         if isinstance(error, ProcessEnded) and error.is_out_of_time:
-            processes.limit_s = min(LIMIT_S, AGAIN_S)
+            processes.limit_s = min(LIMIT_S, RETRY_LIMIT_S)
         return CaseMark(case.name, str(error))
     return CaseMark(case.name)
 
 
-def compared(
+def compare_outputs(
     lab: Lab, case: Case, step: Variant, outputs: Mapping[str, np.ndarray], right: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Why outputs are refused, and where they err most; two empty texts where they are right.
+    """Return why outputs are wrong, and the element with the largest error; two empty texts if they are right.
 
-    The tolerance is that of the step: what the kernel says of itself counts for nothing.
+    The tolerance is that of the step, whatever the kernel claims about itself.
     """
     for name, array in outputs.items():
         reference = _values(right.get(name))
@@ -232,18 +232,18 @@ def compared(
             reason = reason_if_wrong(*lab.check(case, step, outputs, right))
     except (KeyError, ValueError, IndexError, TypeError) as error:
         return f"its outputs do not have the form of the right ones ({type(error).__name__})", ""
-    return (reason, furthest(outputs, right)) if reason else ("", "")
+    return (reason, describe_worst_element(outputs, right)) if reason else ("", "")
 
 
 def _values(reference: Any) -> Any:
-    """Return what an output should be, of a reference that has its bounds beside it too."""
+    """Return the right values of an output from its reference, which may also hold error bounds."""
     return getattr(reference, "value", reference)
 
 
-def furthest(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
-    """Return where outputs are furthest from what is right, such as `g[3, 5] is 1.2, right is 3.4`; '' where none compares.
+def describe_worst_element(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
+    """Return the element with the largest error, such as `g[3, 5] is 1.2, right is 3.4`; '' if no output can be compared.
 
-    An element that is no number comes before all others: one that was never written is none.
+    A NaN comes before all others: elements that were never written are NaN.
     """
     worst, words = 0.0, ""
     for name, out in outputs.items():
@@ -252,13 +252,12 @@ def furthest(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
             continue
         with np.errstate(all="ignore"):
             errors = np.abs(out.astype(np.float64) - np.asarray(reference, np.float64))
-        lost = np.isnan(errors)
-        at = np.unravel_index(int(np.argmax(np.where(lost, np.inf, errors))), errors.shape)
+        not_numbers = np.isnan(errors)
+        at = np.unravel_index(int(np.argmax(np.where(not_numbers, np.inf, errors))), errors.shape)
         element = f"{name}[{', '.join(map(str, at))}]"
-        if lost.any():
-            return (
-                f"{element} is no number, as what is never written; so are {int(lost.sum())} of {errors.size} elements"
-            )
+        if not_numbers.any():
+            count = int(not_numbers.sum())
+            return f"{element} is no number, as what is never written; so are {count} of {errors.size} elements"
         if errors[at] > worst:
             worst = float(errors[at])
             words = f"{element} is {float(out[at]):.6g}, right is {float(np.asarray(reference)[at]):.6g}"
@@ -266,49 +265,52 @@ def furthest(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
 
 
 def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
-    """Return seconds a unit of the answer, and how many times as fast as the step it is, from samples in turns; or `reason`.
+    """Return the answer's seconds per unit and its speedup over the step, from samples in turns; or the `reason` of a failure.
 
-    Both are sampled and judged as all variants are, each in its process. Each sample has inputs of its own, so that no result
-    that is kept shortens one. Errors: Failed for the step.
+    Both are sampled and judged like all variants, each in its process. Each sample has new inputs, so that no cached result
+    shortens it. Errors: Failed for the step.
     """
     secrets_of = dict[str, SecretInputs]()
     pair = []
     form: Form | None = None
     for name, process in ((step.name, processes.of_step()), ("your answer", processes.of_answer())):
-        it = Measurement(replace(step, name=name), "step", *processes.target)
-        pair.append(it)
-        whole = replace(at.case, units=at.lab.units(at.case, step, at.device))
-        secret = secrets_of[name] = SecretInputs(at.lab, whole)
+        m = Measurement(replace(step, name=name), "step", *processes.target)
+        pair.append(m)
+        timed_case = replace(at.case, units=at.lab.units(at.case, step, at.device))
+        secret_inputs = secrets_of[name] = SecretInputs(at.lab, timed_case)
         try:
-            it.runnable = runnable = RemoteRunnable(process, whole, secret.draw, timed=True)
-            it.ledger = RemoteLedger(process, runnable)
-            it.run_s = run_once(runnable, it.ledger)
+            m.runnable = runnable = RemoteRunnable(process, timed_case, secret_inputs.draw, timed=True)
+            m.ledger = RemoteLedger(process, runnable)
+            m.run_s = run_once(runnable, m.ledger)
             runnable.form = form = form or form_of(runnable.outputs())
-            it.checks.append(check_of_timed(at, it, secret, silent, "first check"))
-            it.reason = reason_if_wrong(*it.checks[-1])
+            m.checks.append(check_of_timed(at, m, secret_inputs, silent, "first check"))
+            m.reason = reason_if_wrong(*m.checks[-1])
         except KernelRefused as error:
-            it.reason = str(error)
-    own, answer = pair
-    if not (answer.reason or own.reason):
+            m.reason = str(error)
+    step_measurement, answer_measurement = pair
+    if not (answer_measurement.reason or step_measurement.reason):
         sample(
             pair,
             at.policy,
             silent,
             Checkpoint(),
-            lambda it, n: check_sample(at, secrets_of[it.variant.name], silent, it, n),
+            lambda m, n: check_sample(at, secrets_of[m.variant.name], silent, m, n),
         )
-    for it in pair:
-        if it.runnable and not it.reason:
-            verify_again(at, it, secrets_of[it.variant.name])
-    if own.reason:
-        raise Failed(f"the book's {step.name} fails on {at.case.name}: {own.reason}")
-    if answer.reason:
-        return {"reason": answer.reason}
-    ratio = stats.paired_ratio(*stats.by_round(own.samples, own.rounds, answer.samples, answer.rounds))
-    assert answer.runnable is not None
+    for m in pair:
+        if m.runnable and not m.reason:
+            verify_again(at, m, secrets_of[m.variant.name])
+    if step_measurement.reason:
+        raise Failed(f"the book's {step.name} fails on {at.case.name}: {step_measurement.reason}")
+    if answer_measurement.reason:
+        return {"reason": answer_measurement.reason}
+    step_samples, answer_samples = stats.by_round(
+        step_measurement.samples, step_measurement.rounds, answer_measurement.samples, answer_measurement.rounds
+    )
+    ratio = stats.paired_ratio(step_samples, answer_samples)
+    assert answer_measurement.runnable is not None
     return {
         "case": at.case.name,
-        "seconds": float(np.median(answer.samples)) / answer.runnable.units,
+        "seconds": float(np.median(answer_measurement.samples)) / answer_measurement.runnable.units,
         "ratio": [ratio.estimate, ratio.low, ratio.high],
         "relation": stats.relation(ratio.low, ratio.high),
     }
@@ -318,12 +320,12 @@ _PLACE = re.compile(r"(\S*?)([^\s/:]+)(:\d+(?::\d+)?): (?:fatal )?error: ")
 
 
 def _plain(message: str, answer: AnswerFile) -> str:
-    """Return a message on one line, with the file as the reader named it.
+    """Return a compiler's message on one line, with the file as the reader named it.
 
-    What a compiler says of another file may show what stands in that: it is left out.
+    A message about another file may quote that file, so it is left out.
     """
     place = _PLACE.match(message)
     if place and place[2] != FILE:
         return "the compiler refuses it; its message is about another file and not shown"
-    named = re.sub(r"\S*" + re.escape(FILE) + r"(?=:|\b)", lambda _: answer.name, message)
-    return on_one_line(" ".join(named.split()))[:MOST_WORDS]
+    text = re.sub(r"\S*" + re.escape(FILE) + r"(?=:|\b)", lambda _: answer.name, message)
+    return on_one_line(" ".join(text.split()))[:MOST_REASON_CHARACTERS]

@@ -1,7 +1,7 @@
-"""The process in which a reader's kernel runs: `python -m roofbook.measure.answer_worker ORDER`. Serves answer.py.
+"""The process in which a reader's kernel runs: `python -m roofbook.measure.answer_worker ORDER`. kernel_process.py starts it.
 
-It compiles the kernel, runs it on inputs that it is sent, and hands the outputs over as bytes. What is right it never learns:
-the process that started it compares. The kernel may crash this process, hang it, or speak in its name.
+It compiles the kernel, runs it on inputs that it receives, and returns the outputs as bytes. It never learns the right outputs:
+its parent compares. The kernel may crash this process, hang it, or send messages in its name.
 """
 
 import json
@@ -31,12 +31,12 @@ from .sampling import flush_of
 from .verify import reason_of
 
 LARGEST_FILE = 1 << 30
-"""Bytes of a file that this process may write."""
+"""Largest number of bytes of a file that this process may write."""
 Reply = tuple[dict[str, Any], bytes]
 
 
 class Workbench:
-    """One variant on one device, planned on one case at a time. Each public method serves one request."""
+    """One variant on one device, planned on one case at a time. Each public method answers one request."""
 
     def __init__(self, variant: Variant, target: Target) -> None:
         self._variant, self._device = variant, target.device
@@ -47,23 +47,23 @@ class Workbench:
         self.close(None)
         self._case, self._inputs, guarded = payload
         self._ledger = BufferLedger(guarded=guarded)
-        self._runnable = self._planned(self._ledger, self._inputs)
+        self._runnable = self._plan_on(self._ledger, self._inputs)
         self._ledger.reset(self._runnable, change=Garbage())
         self._ledger.remember_operands()
         return {}, b""
 
     def renew(self, payload: Any) -> Reply:
-        """Put other inputs in place of those of the plan, and reset it, on garbage or on NaN.
+        """Replace the inputs of the plan, and reset it, on garbage or on NaN. payload: inputs, and whether on garbage.
 
-        Buffers, kernels and host code stay the same objects, so a run takes as long as on the inputs before.
+        Buffers, kernels and host code stay the same objects, so a run takes as long as on the earlier inputs.
         """
         inputs, garbage = payload
         ledger = BufferLedger()
-        other = self._planned(ledger, inputs)
+        runnable = self._plan_on(ledger, inputs)
         self._ledger.take_operands(ledger)
-        other.close()
-        overwrite(self._inputs, inputs)
-        self._ledger.reset(self._planned_one(), change=Garbage() if garbage else None)
+        runnable.close()
+        overwrite_arrays(self._inputs, inputs)
+        self._ledger.reset(self._present_runnable(), change=Garbage() if garbage else None)
         self._ledger.remember_operands()
         return {}, b""
 
@@ -74,23 +74,23 @@ class Workbench:
             flush_of(self._device)()
         with self._ledger.judging_timed_launches() if judged else nullcontext(lambda: 0.0) as judging_s:
             start = time.perf_counter()
-            own = self._planned_one().run()
+            own_seconds = self._present_runnable().run()
             seconds = time.perf_counter() - start - judging_s()
-        return {"seconds": seconds if own is None else own}, b""
+        return {"seconds": seconds if own_seconds is None else own_seconds}, b""
 
     def outputs(self, _: Any) -> Reply:
-        """Hand over what the last run computed."""
-        arrays = {name: np.ascontiguousarray(array) for name, array in self._planned_one().outputs().items()}
+        """Return the outputs of the last run."""
+        arrays = {name: np.ascontiguousarray(array) for name, array in self._present_runnable().outputs().items()}
         form = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
         return {"arrays": form}, b"".join(array.tobytes() for array in arrays.values())
 
     def check_launches(self, _: Any) -> Reply:
-        """Say whether the launches that the plan times itself left the results of those before."""
+        """Check that launches which the plan times itself left the same results as the launches before them."""
         self._ledger.check_launches()
         return {}, b""
 
     def check_operands(self, _: Any) -> Reply:
-        """Compare operands with what they held before the first run on them, and look behind the ends of guarded buffers."""
+        """Check that operands are as before the first run on them, and that the guards of buffers are untouched."""
         self._ledger.check_operands()
         self._ledger.check_guards()
         return {}, b""
@@ -102,30 +102,30 @@ class Workbench:
         self._runnable = None
         return {}, b""
 
-    def _planned(self, ledger: BufferLedger, inputs: Mapping[str, Any]) -> Runnable:
+    def _plan_on(self, ledger: BufferLedger, inputs: Mapping[str, Any]) -> Runnable:
         case: Case = self._case
         return ledger.plan(lambda: self._variant.plan(self._device, self._variant, case, inputs))
 
-    def _planned_one(self) -> Runnable:
+    def _present_runnable(self) -> Runnable:
         assert self._runnable is not None
         return self._runnable
 
 
 REQUESTS = ("plan", "renew", "run", "outputs", "check_launches", "check_operands", "close")
-"""Names of the methods of Workbench that may be asked for."""
+"""Methods of Workbench that a request may call."""
 
 
-def overwrite(inputs: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Write the numbers of other inputs of the same case into the arrays of these, which a plan may hold on to."""
+def overwrite_arrays(inputs: Mapping[str, Any], new_inputs: Mapping[str, Any]) -> None:
+    """Write the numbers of new inputs of the same case into the arrays of `inputs`, which a plan may still reference."""
     for name, value in inputs.items():
         if isinstance(value, np.ndarray):
-            np.copyto(value, others[name])
+            np.copyto(value, new_inputs[name])
         elif isinstance(value, Mapping):
-            overwrite(value, others[name])
+            overwrite_arrays(value, new_inputs[name])
 
 
 def serve(make: Callable[[], Workbench], requests: BinaryIO, replies: BinaryIO) -> None:
-    """Make a workbench, say so, and answer requests until there are no more."""
+    """Make a workbench, report it, and answer requests until there are no more."""
     try:
         workbench = make()
     except Exception as error:
@@ -143,7 +143,7 @@ def serve(make: Callable[[], Workbench], requests: BinaryIO, replies: BinaryIO) 
 
 
 def reason_in_words(error: Exception) -> str:
-    """Return the reason of a failure as a row of the store would have it."""
+    """Return the reason of a failure as a row of the store has it."""
     try:
         return reason_of(error)
     except UserFacingError as usage:
@@ -151,7 +151,7 @@ def reason_in_words(error: Exception) -> str:
 
 
 def workbench_of(order: Mapping[str, Any]) -> Workbench:
-    """Return the workbench that an order asks for: for the answer in the file `text`, or without one for the step itself."""
+    """Return the workbench for an order: of the answer in the file `text`, or of the step itself if `text` is empty."""
     lab = registry.get(order["lab"])
     exercise = exercises(lab).named(lab.name, order["exercise"])
     variant = lab.variant(exercise.step)
@@ -161,12 +161,12 @@ def workbench_of(order: Mapping[str, Any]) -> Workbench:
     target = target_of(variant, open_device(order["device"], lab.preferred_backend))
     if target is None or target.device.name != order["model"]:
         raise UsageError(f"{order['device']} is another device there than {order['model']}")
-    target.device.queue()  # a driver that can run no kernel says so here: that is no fault of the kernel
+    target.device.queue()  # a driver that cannot run any kernel fails here: that is no fault of the kernel
     return Workbench(variant, target)
 
 
 def limit_itself() -> None:
-    """End with the process that started this one, be the first to end where memory is short, and write no large file."""
+    """Let this process end with its parent, be the first to be killed when memory is short, and write no large file."""
     if PARENT in os.environ:
         end_with_parent()
     with suppress(OSError):
@@ -176,14 +176,14 @@ def limit_itself() -> None:
 
 
 def main(order: str) -> None:
-    """Serve requests on standard input. What the kernel prints goes to standard error."""
+    """Answer requests on standard input. Output of the kernel goes to standard error."""
     limit_itself()
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as replies:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
         serve(lambda: workbench_of(json.loads(order)), requests, replies)
-    os._exit(0)  # a kernel may have left anything in the way of an orderly end
+    os._exit(0)  # a kernel may have broken an orderly exit
 
 
 if __name__ == "__main__":

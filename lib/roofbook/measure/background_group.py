@@ -1,7 +1,7 @@
-"""Work beside measuring, such as compiling the kernels of the next lab: it rests while samples are taken.
+"""Background work during measurements, such as compiling the kernels of the next lab: it is paused while samples are taken.
 
-Who measures lab after lab starts this work as one process group and names it in the environment. Whichever process takes
-samples stops that group meanwhile.
+The process that measures lab after lab starts this work as one process group, and names the group in the environment. Any
+process that takes samples stops that group meanwhile.
 """
 
 import contextlib
@@ -19,32 +19,32 @@ from typing import Any, Self
 from ..errors import ctrl_c_waits
 
 VARIABLE = "ROOFBOOK_BESIDE"
-"""The group's number, a colon, and the folder where it says what it has done."""
+"""Variable with the group's number, a colon, and the folder of its done files."""
 PARENT = "ROOFBOOK_PARENT"
-"""The number of the process that has started this one, for `end_with_parent`."""
+"""Variable with the number of the parent process, for `end_with_parent`."""
 POLL_S = 0.05
 
 
 class BackgroundGroup:
-    """A process group that works beside whoever measures; it ends with the block.
+    """Process group that works in the background of measurements; it ends with the block.
 
-    >>> with BackgroundGroup(["sleep", "60"]) as beside:
+    >>> with BackgroundGroup(["sleep", "60"]) as group:
     ...     with paused():
     ...         pass  # take samples
-    ...     isinstance(beside.run(["true"]), subprocess.Popen)
+    ...     isinstance(group.run(["true"]), subprocess.Popen)
     True
     """
 
     def __init__(self, command: Sequence[str], done: Sequence[str] = ()) -> None:
-        """command: of the process that leads the group. It ends when its standard input does, and gets a folder as its last
-        argument: there it makes a file for each thing that it has done. done: things that nobody need wait for.
+        """command: of the process that leads the group. It ends when its standard input does. It gets a folder as its last
+        argument, where it makes a file for each finished task. done: names of tasks that count as finished.
         """
         self._command, self._done = list(command), done
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True)
-        for what in self._done:
-            Path(self._folder.name, what).touch()
+        for task in self._done:
+            Path(self._folder.name, task).touch()
         self._leader = self._start([*self._command, self._folder.name], 0, stdin=subprocess.PIPE)
         self._others: list[subprocess.Popen[bytes]] = []
         os.environ[VARIABLE] = f"{self._leader.pid}:{self._folder.name}"
@@ -64,14 +64,13 @@ class BackgroundGroup:
             self._folder.cleanup()
 
     def run(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-        """Start a process in the group, in silence. Killed with it at the end of the block, unless waited for."""
+        """Start a process in the group, without output. It is killed at the end of the block."""
         process = self._start(command, self._leader.pid, stdin=subprocess.DEVNULL)
         self._others.append(process)
         return process
 
     def is_leader_alive(self) -> bool:
-        """Whether the leader still works. One that has ended is not waited for before the end of the block: until then its
-        group is there."""
+        """Return whether the leader still runs. It is reaped only at the end of the block, so that its group exists until then."""
         return _is_alive(self._leader.pid)
 
     @staticmethod
@@ -83,7 +82,7 @@ class BackgroundGroup:
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """While the block runs, what works beside it rests. Nothing where nothing does."""
+    """Pause the background group, if there is one, while the block runs."""
     _signal(signal.SIGSTOP)
     try:
         yield
@@ -92,42 +91,42 @@ def paused() -> Iterator[None]:
 
 
 def resume() -> None:
-    """What works beside goes on: also after a process that had stopped it and died."""
+    """Resume the background group, also after a process that had paused it died."""
     _signal(signal.SIGCONT)
 
 
-def wait_for(what: str, tell: Callable[[], Any] = lambda: None) -> bool:
-    """Wait until the group's leader has done `what`. False where there is no group, or the leader has ended without it."""
-    found = _named()
-    if not found:
+def wait_for(task: str, report_waiting: Callable[[], Any] = lambda: None) -> bool:
+    """Wait until the group's leader has finished a task. Return False if there is no group, or the leader ended before."""
+    group = _group()
+    if not group:
         return False
-    leader, folder = found
-    while not (folder / what).exists():
+    leader, folder = group
+    while not (folder / task).exists():
         if not _is_alive(leader):
             return False
-        tell()
+        report_waiting()
         time.sleep(POLL_S)
     return True
 
 
 def run_in_background() -> None:
-    """For a process of the group: it leaves the processors to whoever measures, and ends where its parent dies.
+    """Give this process of the group the lowest priority on all processors, and let it end with its parent.
 
-    All of them: a kernel whose parts run on two cores waits for the later one.
+    One busy core would be enough to slow a kernel that runs on all cores.
     """
     os.nice(19)
     end_with_parent()
 
 
 def parent_environment() -> dict[str, str]:
-    """What the environment of a process has in it that this one starts, and that is to end with it."""
+    """Return the variables of the environment of a child that is to end with this process."""
     return {PARENT: str(os.getpid())}
 
 
 def end_with_parent(yes: bool = True) -> None:
-    """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux.
+    """Let the system kill this process when its parent dies, even while it is stopped; with yes=False no more. On Linux.
 
-    One that has died already is noticed where it had put `parent_environment` into the environment.
+    A parent that has died already is noticed if it had put `parent_environment` into the environment.
     """
     parent = int(os.environ.pop(PARENT, os.getppid()))
     with contextlib.suppress(OSError, AttributeError):
@@ -137,23 +136,24 @@ def end_with_parent(yes: bool = True) -> None:
 
 
 def exists() -> bool:
-    """Whether something works beside whoever measures."""
-    return _named() is not None
+    """Return whether there is a background group."""
+    return _group() is not None
 
 
-def _named() -> tuple[int, Path] | None:
+def _group() -> tuple[int, Path] | None:
+    """Return the number and the folder of the background group, from the environment."""
     group, colon, folder = os.environ.get(VARIABLE, "").partition(":")
     return (int(group), Path(folder)) if colon and group.isdigit() and int(group) > 1 else None
 
 
 def _signal(number: signal.Signals) -> None:
-    if found := _named():
+    if group := _group():
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(found[0], number)
+            os.killpg(group[0], number)
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process runs; one that has died but is not waited for yet does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

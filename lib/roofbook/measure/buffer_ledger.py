@@ -1,13 +1,13 @@
-"""Keeps a ledger of a plan's device buffers, so that nothing a kernel left behind can help its next launch.
+"""Ledger of a plan's device buffers, so that no leftovers of a launch can help the next one.
 
-A plan says how outputs are reset. The ledger watches the plan at work and sorts its buffers into four kinds:
+A plan defines how its outputs are reset. The ledger watches the plan and sorts its buffers into four kinds:
 
-operand: filled with data by the host when the plan is made, and not by its reset. No kernel may change one.
-cleared: filled with zeros by the host when the plan is made, such as the counters of a barrier. It is left alone.
-scratch: never filled by the host. A kernel finds nothing there: each byte is set to 255, a NaN or -1, before a verified run.
+operand: filled with data by the host while the plan is made, and not by its reset. No kernel may change it.
+cleared: filled with zeros by the host while the plan is made, such as the counters of a barrier. The ledger leaves it alone.
+scratch: never filled by the host. Before a verified run each byte is set to 255, which is a NaN or -1.
 restored: filled by reset, such as an output with NaN.
 
-Serves verify and sampling. Buffers of libraries, such as PyTorch's tensors, are their own and not watched.
+Used by verify and sampling. Buffers of libraries, such as PyTorch's tensors, are not watched.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ from ..devices.contract import Buffer, Device, Queue, observed_by
 from ..spec.lab import Runnable
 
 POISON = 0xFF
-"""Byte that scratch is filled with: in each floating-point type four of them are a NaN, in each integer type -1."""
+"""Byte that fills scratch buffers: it makes a NaN in each floating-point type, and -1 in each integer type."""
 CLOSE = 1e-3
-"""Relative difference of two launches of one kernel on the same operands: atomic sums are added in another order."""
-MOST_HELD = 1 << 32
-"""Bytes of buffers and arrays that are copied to the host at most."""
+"""Allowed relative difference of two launches on the same operands: the order of atomic sums differs."""
+MOST_SNAPSHOT_BYTES = 1 << 32
+"""Largest number of bytes that a snapshot copies to the host."""
 GUARD = 4096
-"""Bytes before and behind each buffer of a guarded ledger, full of NaNs: nobody's, whatever a kernel takes for its size."""
+"""Bytes before and behind each buffer of a guarded ledger, full of NaNs."""
 _CHUNK = 1 << 26
-"""Bytes of a buffer that are read at once."""
+"""Bytes of a buffer that one read copies."""
 
 
 class OperandChanged(Exception):
@@ -40,7 +40,7 @@ class OperandChanged(Exception):
 
 
 class TimedLaunchDiffers(Exception):
-    """A launch that was timed did not leave the results that the launch before it had left."""
+    """A timed launch left other results than the launch before it."""
 
 
 class LeftBuffer(Exception):
@@ -48,35 +48,35 @@ class LeftBuffer(Exception):
 
 
 @dataclass(eq=False)
-class _Record:
-    """What is known of one buffer."""
+class _BufferRecord:
+    """State of one buffer of a plan."""
 
     device: Device
     buffer: Buffer
-    whole: Buffer
-    """With its guards; the buffer itself where it has none."""
+    allocation: Buffer
+    """Buffer with its guards; the buffer itself if it has none."""
     guard: np.ndarray | None = None
-    """What its guards hold."""
+    """Contents of each guard."""
     filled_by_plan: bool = False
-    """By the host or by a kernel, while the plan was made."""
+    """Whether the host or a kernel filled it while the plan was made."""
     holds_data: bool = False
-    """Of the host, other than zeros, since the plan was made: it is an operand if reset leaves it alone."""
+    """Whether the host filled it with other numbers than zeros: it is an operand if reset leaves it alone."""
     dtype: np.dtype[Any] | None = None
-    """Type of the array that filled it as a whole."""
+    """Type of the array that filled all of it."""
     filled_by_reset: bool = False
     released: bool = False
 
 
 @dataclass
-class Held:
-    """Copies of what a runnable's buffers and its arrays on the host held."""
+class Snapshot:
+    """Copies of the contents of a runnable's buffers and host arrays."""
 
-    buffers: list[tuple[_Record, np.ndarray]]
+    buffers: list[tuple[_BufferRecord, np.ndarray]]
     arrays: list[tuple[Any, Any, np.ndarray]]
-    """Container, key in it, copy."""
+    """(container, key in it, copy) of each host array."""
 
-    def put_back(self) -> None:
-        """Write the copies to where they came from."""
+    def restore(self) -> None:
+        """Write the copies back."""
         for record, copied in self.buffers:
             if not record.released:
                 record.device.queue().write(record.buffer, copied)
@@ -87,14 +87,14 @@ class Held:
 
 
 class BufferLedger:
-    """The device buffers of one runnable.
+    """Device buffers of one runnable.
 
-    guarded: there are GUARD bytes before and behind each, so that a write there shows, and a read there finds no zeros.
+    guarded: put GUARD bytes before and behind each buffer, so that a write there is detected, and a read finds no zeros.
     """
 
     def __init__(self, *, guarded: bool = False) -> None:
         self.guard_bytes = GUARD if guarded else 0
-        self._records: dict[int, _Record] = {}
+        self._records: dict[int, _BufferRecord] = {}
         self._queues: list[Queue] = []
         self.builds: list[tuple[str, tuple[str, ...]]] = []
         """Texts that the plan has compiled, with their options."""
@@ -103,7 +103,7 @@ class BufferLedger:
         self._noting = self._resetting = False
 
     def plan(self, make: Callable[[], Runnable]) -> Runnable:
-        """Return what `make` makes, a runnable, with its buffers in this ledger."""
+        """Make a runnable by `make`, and enter its buffers into this ledger."""
         self._noting = True
         try:
             with observed_by(self), ExitStack() as watched:
@@ -113,7 +113,7 @@ class BufferLedger:
             self._noting = False
 
     def reset(self, runnable: Runnable, *, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
-        """Reset a runnable, and poison its scratch. change: what to write in place of each array that reset writes."""
+        """Reset a runnable, and poison its scratch. change: maps each array that reset writes to the one written instead."""
         self._noting = self._resetting = True
         try:
             with self._watching(change):
@@ -125,45 +125,45 @@ class BufferLedger:
                 record.device.queue().fill(record.buffer, POISON)
 
     def remember_operands(self) -> None:
-        """Note what each operand holds now, before any run. Nothing is noted twice."""
+        """Record the digest of each operand before any run. Later calls do nothing."""
         if self._digests is None:
             self._digests = {key: self._digest(record) for key, record in self._operands().items()}
 
     def check_launches(self) -> None:
-        """Raise TimedLaunchDiffers where a block of `judging_timed_launches` saw other results than before."""
+        """Raise TimedLaunchDiffers if a block of `judging_timed_launches` saw other results than before."""
         if self._timed_launch_differs:
             raise TimedLaunchDiffers("the launches that are timed do not compute what the launches before them did")
 
     def check_operands(self) -> None:
-        """Compare each operand with what it held before the first run. Raises OperandChanged."""
-        noted = self._digests or {}
+        """Raise OperandChanged if an operand is not as before the first run."""
+        hooks = self._digests or {}
         operands = self._operands()
         for number, (key, record) in enumerate(operands.items(), 1):
-            if key in noted and self._digest(record) != noted[key]:
+            if key in hooks and self._digest(record) != hooks[key]:
                 raise OperandChanged(
                     f"it changed operand {number} of {len(operands)} ({record.buffer.nbytes} bytes), which it may only read"
                 )
 
     def check_guards(self) -> None:
-        """Raise LeftBuffer where something was written before the start of a buffer, or behind its end."""
+        """Raise LeftBuffer if a kernel wrote before the start of a buffer, or behind its end."""
         for record in [record for record in self._live() if record.guard is not None]:
             with observed_by(None):
                 queue = record.device.queue()
             for place, start in (("before the start", 0), ("behind the end", self.guard_bytes + record.buffer.nbytes)):
-                guard = queue.read(record.whole, np.empty(self.guard_bytes, np.uint8), start)
+                guard = queue.read(record.allocation, np.empty(self.guard_bytes, np.uint8), start)
                 if (guard != record.guard).any():
                     raise LeftBuffer(f"it wrote {place} of a buffer of {record.buffer.nbytes} bytes")
 
-    def take_operands(self, other: "BufferLedger") -> None:
-        """Copy the operands of another runnable, made by the same plan on other inputs, into those of this one.
+    def take_operands(self, source_ledger: "BufferLedger") -> None:
+        """Copy the operands of another ledger, of the same plan on other inputs, into those of this one.
 
-        What they held before is forgotten. To be called after a reset, which tells operands from outputs. ValueError where
-        the other one has other buffers.
+        Call it after a reset, which distinguishes operands from outputs. The digests are dropped. Raises ValueError if the
+        sizes of the buffers differ.
         """
-        records, others = list(self._records.values()), list(other._records.values())
-        if [record.buffer.nbytes for record in records] != [record.buffer.nbytes for record in others]:
+        records, source_records = list(self._records.values()), list(source_ledger._records.values())
+        if [record.buffer.nbytes for record in records] != [record.buffer.nbytes for record in source_records]:
             raise ValueError("on other inputs the plan has buffers of other sizes")
-        for record, source in zip(records, others, strict=True):
+        for record, source in zip(records, source_records, strict=True):
             if (record.holds_data or source.holds_data) and not record.filled_by_reset and not record.released:
                 record.holds_data = source.holds_data
                 queue = record.device.queue()
@@ -172,50 +172,54 @@ class BufferLedger:
         self._digests = None
 
     @contextmanager
-    def exchanged(self, runnable: Runnable) -> Iterator[None]:
+    def exchanged_operands(self, runnable: Runnable) -> Iterator[None]:
         """Give a runnable other operands in this block: the floating-point numbers of each, in another order.
 
-        Inputs that its reset restores are exchanged in the same way, so the runnable is reset here. Indices, pointers and masks
-        stay as they are. Afterwards operands are what they were.
+        Inputs that its reset restores are reordered in the same way, so the runnable is reset here. Indices, pointers and
+        masks stay as they are. The operands are restored after the block.
         """
-        originals = list[tuple[_Record, np.ndarray]]()
+        originals = list[tuple[_BufferRecord, np.ndarray]]()
         try:
             for record in self._operands().values():
                 if record.dtype is not None and record.dtype.kind == "f":
                     queue = record.device.queue()
-                    held = queue.read(
+                    numbers = queue.read(
                         record.buffer, np.empty(record.buffer.nbytes // record.dtype.itemsize, record.dtype), 0
                     )
-                    if not np.array_equal(held, other := _reordered(held), equal_nan=True):
-                        originals.append((record, held))
-                        queue.write(record.buffer, other)
-            self.reset(runnable, change=_exchanged)
+                    if not np.array_equal(numbers, reordered := _reordered(numbers), equal_nan=True):
+                        originals.append((record, numbers))
+                        queue.write(record.buffer, reordered)
+            self.reset(runnable, change=_reordered_array)
             yield
         finally:
-            for record, held in originals:
-                record.device.queue().write(record.buffer, held)
+            for record, numbers in originals:
+                record.device.queue().write(record.buffer, numbers)
 
-    def held(self, runnable: Runnable) -> "Held | None":
-        """Copy what the runnable's buffers hold, but for operands, and its arrays on the host. None above MOST_HELD bytes."""
+    def snapshot(self, runnable: Runnable) -> "Snapshot | None":
+        """Return a snapshot of the runnable's buffers, except operands, and of its host arrays.
+
+        None if it would exceed MOST_SNAPSHOT_BYTES.
+        """
         operands = self._operands()
         records = [record for key, record in self._records.items() if key not in operands and not record.released]
         arrays = list(_arrays(vars(runnable)))
         sizes = [record.buffer.nbytes for record in records] + [container[key].nbytes for container, key in arrays]
-        if sum(sizes) > MOST_HELD:
+        if sum(sizes) > MOST_SNAPSHOT_BYTES:
             return None
-        read = [
+        contents = [
             record.device.queue().read(record.buffer, np.empty(record.buffer.nbytes, np.uint8), 0) for record in records
         ]
-        return Held(list(zip(records, read, strict=True)), [(*at, at[0][at[1]].copy()) for at in arrays])
+        copies = [(container, key, container[key].copy()) for container, key in arrays]
+        return Snapshot(list(zip(records, contents, strict=True)), copies)
 
     @contextmanager
     def judging_timed_launches(self, *, poison: bool = True) -> Iterator[Callable[[], float]]:
-        """Check launches that a plan times after it has read their results, as of the same launches once more.
+        """Watch, in this block, timed launches that repeat launches whose results the plan has read.
 
-        Results that the host has read in this block are poisoned before the timed launches, and must be there again after
-        them: `check_launches` says so. A buffer that the plan has cleared meanwhile stays clear: a kernel may add to zeros.
-        Yields a function that returns the seconds that this took so far. poison: False to do the same work in another order,
-        after which the results are still there.
+        The results are poisoned before the timed launches, which must compute them again: `check_launches` raises if not. A
+        buffer that the plan has cleared in between stays clear: a kernel may add to zeros.
+        Yields a function that returns the seconds that the watching took so far. poison: False to do the same work in another
+        order, so that the results stay.
         """
         watch = _LaunchWatch(poison)
         with ExitStack() as watched:
@@ -227,16 +231,16 @@ class BufferLedger:
     # -- what devices and queues report ---------------------------------------------------------------------------------
 
     def notice_build(self, device: Device, text: str, options: Sequence[str]) -> None:
-        """Enter a text that the plan has compiled, with its options."""
+        """Record a text that the plan has compiled, with its options."""
         self.builds.append((text, tuple(options)))
 
     def notice_buffer(self, device: Device, buffer: Buffer, guarded: Buffer) -> None:
         """Enter a new buffer of the plan, and fill its guards."""
-        record = self._records[id(buffer)] = _Record(device, buffer, guarded)
+        record = self._records[id(buffer)] = _BufferRecord(device, buffer, guarded)
         if guarded is not buffer:
             with observed_by(None):
                 queue = device.queue()
-            # NaNs, and of each buffer other ones: what is read outside of one and written outside of another shows.
+            # NaNs, different for each buffer, so that copies from one guard to another are detected.
             number = POISON - len(self._records) % 128
             record.guard = np.resize(np.array([number, POISON, POISON, POISON], np.uint8), self.guard_bytes)
             for start in (0, self.guard_bytes + buffer.nbytes):
@@ -247,8 +251,8 @@ class BufferLedger:
         def released() -> None:
             record.released = True
             release()
-            if record.whole is not buffer:
-                record.whole.release()
+            if record.allocation is not buffer:
+                record.allocation.release()
 
         buffer.release = released  # type: ignore[method-assign]
 
@@ -259,10 +263,10 @@ class BufferLedger:
 
     # -- inside ---------------------------------------------------------------------------------------------------------
 
-    def _live(self) -> list[_Record]:
+    def _live(self) -> list[_BufferRecord]:
         return [record for record in self._records.values() if not record.released]
 
-    def _operands(self) -> dict[int, _Record]:
+    def _operands(self) -> dict[int, _BufferRecord]:
         return {
             key: record
             for key, record in self._records.items()
@@ -270,7 +274,7 @@ class BufferLedger:
         }
 
     @staticmethod
-    def _digest(record: _Record) -> bytes:
+    def _digest(record: _BufferRecord) -> bytes:
         digest, queue = hashlib.sha256(), record.device.queue()
         for start in range(0, record.buffer.nbytes, _CHUNK):
             part = np.empty(min(_CHUNK, record.buffer.nbytes - start), np.uint8)
@@ -286,7 +290,7 @@ class BufferLedger:
 
     @contextmanager
     def _watch(self, queue: Queue, change: Callable[[np.ndarray], np.ndarray] | None) -> Iterator[None]:
-        """Note what fills buffers by this queue. change: what to write in place of each array."""
+        """Record which buffers this queue fills in this block. change: maps each array to the one written instead."""
         write, send, launch, copy, fetch, record = (
             queue.write, queue.send, queue.launch, queue.copy, queue.fetch, queue.record,
         )  # fmt: skip
@@ -322,15 +326,15 @@ class BufferLedger:
             finally:
                 recording = False
 
-        noted: dict[str, Callable[..., Any]] = {
+        hooks: dict[str, Callable[..., Any]] = {
             "write": noted_write, "send": noted_send, "launch": noted_launch, "copy": noted_copy, "fetch": noted_fetch,
             "record": noted_record,
         }  # fmt: skip
-        with _replaced(queue, noted):
+        with _replaced_methods(queue, hooks):
             yield
 
     def _filled(self, buffer: Any, array: np.ndarray | None = None) -> None:
-        """Note that a buffer was filled, by a kernel or with an array of the host."""
+        """Record that a buffer was filled, by a kernel or with an array of the host."""
         record = self._records.get(id(buffer)) if self._noting else None
         if record is None:
             return
@@ -344,8 +348,8 @@ class BufferLedger:
 
 
 @contextmanager
-def _replaced(queue: Queue, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
-    """Give one queue other methods in this block."""
+def _replaced_methods(queue: Queue, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Replace methods of one queue in this block."""
     before = {name: vars(queue)[name] for name in methods if name in vars(queue)}
     vars(queue).update(methods)
     try:
@@ -357,7 +361,7 @@ def _replaced(queue: Queue, methods: dict[str, Callable[..., Any]]) -> Iterator[
 
 
 class Garbage:
-    """Puts finite numbers of many sizes in the place of arrays that are all NaN: `change` of `BufferLedger.reset`."""
+    """Random finite numbers of many magnitudes in place of arrays that are all NaN: a `change` of `BufferLedger.reset`."""
 
     def __init__(self) -> None:
         self._draw = np.random.default_rng(secrets.randbits(64))
@@ -369,27 +373,27 @@ class Garbage:
         return np.resize(tile.astype(array.dtype), array.shape)
 
 
-def _exchanged(array: np.ndarray) -> np.ndarray:
+def _reordered_array(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
     return _reordered(np.ascontiguousarray(array).ravel()).reshape(array.shape)
 
 
 def _reordered(array: np.ndarray) -> np.ndarray:
-    """Return a flat array, its second half first: the same numbers in other places."""
+    """Return a flat array with its second half first: the same numbers at other positions."""
     return np.roll(array, len(array) // 2 + 1)
 
 
 class _LaunchWatch:
-    """Poisons results that were read before the timed launches of a plan, and compares them with what those leave."""
+    """Watch over the timed launches of a plan: poisons results that the plan has read, and compares them afterwards."""
 
     def __init__(self, poison: bool) -> None:
         self.poison = poison
         self.seconds = 0.0
-        """That this took, which are none of the plan's."""
+        """Seconds that the watching took."""
         self.differs = False
         self._results: dict[int, tuple[Buffer, np.ndarray]] = {}
-        """Whole buffers that were read since the last timed launches, and what they held."""
+        """Buffers that were read as a whole since the last timed launches, and their contents."""
 
     @contextmanager
     def over(self, queue: Queue) -> Iterator[None]:
@@ -418,11 +422,11 @@ class _LaunchWatch:
             self.seconds += time.perf_counter() - start
             return seconds
 
-        with _replaced(queue, {"read": noted_read, "laps": judged_laps}):
+        with _replaced_methods(queue, {"read": noted_read, "laps": judged_laps}):
             yield
 
     def _rewrite(self, queue: Queue, buffer: Buffer, content: np.ndarray) -> None:
-        """Poison a buffer, or leave it as it is. Both write it twice, so that caches are in the same state afterwards."""
+        """Poison a buffer, or restore its content. Both write it twice, so that caches are in the same state afterwards."""
         if not self.poison:
             queue.fill(buffer, POISON)
         queue.write(buffer, content)
@@ -451,6 +455,6 @@ def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _close(after: np.ndarray, before: np.ndarray) -> bool:
-    """Whether two launches left the same results, up to the order in which atomic sums are added."""
+    """Return whether two launches left the same results, up to the order of atomic sums."""
     finite = np.abs(before[np.isfinite(before)])
     return np.allclose(after, before, rtol=CLOSE, atol=CLOSE * float(finite.max(initial=0)), equal_nan=True)

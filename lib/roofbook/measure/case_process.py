@@ -35,26 +35,26 @@ from .policy import Policy
 from .progress import Progress, silent
 from .row import row
 
-COMPILING_S = 60.0
-"""Seconds that a driver may compile in a run, over twice the limit of a run."""
-READING_S = 300.0
-"""Seconds in which a plan hands over its outputs, tells its facts or gives its memory back."""
-REFERENCE_S = 7200.0
-"""Seconds that a lab may compute its reference, compare outputs with it, or get ready."""
+COMPILE_ALLOWANCE_S = 60.0
+"""Seconds that a driver may compile in a run, in addition to twice the limit of a run."""
+READ_LIMIT_S = 300.0
+"""Seconds in which a plan must return its outputs or facts, or release its memory."""
+REFERENCE_LIMIT_S = 7200.0
+"""Seconds in which a lab must prepare, compute its reference or compare outputs with it."""
 START = "start"
-"""Stage of a process before it is at any variant."""
-MOST_COMPLAINTS = 1 << 16
-"""Bytes at the end of what a process complained that are read for its last words."""
+"""Stage of a process before its first variant."""
+MOST_ERROR_BYTES = 1 << 16
+"""Bytes at the end of standard error in which the last message is looked for."""
 
 
 class Workers:
-    """Processes for the cases of a lab on a device, one after the other. The next gets ready while one is at work.
+    """Processes for the cases of a lab on a device, one after the other. The next one starts while one measures.
 
-    What gets ready rests while samples are taken. As a context it ends what has got ready for nothing.
+    The next one is paused while samples are taken. As a context manager, it ends a process that is not needed.
     """
 
     def __init__(self, lab: str, device: str, cases: int) -> None:
-        """cases: how many there are; for further ones nothing gets ready."""
+        """cases: their number; no process starts ahead for further ones."""
         self._command = [sys.executable, "-m", "roofbook.measure.case_worker", lab, device]
         self._left = cases
         self._ready: Worker | None = None
@@ -67,11 +67,11 @@ class Workers:
             self._ready.end()
 
     def prepare(self) -> None:
-        """Let the process for the next case get ready now."""
+        """Start the process for the next case now."""
         self._ready = self._ready or Worker(self._command)
 
     def take(self) -> "Worker":
-        """The process for the next case."""
+        """Return the process for the next case."""
         worker, self._ready = self._ready, None
         self._left -= 1
         if worker and worker.process.poll() is None:
@@ -81,9 +81,9 @@ class Workers:
             worker.end()
         return Worker(self._command)
 
-    def follow(self, what: str) -> None:
-        """Do what can be done now that the process at work is at `what`."""
-        sampling = what.startswith(("warm up", "sample"))
+    def follow(self, stage: str) -> None:
+        """Start, pause or resume the next process, now that the measuring one has reached a stage."""
+        sampling = stage.startswith(("warm up", "sample"))
         if self._ready and sampling:
             self._ready.tree.pause()
         elif self._ready:
@@ -93,51 +93,51 @@ class Workers:
 
 
 class Worker:
-    """A process that measures a case, once it is told which, with all processes that its kernels start."""
+    """Process that measures a case when it receives an order, with all processes that its kernels start."""
 
     def __init__(
         self, command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """folder, environment: of the process; this one's, and what it needs to find the same labs, without them."""
-        own = registry.environment() if environment is None else environment
+        """folder, environment: of the process; by default this process's folder, and what it needs to find the same labs."""
+        environment = registry.environment() if environment is None else environment
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self.tree = ProcessTree(
             command, grace_s=GRACE_S + 2.0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
-            cwd=folder, env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **own},
+            cwd=folder, env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **environment},
         )  # fmt: skip
         self.process = self.tree.process
 
     def tell(self, order: Mapping[str, Any]) -> None:
-        """What to measure. Says nothing where it has died: who reads on finds that out."""
+        """Send an order. Ignored if the process has died: the reader of its messages notices that."""
         assert self.process.stdin
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Kill it, if it has not ended, and all that it started."""
+        """Kill the process, if it has not ended, and all processes that it started."""
         self.tree.end()
         for pipe in (self.process.stdin, self.process.stdout, self.complaints):
             assert pipe
-            with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
+            with contextlib.suppress(BrokenPipeError):  # for an order that it did not read
                 pipe.close()
 
 
 @dataclass
-class Ended(Exception):
-    """A process that did not measure all that it was to."""
+class WorkerEnded(Exception):
+    """A worker ended or hung before it had measured everything."""
 
-    why: str
-    """In a few words, such as `crashed by SIGSEGV`."""
+    reason: str
+    """Reason in a few words, such as `crashed by SIGSEGV`."""
     variant: str
-    """What it was at; '' before the first."""
-    what: str
+    """Variant that it was measuring; '' before the first."""
+    stage: str
     hung: bool = False
     """Whether it did not answer in time."""
 
 
 def measure_isolated(
-    at: Setting,
+    setting: Setting,
     variants: Sequence[Variant],
     *,
     run: str,
@@ -150,58 +150,58 @@ def measure_isolated(
 ) -> list[StoredRow]:
     """Measure variants of a case in a process of its own, one of `workers`, store their rows, and return what was stored.
 
-    A variant that ends it is tried once more alone, since what crashes late may have been started by another one; where that
-    fails, and where it hangs, it becomes a failed row with the reason. The others go on in another process, with `resume` with
-    the samples that they had. Errors: Failed for a process that died before it was at any variant; UsageError as the process
-    itself had it.
+    A variant during which the process ended is tried once more alone, since a launch of another variant may crash late. If
+    that fails too, or if the process hangs, the variant becomes a failed row. The others continue in another process; with
+    `resume` they keep their samples. Errors: Failed for a process that died before its first variant; UsageError if the
+    process reports one.
     """
-    workers = workers or Workers(at.lab.name, at.device.spec, 1)
-    kept, groups = list[StoredRow](), [list(variants)]
+    workers = workers or Workers(setting.lab.name, setting.device.spec, 1)
+    stored, groups = list[StoredRow](), [list(variants)]
     while groups:
         left = groups.pop(0)
         is_alone = len(left) == 1 < len(variants)
-        name = f"{once}.{left[0].name}" if once and is_alone else once  # rows of each name are kept once
+        name = f"{once}.{left[0].name}" if once and is_alone else once  # rows are stored once per name
         try:
-            with contextlib.closing(_said(workers, at, left, run, store, where, resume, name)) as conversation:
-                for said in conversation:
-                    if "kept" in said:
-                        kept += [StoredRow(*kept_row) for kept_row in said["kept"]]
+            with contextlib.closing(_messages(workers, setting, left, run, store, where, resume, name)) as conversation:
+                for message in conversation:
+                    if "kept" in message:
+                        stored += [StoredRow(*fields) for fields in message["kept"]]
                     else:
-                        progress(said["variant"], said["what"])
-        except Ended as end:
-            known = {kept_row.variant for kept_row in kept}
-            due = [variant for variant in left if variant.name not in known]
+                        progress(message["variant"], message["what"])
+        except WorkerEnded as end:
+            stored_names = {stored_row.variant for stored_row in stored}
+            due = [variant for variant in left if variant.name not in stored_names]
             guilty = next((variant for variant in due if variant.name == end.variant), None)
-            if end.what == START and not end.variant:
-                raise Failed(f"{at.lab.name} {at.case.name}: the measuring process {end.why}") from None
+            if end.stage == START and not end.variant:
+                raise Failed(f"{setting.lab.name} {setting.case.name}: the measuring process {end.reason}") from None
             if len(left) == 1 or (guilty and end.hung):
                 guilty = guilty or next(iter(due), None)
                 if guilty:
-                    measurement = failed(at, guilty, f"{end.why}; it was at: {end.what}")
-                    store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
-                    kept.append(StoredRow(at.case.name, guilty.name, measurement.role, "failed", run))
+                    measurement = failed_measurement(setting, guilty, f"{end.reason}; it was at: {end.stage}")
+                    store.append([row(setting, measurement, run)], where, once and f"{once}.{guilty.name}")
+                    stored.append(StoredRow(setting.case.name, guilty.name, measurement.role, "failed", run))
                 groups.insert(0, [variant for variant in due if variant is not guilty])
             elif guilty:
                 groups.insert(0, [variant for variant in due if variant is not guilty])
                 groups.append([guilty])
-            elif end.variant in known:  # such as one that poisoned the device, whose row is there
+            elif end.variant in stored_names:  # such as a variant that poisoned the device: its row is stored
                 groups.insert(0, due)
             else:
                 groups += [[variant] for variant in due]
             groups = [group for group in groups if group]
-    return kept
+    return stored
 
 
-def failed(at: Setting, variant: Variant, reason: str) -> Measurement:
-    """One that was ended before it had a time."""
-    target = target_of(variant, at.device)
-    assert target is not None  # it ran
+def failed_measurement(setting: Setting, variant: Variant, reason: str) -> Measurement:
+    """Return a measurement that was ended before it had a time."""
+    target = target_of(variant, setting.device)
+    assert target is not None  # it ran on a target
     return Measurement(variant, variant.role, *target, reason=reason)
 
 
-def _said(
+def _messages(
     workers: Workers,
-    at: Setting,
+    setting: Setting,
     variants: Sequence[Variant],
     run: str,
     store: Store,
@@ -209,47 +209,49 @@ def _said(
     resume: bool,
     once: str,
 ) -> Generator[dict[str, Any]]:
-    """Yield the messages of the process, up to its closing record.
+    """Send an order to a worker, and yield its messages up to the closing record.
 
-    Raises Ended where it ends without one, hangs, loses its device, or says what no process of ours says.
+    Raises WorkerEnded if the process ends without one, hangs, loses its device, or sends an invalid message.
     """
-    variant, what = "", START
+    variant, stage = "", START
     names = [variant.name for variant in variants]
     worker = workers.take()
     process = worker.process
     assert process.stdout
     try:
         worker.tell({
-            "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
+            "case": setting.case.name, "scale": setting.case.scale, "run": run, "policy": asdict(setting.policy),
             "variants": names, "root": store.address, "where": where,
             "resume": resume, "once": once,
         })  # fmt: skip
-        lines, kept, count = Lines(process.stdout), 0, 0
-        while line := lines.next(seconds_allowed(at.policy, what)):
-            said = checked_message(line, at.case.name, names)
-            count += 1
-            if count > most_messages(at.policy, len(names)):
+        lines, stored_count, message_count = Lines(process.stdout), 0, 0
+        while line := lines.next(seconds_allowed(setting.policy, stage)):
+            message = checked_message(line, setting.case.name, names)
+            message_count += 1
+            if message_count > message_limit(setting.policy, len(names)):
                 raise BadMessage("messages without end")
-            if "what" in said:
-                variant, what = said["variant"], said["what"]
-                workers.follow(what)
-            elif "kept" in said:
-                kept += len(said["kept"])
-            elif "error" in said and said["usage"]:
-                raise UsageError(plain_text(said["error"]))
-            elif "error" in said:
-                raise Ended(plain_text(said["error"]), variant, what)
-            elif said["closed"] != kept:
-                raise BadMessage(f"a closing record of {said['closed']} rows after {kept}")
+            if "what" in message:
+                variant, stage = message["variant"], message["what"]
+                workers.follow(stage)
+            elif "kept" in message:
+                stored_count += len(message["kept"])
+            elif "error" in message and message["usage"]:
+                raise UsageError(plain_text(message["error"]))
+            elif "error" in message:
+                raise WorkerEnded(plain_text(message["error"]), variant, stage)
+            elif message["closed"] != stored_count:
+                raise BadMessage(f"a closing record of {message['closed']} rows after {stored_count}")
             else:
                 return
-            yield said
-        raise Ended(why_ended(process.wait(), worker.complaints), variant, what)
+            yield message
+        raise WorkerEnded(describe_end(process.wait(), worker.complaints), variant, stage)
     except TimeoutError:
-        raise Ended(f"did not answer for {seconds_allowed(at.policy, what):.0f} s", variant, what, hung=True) from None
+        raise WorkerEnded(
+            f"did not answer for {seconds_allowed(setting.policy, stage):.0f} s", variant, stage, hung=True
+        ) from None
     except (BadMessage, BadLine) as bad:
-        raise Ended(f"said what is no message: {bad}", variant, what) from None
-    except (KeyboardInterrupt, GeneratorExit):  # here, or in the midst of what is done with a message
+        raise WorkerEnded(f"sent an invalid message: {bad}", variant, stage) from None
+    except (KeyboardInterrupt, GeneratorExit):  # here, or while the caller handles a message
         _interrupt(worker)
         raise
     finally:
@@ -259,46 +261,46 @@ def _said(
 
 def checked_message(line: bytes, case: str, variants: Collection[str]) -> dict[str, Any]:
     """Return a message of a process that measures these variants of a case. Raises BadMessage."""
-    said = messages.expect(
+    message = messages.expect(
         messages.parse(line),
         {"variant": messages.one_of({"", *variants}), "what": str},
         {"kept": list},
         {"closed": int},
         {"error": str, "usage": bool},
     )
-    if "kept" in said:
-        said["kept"] = messages.kept_rows(said["kept"], case, variants)
-    elif "what" in said:
-        said["what"] = plain_text(said["what"])
-    return said
+    if "kept" in message:
+        message["kept"] = messages.kept_rows(message["kept"], case, variants)
+    elif "what" in message:
+        message["what"] = plain_text(message["what"])
+    return message
 
 
-def most_messages(policy: Policy, variants: int) -> int:
-    """Return how many messages a process may send about so many variants: more than any that measures them does."""
+def message_limit(policy: Policy, variants: int) -> int:
+    """Return the number of messages that a process may send about so many variants; measuring them takes fewer."""
     return 1000 + 20 * (variants + 1) * (policy.maximum + 50)
 
 
-def seconds_allowed(policy: Policy, what: str) -> float | None:
-    """Seconds after which a process that was last at `what` hangs. None where it waits for others."""
-    if what == WAITING:
+def seconds_allowed(policy: Policy, stage: str) -> float | None:
+    """Return the seconds after which a process counts as hung, by its last stage; None while it waits for others."""
+    if stage == WAITING:
         return None
-    if what.startswith(("plan", "first run", "warm up", "sample", "last run")):
-        return 2 * policy.limit_s + COMPILING_S
-    return READING_S if what in ("outputs", "facts", "close") else REFERENCE_S
+    if stage.startswith(("plan", "first run", "warm up", "sample", "last run")):
+        return 2 * policy.limit_s + COMPILE_ALLOWANCE_S
+    return READ_LIMIT_S if stage in ("outputs", "facts", "close") else REFERENCE_LIMIT_S
 
 
-def why_ended(code: int, complaints: IO[bytes]) -> str:
-    """Why a process ended without its closing record, with its last words."""
+def describe_end(code: int, complaints: IO[bytes]) -> str:
+    """Return why a process ended without its closing record, with the last line of its standard error."""
     if code == POISONED:
         return "left the device in an error that it does not leave"
     complaints.seek(0, os.SEEK_END)
-    complaints.seek(max(0, complaints.tell() - MOST_COMPLAINTS))
-    words = [line.strip() for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
-    return how_ended(code) + (f" ({plain_text(words[-1][:200])})" if words else "")
+    complaints.seek(max(0, complaints.tell() - MOST_ERROR_BYTES))
+    lines = [line.strip() for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
+    return how_ended(code) + (f" ({plain_text(lines[-1][:200])})" if lines else "")
 
 
 def _interrupt(worker: Worker) -> None:
-    """Ctrl-C for the process: it puts its samples aside and ends. One whose kernel does not end is killed."""
+    """Interrupt the process, so that it saves its samples and ends; wait GRACE_S seconds for that."""
     worker.tree.interrupt()
     with contextlib.suppress(subprocess.TimeoutExpired):
         worker.process.wait(GRACE_S)

@@ -24,13 +24,13 @@ from .placement import Setting
 from .policy import Policy
 
 GRACE_S = 10.0
-"""Seconds that a process has to put its samples aside after Ctrl-C."""
+"""Seconds in which a process must save its samples after Ctrl-C."""
 POISONED = 70
-"""Exit code of a process whose device answers no more."""
+"""Exit code of a process whose device no longer works."""
 
 
 class _WithoutPandas(Store):
-    """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
+    """Store that writes rows without pandas: pyarrow would import it, which takes longer than sampling many a case."""
 
     def append(self, rows: Sequence[Mapping[str, Any]], part: StorePart = "local", once: str = "") -> list[Path]:
         sys.meta_path.insert(0, self)
@@ -40,49 +40,49 @@ class _WithoutPandas(Store):
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, *_: Any) -> None:
-        """As Python asks for a module that it is to import."""
+        """Refuse the import of pandas, as a finder of sys.meta_path."""
         if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
 def main(lab_name: str, spec: str) -> int:
-    """Get ready for a lab on a device, measure what the line on standard input says, and tell of it on standard output."""
+    """Prepare a lab and its device, measure the order on standard input, and report on standard output. Return an exit code."""
     memory.keep_freed()
     memory.collect_seldom()
     threads.bind()
-    end_with_parent()  # as long as there is nothing to keep
-    told = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a driver prints is no message
-    lock, own = threading.Lock(), os.getpid()
+    end_with_parent()  # while there is nothing to save
+    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of a driver is no message
+    lock, process_id = threading.Lock(), os.getpid()
 
     def tell(**message: Any) -> None:
-        if os.getpid() != own:  # a fork of a plan's that came back from it: it must not measure as well
+        if os.getpid() != process_id:  # a plan forked and the child returned: it must not measure
             os._exit(0)
         with lock:
-            print(json.dumps(message), file=told)
+            print(json.dumps(message), file=messages_out)
 
     try:
         lab = registry.get(lab_name)
         lab.prepare()
         device = open_device(spec, lab.preferred_backend)
         gpu_claim.check_device(device)
-        importlib.import_module("pyarrow.parquet")  # rows that are kept need it
+        importlib.import_module("pyarrow.parquet")  # storing rows needs it
         line = sys.stdin.readline()
         if not line:
             return 0
         order = json.loads(line)
         if not order.get("once"):
             end_with_parent(False)
-        threading.Thread(target=_end_with_the_other, daemon=True).start()
+        threading.Thread(target=_end_when_input_closes, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
-        kept = case_run.measure_and_store(
+        stored = case_run.measure_and_store(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
             where=order["where"], resume=order["resume"], once=order.get("once", ""),
-            progress=lambda variant, what: tell(variant=variant, what=what),
-            report_stored=lambda rows: tell(kept=[list(stored_row) for stored_row in rows]),
+            progress=lambda variant, stage: tell(variant=variant, what=stage),
+            report_stored=lambda stored_rows: tell(kept=[list(stored_row) for stored_row in stored_rows]),
         )  # fmt: skip
-        tell(closed=len(kept))
+        tell(closed=len(stored))
     except KeyboardInterrupt:
         return 130
     except verify.DeviceLost:
@@ -95,10 +95,10 @@ def main(lab_name: str, spec: str) -> int:
     return 0
 
 
-def _end_with_the_other() -> None:
-    """Standard input ends where whoever reads the messages has died: as by Ctrl-C, samples are put aside.
+def _end_when_input_closes() -> None:
+    """Interrupt this process when its parent dies, which closes standard input, so that samples are saved.
 
-    A kernel that does not end keeps Python from that.
+    Kill it if a kernel that does not end keeps Python from that.
     """
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGINT)
@@ -110,4 +110,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     code = main(*sys.argv[1:])
     sys.stderr.flush()
-    os._exit(code)  # whoever waits need not wait for Python and a driver to tidy up
+    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver

@@ -1,7 +1,7 @@
-"""Workers of a Dask cluster that take orders, one at a time each: a whole case, never a single measurement. Serves sweeps.
+"""Orders for workers of a Dask cluster, one at a time each: a whole case, never a single measurement. Used by campaigns.
 
-A worker of Dask starts a process for each order, `asked`, and touches no device itself. So it may live for days: each order
-meets the code as it is then. Dask carries orders and answers, and says who lives; rows go from the process to the store.
+A Dask worker starts a process for each order (`run_order`) and touches no device itself. So it may live for days: each order
+runs the code of that moment. Dask carries orders and answers, and knows which workers live; the process stores its rows itself.
 dask and distributed are imported on first use.
 """
 
@@ -32,45 +32,45 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 Order = Mapping[str, Any]
-"""What a process on a worker is to do: JSON, `module` names the module that does it."""
+"""Task of a process on a worker, as JSON; `module` is the module that runs it."""
 Answer = dict[str, Any]
 
 TOPIC = "roofbook"
-SILENT_S = 3600.0
-"""Seconds in which a process answers an order..."""
-WATCHED = ("measure",)
-"""...but for those that watch over what they do themselves."""
+ANSWER_TIMEOUT_S = 3600.0
+"""Seconds in which a process must answer an order, except the kinds of OWN_TIMEOUT."""
+OWN_TIMEOUT = ("measure",)
+"""Kinds of orders (`do`) whose process limits its own time."""
 MOST_ANSWER = 64 << 20
-"""Bytes of an answer."""
+"""Largest number of bytes of an answer."""
 POLL_S = 0.5
-TELL_EVERY_S = 1.0
-"""An order's progress is sent no more often: a message wakes two processes, and one may be on the host that is measured."""
-DEATHS = 2
-"""Workers that an order may end before it counts as failed."""
+REPORT_EVERY_S = 1.0
+"""Seconds between two progress messages: each wakes two processes, and one may be on the host that is measured."""
+MOST_DEATHS = 2
+"""Number of workers that may die of an order before it fails."""
 LOOPBACK = "127.0.0.1"
-"""The interface that other hosts do not reach."""
-ANSWERS_S = 20.0
-"""Seconds within which a scheduler answers, or is none."""
+"""Interface that other hosts cannot reach."""
+CONNECT_TIMEOUT_S = 20.0
+"""Seconds within which a scheduler must answer."""
 _SILENT = "it is silent"
 _RIGHT = (
     "the address must be one that `dask scheduler` prints, such as tcp://HOST:8786, or tls://HOST:8786 with the certificates"
     " that Dask's settings name"
 )
-GONE_S = 60.0
-"""Seconds after which workers that we started ourselves do not come back."""
+WORKERS_TIMEOUT_S = 60.0
+"""Seconds without any worker of our own after which we give up."""
 QUIET = {
-    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",  # it looks at its threads 100 times a second, beside our samples
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",  # it samples its threads 100 times a second
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error",
 }
 
 
-def need() -> None:
-    """Raise UsageError where a package is missing, with the command that brings it, and where Dask takes no settings."""
+def require_dask() -> None:
+    """Raise UsageError if a package is missing, with the command that installs it, or if Dask cannot read its settings."""
     try:
         import distributed  # noqa: F401
     except ImportError as error:
         raise UsageError(f"a cluster needs the package {error.name}: `make book WITH=cluster` installs it") from None
-    except Exception as error:  # it reads the user's files when it is imported
+    except Exception as error:  # Dask reads the user's files at import
         raise UsageError(
             f"Dask cannot read its settings: {_in_one_line(error)}; they are in ~/.config/dask, in /etc/dask, and where"
             " DASK_CONFIG says: mend or remove that file"
@@ -80,16 +80,16 @@ def need() -> None:
 # -- on a worker -------------------------------------------------------------------------------------------------------
 
 
-def asked(order: Order, environment: Mapping[str, str]) -> Answer:
-    """Start the process that does an order, pass on what it says of its progress, and return its answer.
+def run_order(order: Order, environment: Mapping[str, str]) -> Answer:
+    """Start the process of an order, pass on its progress, and return its answer.
 
-    Dask runs this on a worker. An answer may be an error: `error`, and whether it is the user's, `usage`.
+    Dask runs this on a worker. An answer may be an error: the keys `error`, and `usage`, whether the user caused it.
     """
     from distributed import get_worker
 
     folder = host_locks.host_folder()
     gpu_claim.claim(folder)
-    temporary = get_worker().local_directory  # so that what a process leaves that is killed goes with its worker
+    temporary = get_worker().local_directory  # files of a killed process vanish with its worker
     environment = {
         **own_python.environment(),
         **parent_environment(),
@@ -98,36 +98,36 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
         "TMPDIR": temporary,
     }
     last = 0.0
-    with contextlib.ExitStack() as starting, tempfile.TemporaryFile() as complaints:
-        starting.enter_context(host_locks.HostLocks(folder).working())  # to start takes a processor
+    with contextlib.ExitStack() as start_lock, tempfile.TemporaryFile() as complaints:
+        start_lock.enter_context(host_locks.HostLocks(folder).working())  # starting uses a processor
         tree = ProcessTree(
             [sys.executable, "-m", order["module"]],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment,
         )  # fmt: skip
         process = tree.process
         assert process.stdin and process.stdout
-        why = ""
+        reason = ""
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
             lines = Lines(process.stdout)
             lines.MOST_BYTES = MOST_ANSWER
-            while line := lines.next(None if order["do"] in WATCHED else SILENT_S):
-                said = messages.parse(line)
-                if "what" not in said:
-                    return said
-                said = messages.expect(said, {"variant": str, "what": str})
-                starting.close()
-                if time.monotonic() - last > TELL_EVERY_S:
+            while line := lines.next(None if order["do"] in OWN_TIMEOUT else ANSWER_TIMEOUT_S):
+                message = messages.parse(line)
+                if "what" not in message:
+                    return message
+                message = messages.expect(message, {"variant": str, "what": str})
+                start_lock.close()
+                if time.monotonic() - last > REPORT_EVERY_S:
                     last = time.monotonic()
-                    _tell(said)
-            why = how_ended(process.wait())
+                    _report(message)
+            reason = how_ended(process.wait())
         except BrokenPipeError:
-            why = how_ended(tree.end())
+            reason = how_ended(tree.end())
         except TimeoutError:
-            why = f"did not answer for {SILENT_S:.0f} s"
+            reason = f"did not answer for {ANSWER_TIMEOUT_S:.0f} s"
         except (messages.BadMessage, BadLine) as bad:
-            why = f"said what is no message: {bad}"
+            reason = f"sent an invalid message: {bad}"
         finally:
             tree.end()
             for pipe in (process.stdin, process.stdout):
@@ -136,73 +136,73 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
         complaints.seek(0)
         words = [line for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
         last_words = plain_text(words[-1]) if words else "without a word"
-        return {"error": f"the process {why}: {last_words}", "usage": False}
+        return {"error": f"the process {reason}: {last_words}", "usage": False}
 
 
-def _tell(said: Answer) -> None:
+def _report(message: Answer) -> None:
     from distributed import get_worker
 
-    get_worker().log_event(TOPIC, said)
+    get_worker().log_event(TOPIC, message)
 
 
-# -- for whoever sweeps ------------------------------------------------------------------------------------------------
+# -- for campaigns -----------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
-    """A client of the scheduler at `address`, or of one of our own with so many workers on this host, which end with the block.
+    """Yield a client of the scheduler at `address`; if None, of a scheduler and workers on this host, which end with the block.
 
-    Dask runs whatever anybody sends to it, so all that we start ourselves listens on the loopback interface alone.
-    Errors: UsageError for a missing package, or an address where no scheduler answers within ANSWERS_S.
+    Dask runs any code that is sent to it, so our own scheduler and workers listen on the loopback interface alone.
+    Errors: UsageError for a missing package, or if no scheduler answers at the address within CONNECT_TIMEOUT_S.
     """
-    need()
+    require_dask()
     import dask
     from distributed import Client, LocalCluster
 
     os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
     dask.config.refresh()
-    with contextlib.ExitStack() as until:
+    with contextlib.ExitStack() as resources:
         if address is None:
-            scratch = until.enter_context(scratch_folder())
-            until.enter_context(dask.config.set({"temporary-directory": str(scratch)}))
-            cluster = until.enter_context(
+            scratch = resources.enter_context(scratch_folder())
+            resources.enter_context(dask.config.set({"temporary-directory": str(scratch)}))
+            cluster = resources.enter_context(
                 LocalCluster(
                     n_workers=0, processes=True, host=LOOPBACK, dashboard_address=f"{LOOPBACK}:0", silence_logs=50
                 )
             )
             address = cluster.scheduler_address
-            until.enter_context(_own_workers(address, workers or 1, scratch))
-        elif why := _no_scheduler(address):
-            raise UsageError(f"no Dask scheduler answers at {address!r}: {why}; {_RIGHT}")
+            resources.enter_context(_own_workers(address, workers or 1, scratch))
+        elif reason := _no_scheduler(address):
+            raise UsageError(f"no Dask scheduler answers at {address!r}: {reason}; {_RIGHT}")
         try:
-            client = until.enter_context(Client(address, timeout=ANSWERS_S))
+            client = resources.enter_context(Client(address, timeout=CONNECT_TIMEOUT_S))
         except (OSError, TimeoutError, ValueError, TypeError) as error:
             raise UsageError(f"no Dask scheduler answers at {address!r}: {_in_one_line(error)}; {_RIGHT}") from None
         yield client
 
 
 def _no_scheduler(address: str) -> str:
-    """Return why the scheduler at an address cannot be had; '' if it answers.
+    """Return why no scheduler can be reached at an address; '' if it answers.
 
-    A thread of its own asks, and is left behind where the look-up of a name, or whoever listens there, comes to no end.
+    A thread of its own asks. It is left behind if the look-up of the name or the server never ends.
     """
-    said: list[str] = []
+    outcome: list[str] = []
 
     def ask() -> None:
         import asyncio
 
         try:
-            kind = asyncio.run(asyncio.wait_for(_identity(address), ANSWERS_S / 2))
-            said.append("" if kind == "Scheduler" else f"it is the address of a {kind or 'program without a name'}")
+            kind = asyncio.run(asyncio.wait_for(_identity(address), CONNECT_TIMEOUT_S / 2))
+            outcome.append("" if kind == "Scheduler" else f"it is the address of a {kind or 'program without a name'}")
         except TimeoutError:
-            said.append(_SILENT)
-        except Exception as error:  # what a stranger answers can break whatever reads it
-            said.append(_in_one_line(error))
+            outcome.append(_SILENT)
+        except Exception as error:  # a stranger's answer can break any reader
+            outcome.append(_in_one_line(error))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(ANSWERS_S)
-    return said[0] if said else _SILENT
+    asking.join(CONNECT_TIMEOUT_S)
+    return outcome[0] if outcome else _SILENT
 
 
 async def _identity(address: str) -> str:
@@ -211,7 +211,7 @@ async def _identity(address: str) -> str:
     from distributed.security import Security
 
     connection = Security().get_connection_args("client")
-    async with rpc(address, connection_args=connection, timeout=ANSWERS_S / 2) as server:
+    async with rpc(address, connection_args=connection, timeout=CONNECT_TIMEOUT_S / 2) as server:
         identity = await server.identity()
     return str(identity.get("type", ""))[:40]
 
@@ -221,12 +221,12 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def is_open(address: str) -> bool:
-    """Whether anybody who reaches a scheduler at this address may give it orders: all but TLS by certificates."""
+    """Return whether anybody who reaches a scheduler at this address may send it code: all protocols but TLS."""
     return address.partition("://")[0] not in ("tls", "wss", "inproc")
 
 
 def has_dashboard() -> bool:
-    """Whether Dask can draw its own page of what its workers do: it needs a package for that."""
+    """Return whether Dask can serve its dashboard, which needs another package."""
     from importlib.util import find_spec
 
     return find_spec("bokeh") is not None
@@ -234,7 +234,7 @@ def has_dashboard() -> bool:
 
 @contextlib.contextmanager
 def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
-    """Workers with one thread each, as `dask worker` starts them; one that dies comes again. They keep all in `scratch`."""
+    """Run workers with one thread each in this block, with their files in `scratch`. `dask worker` restarts one that dies."""
     import psutil
 
     command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
@@ -252,16 +252,16 @@ def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
     finally:
         with ctrl_c_waits():
             family = [psutil.Process(process.pid) for process in started]
-            for each in [*family, *(child for parent in family for child in parent.children(recursive=True))]:
+            for relative in [*family, *(child for parent in family for child in parent.children(recursive=True))]:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()  # there is nothing to tidy up
+                    relative.kill()  # they have nothing to clean up
             for process in started:
                 process.wait()
 
 
 @dataclass
-class Berth:
-    """A worker that can take orders, with what it said of its device."""
+class ClusterWorker:
+    """Worker that can take orders, with the facts of its device."""
 
     address: str
     host: str
@@ -274,71 +274,71 @@ class Berth:
 
 @dataclass(eq=False)
 class Job:
-    """An order, what is done with its answer, and the workers that died of it."""
+    """Order for a worker, with the handler of its answer, and the workers that died of it."""
 
     name: str
-    order: Callable[[Berth], Order | None]
-    """None: there is nothing left to do."""
-    done: Callable[[Berth, Answer], None]
-    killed: Callable[[Sequence[str]], "Job | None"]
-    """What is to be done in its place where it ended DEATHS workers, given who they were."""
+    order: Callable[[ClusterWorker], Order | None]
+    """Return the order for a worker; None if nothing is left to do."""
+    done: Callable[[ClusterWorker, Answer], None]
+    replacement: Callable[[Sequence[str]], "Job | None"]
+    """Return the job to do instead once MOST_DEATHS workers died of it, given their names."""
     host: str | None = None
-    """The one host where it is to be done; None for any."""
-    died: list[str] = field(default_factory=list)
+    """Host on which it must run; None for any."""
+    dead_workers: list[str] = field(default_factory=list)
     began: float = 0.0
-    given: Order = field(default_factory=dict)
-    """The order that was handed out last."""
+    order_sent: Order = field(default_factory=dict)
+    """Order that was sent last."""
 
 
-class Crew:
-    """The workers of a client's cluster, as they come and go."""
+class WorkerPool:
+    """Workers of a client's cluster, which may come and go."""
 
     def __init__(
         self,
         client: "Client",
         environment: Mapping[str, str],
-        who: Order,
-        unfit: Callable[[Answer], str],
+        query: Order,
+        reason_unfit: Callable[[Answer], str],
         progress: Progress,
         *,
         ours: bool,
         check: Callable[[Order, Answer], Any] = lambda order, answer: None,
     ) -> None:
-        """environment: what processes on workers need beside their worker's own. who: asks a worker for its `host` and its
-        device. unfit: why one that answers so cannot take part; '' where it can. ours: the workers are of this process.
-        check: raises BadMessage for an answer that an order cannot have. Who gives one takes no further part.
+        """environment: added to that of a worker for its processes. query: order that returns a worker's `host` and device.
+        reason_unfit: maps its answer to the reason why the worker cannot take part; '' if it can. ours: whether this process
+        started the workers. check: raises BadMessage for an invalid answer; a worker that gives one is dropped.
         """
         self.client, self.environment, self.ours = client, dict(environment), ours
-        self._who, self._unfit, self._check = who, unfit, check
+        self._query, self._reason_unfit, self._check = query, reason_unfit, check
         self._progress = progress
-        self.places: dict[str, Berth] = {}
+        self.workers: dict[str, ClusterWorker] = {}
         self.refused: dict[str, str] = {}
-        """Workers that cannot take these orders, with the reasons."""
-        self._asked: dict[Future[Answer], str] = {}
-        self._at_work: dict[Future[Answer], tuple[Berth, Job]] = {}
-        client.subscribe_topic(TOPIC, self._follow)
+        """Reasons why workers cannot take these orders, by address."""
+        self._queried: dict[Future[Answer], str] = {}
+        self._running: dict[Future[Answer], tuple[ClusterWorker, Job]] = {}
+        client.subscribe_topic(TOPIC, self._report_event)
 
-    def _follow(self, event: Any) -> None:
-        """Pass on what a worker is at. Whoever reaches the scheduler can send such events: others are none."""
+    def _report_event(self, event: Any) -> None:
+        """Pass on a worker's progress. Anybody who reaches the scheduler can send events, so others are ignored."""
         if isinstance(event, tuple | list) and len(event) == 2:
-            said = event[1]
-            if messages.has_shape(said, {"variant": str, "what": str}):
-                self._progress(plain_text(said["variant"]), plain_text(said["what"]))
+            message = event[1]
+            if messages.has_shape(message, {"variant": str, "what": str}):
+                self._progress(plain_text(message["variant"]), plain_text(message["what"]))
 
     def alive(self) -> Collection[str]:
-        """The addresses of those that the scheduler has now. Failed where the scheduler is gone."""
+        """Return the addresses of the scheduler's present workers. Raises Failed if the scheduler is gone."""
         from distributed import CancelledError
 
         try:
             return set(self.client.nthreads())
         except (OSError, TimeoutError, RuntimeError, CancelledError):
-            said = "the Dask scheduler is gone; what was measured is in the store, and the same command continues from there"
-            raise Failed(said) from None
+            advice = "the Dask scheduler is gone; what was measured is in the store, and the same command continues from there"
+            raise Failed(advice) from None
 
-    def ask(self, address: str, order: Order) -> "Future[Answer]":
-        """Let a worker do an order."""
+    def submit(self, address: str, order: Order) -> "Future[Answer]":
+        """Send an order to a worker."""
         return self.client.submit(
-            asked,
+            run_order,
             order,
             self.environment,
             workers=[address],
@@ -347,127 +347,130 @@ class Crew:
             key=f"{order['do']}-{time.time_ns()}",
         )
 
-    def meet(self) -> list[Berth]:
-        """Ask workers that are new what they have, without waiting for them. Returns those that have answered since."""
+    def ask_new_workers(self) -> list[ClusterWorker]:
+        """Query new workers without waiting, and return those that have answered since the last call."""
         alive = self.alive()
-        for address in self.places.keys() - alive:
-            del self.places[address]
-        known = {*self.places, *self.refused, *self._asked.values()}
-        self._asked |= {self.ask(each, self._who): each for each in alive if each not in known}
-        met = []
-        for future in [each for each in self._asked if each.done() or self._asked[each] not in alive]:
-            address = self._asked.pop(future)
+        for address in self.workers.keys() - alive:
+            del self.workers[address]
+        known_addresses = {*self.workers, *self.refused, *self._queried.values()}
+        self._queried |= {self.submit(new, self._query): new for new in alive if new not in known_addresses}
+        new_workers = []
+        for future in [pending for pending in self._queried if pending.done() or self._queried[pending] not in alive]:
+            address = self._queried.pop(future)
             answer = _answer(future) if future.done() else None
             if answer is None:
                 future.cancel()
                 continue
             try:
-                self._checked(self._who, answer)
+                self._check_answer(self._query, answer)
             except messages.BadMessage as bad:
                 self.refused[address] = f"{address}: it gave no answer: {bad}"
                 continue
-            if why := answer.get("error") or self._unfit(answer):
-                self.refused[address] = plain_text(f"{answer.get('host', address)}: {why}")
+            if reason := answer.get("error") or self._reason_unfit(answer):
+                self.refused[address] = plain_text(f"{answer.get('host', address)}: {reason}")
             else:
-                self.places[address] = Berth(address, answer["host"], answer)
-                met.append(self.places[address])
-        return met
+                self.workers[address] = ClusterWorker(address, answer["host"], answer)
+                new_workers.append(self.workers[address])
+        return new_workers
 
-    def gather(self, patience: float, tell: Callable[[], object]) -> None:
-        """Wait until all workers that are there have answered, and one at least can take orders; `tell` while there is none.
+    def wait_for_workers(self, patience: float, report_waiting: Callable[[], object]) -> None:
+        """Wait until all present workers have answered, and at least one can take orders.
 
-        patience: seconds for which those that are slow to answer are waited for. UsageError where none can.
+        patience: seconds to wait for slow workers. report_waiting: called while there is no worker. Raises UsageError if no
+        worker can take orders.
         """
         began = time.monotonic()
-        while not self.places or (self._asked and time.monotonic() - began < patience):
-            self.meet()
-            if not self.places and self.refused and not self._asked:
+        while not self.workers or (self._queried and time.monotonic() - began < patience):
+            self.ask_new_workers()
+            if not self.workers and self.refused and not self._queried:
                 raise UsageError("; ".join(dict.fromkeys(self.refused.values())))
-            if not self.places and not self._asked:
-                self._patient(began)
-                tell()
+            if not self.workers and not self._queried:
+                self._check_patience(began)
+                report_waiting()
             time.sleep(POLL_S / 5)
 
-    def _patient(self, since: float) -> None:
-        if self.ours and time.monotonic() - since > GONE_S:
-            why = "".join(f" ({reason})" for reason in dict.fromkeys(self.refused.values()))
-            raise Failed(f"no worker is left{why}; the same command continues from what is in the store")
+    def _check_patience(self, since: float) -> None:
+        if self.ours and time.monotonic() - since > WORKERS_TIMEOUT_S:
+            reasons = "".join(f" ({reason})" for reason in dict.fromkeys(self.refused.values()))
+            raise Failed(f"no worker is left{reasons}; the same command continues from what is in the store")
 
-    def do(self, order: Order) -> Answer:
-        """The answer of any worker to an order; another one's where it dies. Errors: as the order has them."""
-        found: list[Answer] = []
-        self.work([Job(order["do"], lambda _: order, lambda _, answer: found.append(answer), _give_up)])
-        return found[0]
+    def run_anywhere(self, order: Order) -> Answer:
+        """Return any worker's answer to an order; another worker gets it if one dies. Errors: those of the order."""
+        answers: list[Answer] = []
+        self.run_jobs([Job(order["do"], lambda _: order, lambda _, answer: answers.append(answer), _fail_dead_workers)])
+        return answers[0]
 
-    def work(self, jobs: Sequence[Job], first_on: Callable[[Berth], Job | None] = lambda place: None) -> None:
-        """Have jobs done, in their order as far as workers allow.
+    def run_jobs(
+        self, jobs: Sequence[Job], first_job_on: Callable[[ClusterWorker], Job | None] = lambda worker: None
+    ) -> None:
+        """Run jobs, in their order as far as workers allow.
 
-        first_on: what a host does before all else, given one of its workers. A job whose worker dies goes to another; one that
-        ended DEATHS workers is replaced by what it says itself.
+        first_job_on: returns the job that a host does first, given one of its workers. A job whose worker dies goes to another
+        worker; once MOST_DEATHS workers died of it, its `replacement` runs instead.
         """
         from distributed import CancelledError, wait
 
-        left, since, ready = list(jobs), time.monotonic(), set[str]()
-        while left or self._at_work:
-            self._bury(left)
-            self.meet()
-            for place in self.places.values():
-                if place.host not in ready and (job := first_on(place)):
-                    job.host = place.host
+        left, last_work, ready = list(jobs), time.monotonic(), set[str]()
+        while left or self._running:
+            self._requeue_lost(left)
+            self.ask_new_workers()
+            for worker in self.workers.values():
+                if worker.host not in ready and (job := first_job_on(worker)):
+                    job.host = worker.host
                     left.insert(0, job)
-                ready.add(place.host)
-            self._hand_out(left)
-            if self._at_work:
-                since = time.monotonic()
-                with contextlib.suppress(TimeoutError, CancelledError):  # of workers that died, or of the scheduler
-                    wait(list(self._at_work), timeout=POLL_S, return_when="FIRST_COMPLETED")
+                ready.add(worker.host)
+            self._assign(left)
+            if self._running:
+                last_work = time.monotonic()
+                with contextlib.suppress(TimeoutError, CancelledError):  # workers or the scheduler died
+                    wait(list(self._running), timeout=POLL_S, return_when="FIRST_COMPLETED")
                 self._collect(left)
             elif left:
-                self._patient(since)
+                self._check_patience(last_work)
                 time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Take back what was handed out. What a worker is at it finishes."""
-        for future in (*self._at_work, *self._asked):
+        """Cancel all orders. A worker finishes the order that it is running."""
+        for future in (*self._running, *self._queried):
             with contextlib.suppress(Exception):
                 future.cancel()
 
-    def _hand_out(self, left: list[Job]) -> None:
-        """A job for each worker that has none. Where a host has something to do first, its other workers wait for that."""
-        busy = {place.address for place, _ in self._at_work.values()}
-        for place in [each for each in self.places.values() if each.address not in busy]:
-            if any(job.host == place.host for _, job in self._at_work.values()):
+    def _assign(self, left: list[Job]) -> None:
+        """Give a job to each idle worker. Workers of a host wait while it runs a job that only it may do."""
+        busy = {worker.address for worker, _ in self._running.values()}
+        for worker in [w for w in self.workers.values() if w.address not in busy]:
+            if any(job.host == worker.host for _, job in self._running.values()):
                 continue
-            for job in [each for each in left if each.host in (None, place.host)]:
+            for job in [waiting for waiting in left if waiting.host in (None, worker.host)]:
                 left.remove(job)
-                order = job.order(place)
+                order = job.order(worker)
                 if order is not None:
-                    job.began, job.given = time.monotonic(), order
-                    self._at_work[self.ask(place.address, order)] = place, job
+                    job.began, job.order_sent = time.monotonic(), order
+                    self._running[self.submit(worker.address, order)] = worker, job
                     break
-        hosts = {place.host for place in self.places.values()}
+        hosts = {worker.host for worker in self.workers.values()}
         left[:] = [job for job in left if job.host is None or job.host in hosts]
 
     def _collect(self, left: list[Job]) -> None:
-        for future in [each for each in self._at_work if each.done()]:
-            place, job = self._at_work[future]
+        for future in [running for running in self._running if running.done()]:
+            worker, job = self._running[future]
             answer = _answer(future)
             if answer is None:
-                continue  # its worker died: `_bury` is for that
-            del self._at_work[future]
+                continue  # its worker died: `_requeue_lost` handles it
+            del self._running[future]
             try:
-                self._checked(job.given, answer)
+                self._check_answer(job.order_sent, answer)
             except messages.BadMessage as bad:
-                self.refused[place.address] = f"{place}: it gave no answer: {bad}"
-                self._lose(place, job, left)
+                self.refused[worker.address] = f"{worker}: it gave no answer: {bad}"
+                self._drop_worker(worker, job, left)
                 continue
             if "error" in answer:
-                said = plain_text(f"{job.name} on {place}: {answer['error']}")
-                raise (UsageError if answer["usage"] else Failed)(said)
-            job.done(place, answer)
+                error = plain_text(f"{job.name} on {worker}: {answer['error']}")
+                raise (UsageError if answer["usage"] else Failed)(error)
+            job.done(worker, answer)
 
-    def _checked(self, order: Order, answer: Any) -> None:
-        """Check an answer to an order: an error, or what `check` accepts. Raises BadMessage."""
+    def _check_answer(self, order: Order, answer: Any) -> None:
+        """Raise BadMessage unless an answer is an error or passes `check`."""
         if not isinstance(answer, dict):
             raise messages.BadMessage(f"a {type(answer).__name__}")
         if "error" in answer:
@@ -475,37 +478,37 @@ class Crew:
         else:
             self._check(order, answer)
 
-    def _bury(self, left: list[Job]) -> None:
-        """Jobs of workers that died are due again, before all others."""
+    def _requeue_lost(self, left: list[Job]) -> None:
+        """Put jobs of workers that died back, before all others."""
         alive = self.alive()
-        for future, (place, job) in list(self._at_work.items()):
+        for future, (worker, job) in list(self._running.items()):
             lost = future.done() and _answer(future) is None
-            if place.address in alive and not lost:
+            if worker.address in alive and not lost:
                 continue
-            del self._at_work[future]
+            del self._running[future]
             future.cancel()
-            self._lose(place, job, left)
+            self._drop_worker(worker, job, left)
 
-    def _lose(self, place: Berth, job: Job, left: list[Job]) -> None:
-        """Do without a worker; its job is due again."""
-        self.places.pop(place.address, None)
-        job.died.append(str(place))
-        again = job if len(job.died) < DEATHS else job.killed(job.died)
-        if again:
-            left.insert(0, again)
+    def _drop_worker(self, worker: ClusterWorker, job: Job, left: list[Job]) -> None:
+        """Drop a worker, and put its job, or the job's replacement, back."""
+        self.workers.pop(worker.address, None)
+        job.dead_workers.append(str(worker))
+        replacement = job if len(job.dead_workers) < MOST_DEATHS else job.replacement(job.dead_workers)
+        if replacement:
+            left.insert(0, replacement)
 
 
-def _give_up(died: Sequence[str]) -> Job | None:
-    raise Failed(f"each of {len(died)} workers died of it: {', '.join(died)}")
+def _fail_dead_workers(dead_workers: Sequence[str]) -> Job | None:
+    raise Failed(f"each of {len(dead_workers)} workers died of it: {', '.join(dead_workers)}")
 
 
 def _answer(future: "Future[Answer]") -> Answer | None:
-    """What a future holds; None for one whose worker died. An error of Dask's own, such as a missing package, is an answer."""
+    """Return a future's answer; None if its worker died. An error of Dask's own, such as a missing package, is an answer."""
     from distributed import CancelledError, KilledWorker
 
     try:
-        found: Answer = future.result(timeout=10)
-        return found
+        answer: Answer = future.result(timeout=10)
+        return answer
     except (KilledWorker, CancelledError):
         return None
     except Exception as error:

@@ -1,6 +1,6 @@
-"""A worker of Dask that ends with whoever started it: `python -m roofbook.measure.cluster_worker ADDRESS [OPTIONS]`.
+"""A Dask worker that ends with its parent process: `python -m roofbook.measure.cluster_worker ADDRESS [OPTIONS]`.
 
-The options are those of `dask worker`. Elsewhere, as in a job of Slurm, `dask worker` itself will do.
+The options are those of `dask worker`, which is enough where another program ends it, such as Slurm.
 """
 
 from .background_group import end_with_parent

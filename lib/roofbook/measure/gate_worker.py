@@ -1,7 +1,8 @@
-"""One side of a gate: a process that takes samples of a lab's variants when it is told to, by the library that it finds.
+"""One side of a gate: a process that takes samples of a lab's variants on order, with the library on its path.
 
-`measure.side_by_side` starts this file twice, with the source of a commit on PYTHONPATH and with that of the checkout. So it
-imports by full names, and little: what a commit lacks of that, its side cannot measure. Messages are a line of JSON each.
+`measure.side_by_side` starts this file twice: with the source of a commit on PYTHONPATH, and with that of the checkout. So it
+must run with older versions of the library: it imports few modules, by full names, which should not change. Messages are JSON
+lines.
 """
 
 import contextlib
@@ -15,17 +16,17 @@ import sys
 import time
 from typing import Any
 
-LOST = 70
-"""Exit code of a process whose device answers no more."""
+DEVICE_LOST = 70
+"""Exit code of a process whose device no longer works."""
 
 
 def main() -> int:
-    """Answer order after order from standard input, until it ends."""
-    told = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a driver prints is no message
+    """Answer orders from standard input, until it ends. Return an exit code."""
+    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of a driver is no message
 
     def tell(**message: Any) -> None:
-        print(json.dumps(message), file=told)
+        print(json.dumps(message), file=messages_out)
 
     try:
         for module in (
@@ -40,38 +41,38 @@ def main() -> int:
             getattr(side, order.pop("do"))(**order)
     except Exception as error:
         if type(error).__name__ == "DeviceLost":
-            return LOST
-        said = next((line for line in str(error).splitlines() if line.strip()), "")
-        tell(error=f"{type(error).__name__}: {said}"[:300])
+            return DEVICE_LOST
+        first_line = next((line for line in str(error).splitlines() if line.strip()), "")
+        tell(error=f"{type(error).__name__}: {first_line}"[:300])
     return 0
 
 
-def preempted() -> int:
-    """How often the system took a core from a thread of this process that would have gone on, so far."""
+def preemptions() -> int:
+    """Return how often the system has taken a core from a running thread of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 class Side:
-    """What it has ready, by the names of variants."""
+    """One side of a comparison, with its measurements by variant. Each public method answers one order."""
 
     def __init__(self, tell: Any) -> None:
         self.tell, self.ready = tell, dict[str, Any]()
 
     def fingerprints(self, labs: list[str]) -> None:
-        """Tell of each variant of each lab what decides its result."""
+        """Send the fingerprint of each variant of each lab."""
         from roofbook.spec import registry
 
         known = [name for name in labs if name in registry.folders()]
-        found = {
+        fingerprints = {
             name: {variant.name: variant.fingerprint() for variant in registry.get(name).all_variants()}
             for name in known
         }
-        self.tell(fingerprints=found)
+        self.tell(fingerprints=fingerprints)
 
     def prepare(
         self, lab: str, case: str, scale: str, device: str, variants: list[str], policy: dict[str, Any], seed: int
     ) -> None:
-        """Verify these variants and make what will be timed, in an order drawn by `seed`; tell which are ready, which not."""
+        """Verify these variants and plan their timed runs, in an order drawn by `seed`; send which are ready."""
         from roofbook.devices.find import open_device
         from roofbook.measure.measurement import Measurement
         from roofbook.measure.placement import Setting, target_of
@@ -90,80 +91,86 @@ class Side:
             return
         self.at = Setting(known, size, open_device(device, known.preferred_backend), Policy(**policy))
         self.references = References(self.at)
-        drawn = random.Random(seed).sample(variants, len(variants))
-        for name in drawn:
+        order = random.Random(seed).sample(variants, len(variants))
+        for name in order:
             variant = known.variant(name)
             target = target_of(variant, self.at.device)
             why = known.skip_reason(variant, self.at.case)
             if target is None or why:
                 self.tell(absent=name, why=why or f"it does not run on {device}")
                 continue
-            it = Measurement(variant, variant.role, *target)
-            prepare(self.at, it, self.references, self._progress)
-            if it.reason is None:
-                self._warm_up(it)
-            if it.reason is not None or it.runnable is None:
-                self.tell(failed=name, why=it.reason or "it made nothing to run")
+            measurement = Measurement(variant, variant.role, *target)
+            prepare(self.at, measurement, self.references, self._progress)
+            if measurement.reason is None:
+                self._warm_up(measurement)
+            if measurement.reason is not None or measurement.runnable is None:
+                self.tell(failed=name, why=measurement.reason or "it made nothing to run")
                 continue
-            self.ready[name] = it
-            self.tell(made=name, units=it.runnable.units, on=it.device.slug, backend=it.backend, device=it.device.name)
+            self.ready[name] = measurement
+            self.tell(
+                made=name,
+                units=measurement.runnable.units,
+                on=measurement.device.slug,
+                backend=measurement.backend,
+                device=measurement.device.name,
+            )
         self.references.timing()
         self.tell(ready=True)
 
     def sample(self, variant: str) -> None:
-        """Take one and tell its seconds."""
+        """Take one sample and send its seconds."""
         from roofbook.devices.provenance import Clocks, slowed
         from roofbook.measure.sampling import flush_of
 
-        it, start = self.ready[variant], time.perf_counter()
+        measurement, start = self.ready[variant], time.perf_counter()
         if self.at.policy.cache == "cold":
-            flush_of(it.device)()
+            flush_of(measurement.device)()
         try:
-            before, begin = preempted(), time.perf_counter()
-            own = it.runnable.run()
+            before, begin = preemptions(), time.perf_counter()
+            own_seconds = measurement.runnable.run()
             wall = time.perf_counter() - begin
-            disturbed = it.device.kind == "cpu" and preempted() > before
+            disturbed = measurement.device.kind == "cpu" and preemptions() > before
         except Exception as error:
-            self._fail(it, error)
+            self._fail(measurement, error)
             return
-        read = Clocks(it.device.kind, it.device.pci_bus_id).read()
+        clocks = Clocks(measurement.device.kind, measurement.device.pci_bus_id).read()
         spent = time.perf_counter() - start
-        seconds, slow = wall if own is None else own, slowed(read["throttle"])
-        self.tell(sample=variant, seconds=seconds, spent=spent, slowed=slow, disturbed=disturbed)
+        seconds, was_slowed = wall if own_seconds is None else own_seconds, slowed(clocks["throttle"])
+        self.tell(sample=variant, seconds=seconds, spent=spent, slowed=was_slowed, disturbed=disturbed)
 
     def verify(self, variant: str) -> None:
-        """Verify what was timed once more; tell what is wrong with it, if anything is, and give its memory back."""
+        """Verify a timed variant once more, send the reason if it is wrong, and release it."""
         from roofbook.measure.verify import verify_again
 
-        it = self.ready.pop(variant)
-        verify_again(self.at, it, self.references, self._progress)
-        it.release()
-        self.tell(verified=variant, why=it.reason)
+        measurement = self.ready.pop(variant)
+        verify_again(self.at, measurement, self.references, self._progress)
+        measurement.release()
+        self.tell(verified=variant, why=measurement.reason)
 
-    def _warm_up(self, it: Any) -> None:
+    def _warm_up(self, measurement: Any) -> None:
         from roofbook.measure.verify import check_alive, reason_of
 
-        self._progress(it.variant.name, "warm up")
+        self._progress(measurement.variant.name, "warm up")
         try:
-            it.runnable.run()
+            measurement.runnable.run()
         except Exception as error:
-            it.reason = reason_of(error)
-            check_alive(error, it.device)
+            measurement.reason = reason_of(error)
+            check_alive(error, measurement.device)
 
-    def _fail(self, it: Any, error: Exception) -> None:
+    def _fail(self, measurement: Any, error: Exception) -> None:
         from roofbook.measure.verify import check_alive, reason_of
 
         why = reason_of(error)
-        check_alive(error, it.device)
-        self.ready.pop(it.variant.name)
-        self.tell(failed=it.variant.name, why=why)
+        check_alive(error, measurement.device)
+        self.ready.pop(measurement.variant.name)
+        self.tell(failed=measurement.variant.name, why=why)
 
     def _progress(self, variant: str, what: str) -> None:
         self.tell(variant=variant, what=what)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     code = main()
     sys.stderr.flush()
-    os._exit(code)  # whoever waits need not wait for Python and a driver to tidy up
+    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver

@@ -1,6 +1,6 @@
-"""One worker, one card: a worker claims one that no other worker of its host has, and what it measures must be on that one.
+"""Claim of a GPU: each worker takes a card that no other worker of its host has, and may measure on that card only.
 
-By the UUID, never by a number: CUDA numbers cards anew in each process, in an order of its own. Serves cluster and worker.
+Cards are named by UUID, never by number: CUDA numbers cards in each process anew. Used by cluster and case_worker.
 """
 
 import fcntl
@@ -16,18 +16,17 @@ from ..paths import open_lock
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 VARIABLE = "ROOFBOOK_CARD"
-"""The UUID of the card that a worker has; its processes inherit it."""
+"""Variable with the UUID of a worker's card; the worker's processes inherit it."""
 ALL_TAKEN = "other workers of this host have all cards that this one may see: start one worker for each card"
 _held: list[IO[bytes]] = []
-"""Locks of claimed cards, for as long as the process lives."""
+"""Locks of claimed cards, held until the process ends."""
 
 
 def visible_cards(cards: Sequence[str], preset: str | None) -> list[str]:
-    """Those of the host's cards, in the order of the bus, that a preset CUDA_VISIBLE_DEVICES leaves, in its order.
+    """Return the UUIDs of `cards` (in bus order) that a preset CUDA_VISIBLE_DEVICES selects, in its order.
 
-    As CUDA reads it (CUDA C++ Programming Guide, environment variables): numbers or beginnings of UUIDs, and what follows
-    one that is no card does not count. Numbers count along the bus, as those that Slurm presets do. An instance of a card, by
-    MIG, stands for itself.
+    The preset is read like CUDA does (CUDA C++ Programming Guide, environment variables): numbers or beginnings of UUIDs, up
+    to the first one that names no card. Numbers follow the bus, as Slurm's presets do. A MIG instance is kept as it is.
 
     >>> cards = ["GPU-a1", "GPU-b2"]
     >>> visible_cards(cards, "1,0"), visible_cards(cards, "GPU-b"), visible_cards(cards, "7,0")
@@ -36,13 +35,13 @@ def visible_cards(cards: Sequence[str], preset: str | None) -> list[str]:
     if preset is None:
         return list(cards)
     left: list[str] = []
-    for word in filter(None, (each.strip() for each in preset.split(","))):
+    for word in filter(None, (part.strip() for part in preset.split(","))):
         if word.startswith("MIG-"):
             named = [word]
         elif word.isdigit():
             named = list(cards[int(word) : int(word) + 1])
         else:
-            named = [each for each in cards if each.startswith(word)]
+            named = [uuid for uuid in cards if uuid.startswith(word)]
         if len(named) != 1 or named[0] in left:
             break
         left += named
@@ -50,10 +49,10 @@ def visible_cards(cards: Sequence[str], preset: str | None) -> list[str]:
 
 
 def claim(folder: Path) -> str:
-    """Take a card that no other worker of the host has: let this process and its children see that one alone.
+    """Claim a card that no other worker of the host has, and hide all others from this process and its children.
 
-    Returns its UUID; '' where there is none to see, or where other workers have all. folder: `host_locks.host_folder`. Before
-    anything of the process has called CUDA.
+    Return its UUID; '' if no card is visible, or if other workers have all. folder: `host_locks.host_folder`. Call it before
+    the process uses CUDA.
     """
     if VARIABLE in os.environ:
         return os.environ[VARIABLE]
@@ -75,19 +74,19 @@ def claim(folder: Path) -> str:
 
 
 def has_no_card() -> bool:
-    """Whether this is a worker of a host with cards, and others have all that it may see."""
+    """Return whether other workers have claimed all cards that this worker may see."""
     return os.environ.get(VARIABLE) == ""
 
 
 def check_device(device: Device) -> None:
-    """UsageError where a worker that has a card is about to measure another one, or a worker without one any. A CPU is none."""
+    """Raise UsageError if a worker would measure on a card that it has not claimed. A CPU is always allowed."""
     if VARIABLE not in os.environ or device.kind != "gpu":
         return
-    given = os.environ[VARIABLE]
-    if not given:
+    claimed = os.environ[VARIABLE]
+    if not claimed:
         raise UsageError(ALL_TAKEN)
-    seen = (card(device.pci_bus_id).facts() or {}).get("uuid")
-    if seen != given and not given.startswith("MIG-"):
+    actual = (card(device.pci_bus_id).facts() or {}).get("uuid")
+    if actual != claimed and not claimed.startswith("MIG-"):
         raise UsageError(
-            f"the worker was given the card {given}, but {device.spec} is {seen or 'one that NVML does not know'}"
+            f"the worker was given the card {claimed}, but {device.spec} is {actual or 'one that NVML does not know'}"
         )

@@ -1,7 +1,7 @@
-"""Who may take times on a host at which moment: the workers of a sweep agree on it by locks of files. Serves case_run.
+"""File locks by which the workers of a host take turns, so that no work disturbs samples. Used by case_run and cluster.
 
-Whoever works holds the host's processors shared, whoever samples a program or a kernel of the CPU holds them alone, and a card
-belongs to one at a time. A process that dies lets go of its locks.
+Untimed work holds the processors shared, sampling on the CPU holds them exclusively, and one process at a time holds a card.
+A process that dies releases its locks.
 """
 
 import contextlib
@@ -17,79 +17,79 @@ from ..errors import UsageError
 from ..paths import not_private, open_lock
 
 VARIABLE = "ROOFBOOK_TURNS"
-"""The folder of the locks. Without it, or empty, nobody waits for anybody."""
+"""Variable with the folder of the locks. If it is empty or missing, processes do not wait for each other."""
 
 
 def candidate_folders() -> Sequence[Path]:
-    """Return the places where processes of a host can meet, the best one first."""
+    """Return the parents of a lock folder that all processes of a host can reach, the best one first."""
     return Path("/dev/shm"), Path(f"/run/user/{os.getuid()}"), Path(tempfile.gettempdir())
 
 
 def host_folder() -> Path:
-    """Return the folder where all processes of this user on this host, and of no other host, find each other's locks.
+    """Return the folder for the locks of all processes of this user on this host, and on no other host.
 
-    It lies in memory, else with the user's own files of this session, else with temporary files. Anybody can make a folder in
-    the first and the last place: one that is not this user's own is not used.
-    Errors: UsageError where another user has taken all of them.
+    It is in memory, else with the user's files of this session, else with temporary files. Anybody can make a folder in the
+    first and the last of these: a folder that is not private to this user is not used.
+    Errors: UsageError if another user has taken all of them.
     """
     refused: list[str] = []
-    for place in candidate_folders():
-        folder = place / f"roofbook-{os.getuid()}"
+    for parent in candidate_folders():
+        folder = parent / f"roofbook-{os.getuid()}"
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            why = not_private(folder.lstat())
+            reason = not_private(folder.lstat())
         except OSError as error:
-            why = f"cannot be used: {error.strerror}"
-        if not why:
+            reason = f"cannot be used: {error.strerror}"
+        if not reason:
             return folder
-        refused.append(f"{folder} {why}")
+        refused.append(f"{folder} {reason}")
     raise UsageError(f"no folder for the locks of this host: {'; '.join(refused)}. Have one of them removed")
 
 
 class HostLocks:
-    """The locks of a folder."""
+    """Locks in a folder."""
 
     def __init__(self, folder: Path | None) -> None:
-        """folder: None for a process that waits for nobody."""
+        """folder: None for a process that waits for no other."""
         self.folder = folder
 
     @classmethod
     def from_environment(cls) -> "HostLocks":
-        """As whoever started this process has it."""
-        named = os.environ.get(VARIABLE)
-        return cls(Path(named) if named else None)
+        """Return the locks of the folder that the environment names."""
+        folder = os.environ.get(VARIABLE)
+        return cls(Path(folder) if folder else None)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """For work that computes and is not timed: beside other work and times on cards, not beside a time on the CPU."""
+        """Hold the processors shared, for untimed work: it may run during other work and timing on cards, not on the CPU."""
         with self._processors(fcntl.LOCK_SH):
             yield
 
     @contextlib.contextmanager
     def timing(self, device: Device) -> Iterator[None]:
-        """For times: on the CPU alone on the host, on a card alone on that card, and on no host whose CPU is timed.
+        """Hold a device for timing: the CPU exclusively, or a card exclusively and the processors shared.
 
-        Not within `working`: it would wait for itself.
+        Do not call it within `working`: it would wait for itself.
         """
-        with ExitStack() as held:
+        with ExitStack() as locks:
             if device.kind == "cpu":
-                held.enter_context(self._processors(fcntl.LOCK_EX))
+                locks.enter_context(self._processors(fcntl.LOCK_EX))
             else:
-                held.enter_context(self._processors(fcntl.LOCK_SH))
-                held.enter_context(self._locked(f"card-{device.pci_bus_id or device.spec}", fcntl.LOCK_EX))
+                locks.enter_context(self._processors(fcntl.LOCK_SH))
+                locks.enter_context(self._locked(f"card-{device.pci_bus_id or device.spec}", fcntl.LOCK_EX))
             yield
 
-    def _processors(self, how: int) -> AbstractContextManager[object]:
-        """A gate stands before them, or whoever wants them alone would wait for as long as others come and go."""
+    def _processors(self, mode: int) -> AbstractContextManager[object]:
+        """Lock the processors, behind a gate: else an exclusive lock would wait for as long as shared ones come and go."""
         with self._locked("gate", fcntl.LOCK_EX):
-            return self._locked("processors", how)
+            return self._locked("processors", mode)
 
-    def _locked(self, name: str, how: int) -> AbstractContextManager[object]:
+    def _locked(self, name: str, mode: int) -> AbstractContextManager[object]:
         if self.folder is None:
             return nullcontext()
         file = open_lock(self.folder / name.replace("/", "-"), private=True)
         try:
-            fcntl.flock(file, how)
+            fcntl.flock(file, mode)
         except BaseException:
             file.close()
             raise

@@ -298,7 +298,7 @@ class RemoteLedger(BufferLedger):
         self._process.ask("check_launches")
 
     @contextmanager
-    def exchanged(self, runnable: Runnable) -> Iterator[None]:
+    def exchanged_operands(self, runnable: Runnable) -> Iterator[None]:
         """Give a runnable other inputs, drawn in secret, which it keeps after the block."""
         self.reset(runnable)
         yield

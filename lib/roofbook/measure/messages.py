@@ -1,7 +1,7 @@
-"""Checks messages of processes that run kernels, before anything in them is believed: a line of JSON each.
+"""Validation of messages from processes that run kernels, one line of JSON each.
 
-A kernel shares its process with whoever writes the messages, so it may write anything. Serves all who read such lines: apart,
-side_by_side, cluster, sanitize.
+A kernel shares its process with the code that writes the messages, so it may write anything. Used by case_process,
+side_by_side, cluster and sanitize.
 """
 
 import json
@@ -14,19 +14,19 @@ from ..store.schema import CONTROL, SLUG
 from .checked_runnable import plain_text
 
 MOST_TEXT = 20_000
-"""Characters of a text in a message."""
+"""Largest number of characters of a text in a message."""
 
 Shape = Any
-"""What a value must be: a type, `[shape]` for a list, `{name: shape}` for an object with just these names, a tuple of shapes
-of which one fits, or a function that says whether a value is right."""
+"""Shape of a value: a type, `[shape]` for a list, `{name: shape}` for an object with exactly these names, a tuple of
+alternative shapes, or a function that returns whether a value is valid."""
 
 
 class BadMessage(Exception):
-    """A message that no process of ours writes; says why, in a few words."""
+    """An invalid message; the text says why in a few words."""
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """Return the object that a line holds. Raises BadMessage."""
+    """Return the JSON object of a line. Raises BadMessage."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -37,7 +37,7 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def expect(message: Mapping[str, Any], *shapes: Mapping[str, Shape]) -> dict[str, Any]:
-    """Return a message that has one of these shapes. Raises BadMessage for another one."""
+    """Return a message if it has one of these shapes. Raises BadMessage otherwise."""
     for shape in shapes:
         if has_shape(message, dict(shape)):
             return dict(message)
@@ -45,18 +45,18 @@ def expect(message: Mapping[str, Any], *shapes: Mapping[str, Shape]) -> dict[str
 
 
 def _shown(value: Any) -> str:
-    """Show a value in one short line, however large it is."""
+    """Return a value as one short line, however large it is."""
     return plain_text(reprlib.repr(value))[:200]
 
 
 def has_shape(value: Any, shape: Shape) -> bool:
-    """Whether a value is as `Shape` says. Numbers are finite, a truth value is no number, and texts have no lone surrogates.
+    """Return whether a value has a shape. Numbers must be finite, a bool is no number, and texts have no lone surrogates.
 
     >>> has_shape({"seconds": 1.5}, {"seconds": float}), has_shape({"seconds": float("nan")}, {"seconds": float})
     (True, False)
     """
     if isinstance(shape, tuple):
-        return any(has_shape(value, one) for one in shape)
+        return any(has_shape(value, alternative) for alternative in shape)
     if isinstance(shape, list):
         return isinstance(value, list) and all(has_shape(inner, shape[0]) for inner in value)
     if isinstance(shape, dict):
@@ -84,29 +84,29 @@ def one_of(names: Collection[str]) -> Callable[[Any], bool]:
 
 
 def above_zero(value: Any) -> bool:
-    """Whether a value is a time: a finite number above 0."""
+    """Return whether a value is a finite number above 0."""
     return has_shape(value, float) and value > 0
 
 
 def not_below_zero(value: Any) -> bool:
-    """Whether a value is a finite number that is not below 0."""
+    """Return whether a value is a finite number that is not below 0."""
     return has_shape(value, float) and value >= 0
 
 
 def whole_above_zero(value: Any) -> bool:
-    """Whether a value is a whole number above 0."""
+    """Return whether a value is a whole number above 0."""
     return has_shape(value, int) and value > 0
 
 
 def slug(value: Any) -> bool:
-    """Whether a value can name a run."""
+    """Return whether a value can name a run."""
     return has_shape(value, str) and bool(SLUG.fullmatch(value))
 
 
 def kept_rows(value: Any, case: str, variants: Collection[str]) -> list[list[str]]:
-    """Return a list of rows that a process says it kept: of this case and these variants, none twice. Raises BadMessage.
+    """Return the rows that a process reports as stored: of this case and these variants, none twice. Raises BadMessage.
 
-    A row is [case, variant, role, status, run]. A variant has one row, and perhaps one more as the A/A control.
+    A row is [case, variant, role, status, run]. A variant has one row, and may have one more as the A/A control.
     """
     shape = (one_of([case]), one_of(variants), slug, one_of(["ok", "failed"]), slug)
     if not isinstance(value, list) or len(value) > 2 * len(variants):

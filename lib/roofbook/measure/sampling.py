@@ -18,7 +18,7 @@ from ..devices.contract import Device
 from ..devices.nvml import neighbours
 from ..peers import threads
 from . import stats
-from .buffer_ledger import Held
+from .buffer_ledger import Snapshot
 from .checked_runnable import BadValue, parts_of, seconds_of
 from .checkpoint import Checkpoint
 from .measurement import Measurement
@@ -224,15 +224,17 @@ def _compare_judged(
         measurement.release()
 
 
-def _finished_outputs(measurement: Measurement) -> Held | None:
+def _finished_outputs(measurement: Measurement) -> Snapshot | None:
     """Return a copy of the outputs of a run on the timed inputs, for all pairs; None if they are too large to copy."""
     assert measurement.runnable is not None
     measurement.ledger.reset(measurement.runnable)
     measurement.runnable.run()
-    return measurement.ledger.held(measurement.runnable)
+    return measurement.ledger.snapshot(measurement.runnable)
 
 
-def _seconds_on(measurement: Measurement, flush: Callable[[], None], finished: Held | None, *, poisoned: bool) -> float:
+def _seconds_on(
+    measurement: Measurement, flush: Callable[[], None], finished: Snapshot | None, *, poisoned: bool
+) -> float:
     """Return the seconds of a run on poisoned outputs, or on `finished` ones.
 
     Both are prepared alike, except for the last write: a run that follows another one at once can be faster for that alone.
@@ -241,8 +243,8 @@ def _seconds_on(measurement: Measurement, flush: Callable[[], None], finished: H
     run = measurement.runnable.run
     run_on_other_operands(measurement)
     measurement.ledger.reset(measurement.runnable)
-    if leftover := measurement.ledger.held(measurement.runnable) if poisoned else finished:
-        leftover.put_back()
+    if leftover := measurement.ledger.snapshot(measurement.runnable) if poisoned else finished:
+        leftover.restore()
     elif not poisoned:
         run()
     flush()

@@ -1,7 +1,7 @@
-"""Variants of two sources of one lab measured in turns, each source in a process of its own. Serves the gate.
+"""Comparison of two sources of a lab: their variants are measured in turns, each source in a process of its own. For the gate.
 
-A run starts both processes afresh. Its rounds take one sample of each variant and side, in an order that is drawn. A run gives
-one ratio a variant; what differs between processes shows only from run to run, so several runs decide.
+A run starts both processes anew. Each of its rounds takes one sample of each variant and side, in a random order. A run gives
+one ratio per variant. Processes differ from run to run, so several runs decide.
 """
 
 import random
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ..errors import Failed, UsageError, UserFacingError
 from ..process_tree import BadLine, Lines
 from . import messages, stats
-from .case_process import START, Worker, most_messages, seconds_allowed, why_ended
+from .case_process import START, Worker, describe_end, message_limit, seconds_allowed
 from .checked_runnable import plain_text
 from .policy import Policy
 from .progress import Progress, silent
@@ -23,29 +23,29 @@ from .source_tree import SourceTree
 
 Verdict = Literal["slower", "faster", "unchanged", "undecided", "broken", "not compared"]
 SIDES = ("before", "now")
-"""The commit's, and the checkout's."""
-LOOKS = 3
-"""How often the runs so far are judged: after as many runs as were asked for, after twice and after three times as many."""
+"""Names of the sides: the commit's source, and the checkout's."""
+MOST_VERDICTS = 3
+"""Number of verdicts: after the requested number of runs, after twice and after three times as many."""
 PRECISION = 0.004
-"""A variant needs no further round of a run once the interval of its ratio is within this of its middle, on either side."""
+"""Relative half-width of a ratio's interval below which a variant needs no further round of a run."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When something counts as slower, and how much is measured to tell."""
+    """Rule of the gate: which change must be found, and how many runs are measured."""
 
     tolerance: float = 1.03
-    """What takes so many times as long must be found. Something is unchanged where the whole interval lies below."""
+    """Ratio of times from which on a slowdown must be found. A variant is unchanged if its whole interval lies below."""
     runs: int = 5
-    """Pairs of fresh processes before the first verdict. One of `slower` needs as many more to be the last."""
+    """Number of runs, each with two new processes, before the first verdict. `slower` must be confirmed by as many more."""
 
     @property
-    def most(self) -> int:
-        return LOOKS * self.runs
+    def most_runs(self) -> int:
+        return MOST_VERDICTS * self.runs
 
 
 def verdict(ratio: stats.RatioEstimate, rule: Rule) -> Verdict:
-    """What a ratio of times, now / before, comes to: slower or faster beyond stats.LEAST, unchanged below the tolerance."""
+    """Return the verdict on a ratio now / before: slower or faster beyond stats.LEAST, unchanged below the tolerance."""
     word = stats.relation(1 / ratio.high, 1 / ratio.low if ratio.low else float("inf"))
     if word in ("slower", "faster"):
         return word
@@ -54,25 +54,25 @@ def verdict(ratio: stats.RatioEstimate, rule: Rule) -> Verdict:
 
 @dataclass
 class VariantRuns:
-    """A variant on a case, before and now: a ratio and two medians a run."""
+    """Runs of a variant on a case, before and now: a ratio and two medians per run."""
 
     lab: str
     case: str
     variant: str
     ratios: list[stats.RatioEstimate] = field(default_factory=list)
-    """Time now / time before, run by run: above 1 is slower."""
+    """Time now / time before, by run: above 1 is slower."""
     medians: list[tuple[float, float]] = field(default_factory=list)
-    """Before and now, seconds per unit."""
+    """Medians before and now by run, seconds per unit."""
     backend: str = ""
     device: str = ""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why it has no time, by its side."""
+    """Reason of a failure by side."""
     absent: str = ""
-    """Why one side does not have it here."""
+    """Reason why one side does not have it here; '' if both have it."""
 
     @property
     def ratio(self) -> stats.RatioEstimate | None:
-        """Over the runs; None without one."""
+        """Ratio over all runs; None without any."""
         return stats.over_runs(self.ratios) if self.ratios else None
 
     def verdict(self, rule: Rule) -> Verdict:
@@ -83,8 +83,8 @@ class VariantRuns:
         return verdict(self.ratio, rule) if self.ratio else "not compared"
 
     def is_settled(self, rule: Rule) -> bool:
-        """Whether no further run is needed. What looks slower at the first look is measured in as many runs again."""
-        if self.failed or self.absent or len(self.ratios) >= rule.most:
+        """Return whether no further run is needed. A first verdict of `slower` needs as many runs again."""
+        if self.failed or self.absent or len(self.ratios) >= rule.most_runs:
             return True
         if not self.ratios or len(self.ratios) % rule.runs:
             return False
@@ -94,7 +94,7 @@ class VariantRuns:
 
 @dataclass(frozen=True)
 class SourceComparison:
-    """What is measured side by side: variants of a case of a lab on a device, by two sources."""
+    """Variants of a case of a lab on a device, to be compared between two sources."""
 
     lab: str
     case: str
@@ -102,37 +102,38 @@ class SourceComparison:
     device: str
     variants: tuple[str, ...]
     trees: tuple[SourceTree, SourceTree]
-    """The commit's and the checkout's."""
+    """Sources of the commit and of the checkout."""
     policy: Policy
 
 
 def compare(comparison: SourceComparison, rule: Rule, progress: Progress = silent) -> list[VariantRuns]:
-    """Measure run after run until each variant is settled.
+    """Measure runs until each variant is settled, and return the runs of each variant.
 
-    A variant that ends its process, is wrong or fails otherwise has no time, and the others go on. Errors: Failed where a
-    process of the checkout ends before it is at any variant, UsageError where one of the commit does.
+    A variant that ends its process, is wrong or fails otherwise has no time; the others continue. Errors: if a process ends
+    before its first variant, Failed for the checkout's, UsageError for the commit's.
     """
-    all_runs = {name: VariantRuns(comparison.lab, comparison.case, name) for name in comparison.variants}
-    while due := [runs for runs in all_runs.values() if not runs.is_settled(rule)]:
+    runs_by_variant = {name: VariantRuns(comparison.lab, comparison.case, name) for name in comparison.variants}
+    while due := [runs for runs in runs_by_variant.values() if not runs.is_settled(rule)]:
         number = min(len(runs.ratios) for runs in due) + 1
 
-        def tell(variant: str, what: str, number: int = number) -> None:
+        def report_progress(variant: str, stage: str, number: int = number) -> None:
             progress(
-                f"{comparison.lab} {comparison.case} {variant}", f"run {number} of {rule.runs} to {rule.most}: {what}"
+                f"{comparison.lab} {comparison.case} {variant}",
+                f"run {number} of {rule.runs} to {rule.most_runs}: {stage}",
             )
 
         try:
-            _run(comparison, due, tell)
+            _run(comparison, due, report_progress)
         except _SideEnded as end:
-            guilty = all_runs.get(end.variant)
+            guilty = runs_by_variant.get(end.variant)
             if guilty is None or guilty.failed:
                 raise _error(end, comparison.trees[SIDES.index(end.side)]) from None
-            guilty.failed[end.side] = f"{end.why}; it was at: {end.what}"
-    return list(all_runs.values())
+            guilty.failed[end.side] = f"{end.reason}; it was at: {end.stage}"
+    return list(runs_by_variant.values())
 
 
 def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """By lab and variant what decides a result, as the source of that tree has it; of labs that it has. Errors as `compare`."""
+    """Return fingerprints by lab and variant from the source of a tree, for the labs that it has. Errors as `compare`."""
     process = _Side(tree, side, Policy())
     try:
         process.tell("fingerprints", labs=list(labs))
@@ -145,7 +146,7 @@ def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, 
 
 
 def _are_fingerprints(value: Any) -> bool:
-    """Whether a value has objects by lab and variant, as `Variant.fingerprint` makes them."""
+    """Return whether a value holds fingerprints (JSON objects) by lab and variant."""
     return isinstance(value, dict) and all(
         isinstance(of_variants, dict) and all(isinstance(fingerprint, dict) for fingerprint in of_variants.values())
         for of_variants in value.values()
@@ -154,26 +155,26 @@ def _are_fingerprints(value: Any) -> bool:
 
 @dataclass
 class _SideEnded(Exception):
-    """The process of a side that answers no more."""
+    """The process of a side ended, hung or sent an invalid message."""
 
     side: str
-    why: str
+    reason: str
     variant: str
-    what: str
+    stage: str
 
 
 def _error(end: _SideEnded, tree: SourceTree) -> UserFacingError:
-    """What a user is told: it is the choice of the commit, or a fault of the checkout."""
+    """Return the error for the user: UsageError for the commit that was chosen, Failed for the checkout."""
     if end.side == "before":
-        return UsageError(f"this gate cannot measure the source of {_of_tree(tree)}: {end.why}")
-    return Failed(f"{_of_tree(tree)}: {end.why}")
+        return UsageError(f"this gate cannot measure the source of {_tree_name(tree)}: {end.reason}")
+    return Failed(f"{_tree_name(tree)}: {end.reason}")
 
 
 class _Side:
-    """A process that serves samples of one source."""
+    """Process that takes samples of one source."""
 
     def __init__(self, tree: SourceTree, name: str, policy: Policy, variants: Collection[str] = ()) -> None:
-        """variants: names of those that it may speak of."""
+        """variants: names that its messages may contain."""
         self.name, self.policy, self.variants, self.at = name, policy, variants, ("", START)
         command = [sys.executable, "-P", str(Path(__file__).with_name("gate_worker.py"))]
         self.worker = Worker(command, tree.folder, tree.environment)
@@ -183,36 +184,36 @@ class _Side:
     def tell(self, do: str, **order: Any) -> None:
         self.worker.tell({"do": do, **order})
 
-    def answers(self, *last: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
-        """Yield what it says, up to a message of one of the shapes `last`. Raises _SideEnded, also for what is no message.
+    def answers(self, *last: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+        """Yield messages, up to one that has a shape of `last`. Raises _SideEnded, also for an invalid message.
 
-        others: shapes of messages before that, beside what it is at.
+        earlier: shapes of messages before the last one, in addition to stages.
         """
         stage = {"variant": messages.one_of({"", *self.variants}), "what": str}
-        for _ in range(most_messages(self.policy, len(self.variants))):
+        for _ in range(message_limit(self.policy, len(self.variants))):
             allowed = seconds_allowed(self.policy, self.at[1])
             try:
                 line = self.lines.next(allowed)
                 if not line:
                     code = self.worker.process.wait()
-                    raise _SideEnded(self.name, why_ended(code, self.worker.complaints), *self.at)
-                said = messages.expect(messages.parse(line), *last, *others, stage, {"error": str})
+                    raise _SideEnded(self.name, describe_end(code, self.worker.complaints), *self.at)
+                message = messages.expect(messages.parse(line), *last, *earlier, stage, {"error": str})
             except TimeoutError:
                 raise _SideEnded(self.name, f"did not answer for {allowed:.0f} s", *self.at) from None
             except (messages.BadMessage, BadLine) as bad:
-                raise _SideEnded(self.name, f"said what is no message: {bad}", *self.at) from None
-            if said.keys() == {"error"}:
-                raise _SideEnded(self.name, plain_text(said["error"]), *self.at)
-            said = {name: plain_text(value) if isinstance(value, str) else value for name, value in said.items()}
-            if "what" in said:
-                self.at = said["variant"], said["what"]
-            yield said
-            if any(messages.has_shape(said, dict(shape)) for shape in last):
+                raise _SideEnded(self.name, f"sent an invalid message: {bad}", *self.at) from None
+            if message.keys() == {"error"}:
+                raise _SideEnded(self.name, plain_text(message["error"]), *self.at)
+            message = {name: plain_text(value) if isinstance(value, str) else value for name, value in message.items()}
+            if "what" in message:
+                self.at = message["variant"], message["what"]
+            yield message
+            if any(messages.has_shape(message, dict(shape)) for shape in last):
                 return
         raise _SideEnded(self.name, "sent messages without end", *self.at)
 
     def sample(self, variant: str) -> dict[str, Any]:
-        """Have a sample of a variant taken: its seconds, or why it failed."""
+        """Take a sample of a variant, and return the answer: its seconds, or why it failed."""
         self.at = variant, "sample"
         self.tell("sample", variant=variant)
         is_it = messages.one_of([variant])
@@ -222,19 +223,19 @@ class _Side:
         return list(self.answers(sample, {"failed": is_it, "why": str}))[-1]
 
     def verify(self, variant: str) -> str | None:
-        """Have a variant verified once more: why it is wrong; None where it is right."""
+        """Verify a variant once more. Return why it is wrong; None if it is right."""
         self.at = variant, "last run"
         self.tell("verify", variant=variant)
         answer = list(self.answers({"verified": messages.one_of([variant]), "why": (str, None)}))[-1]
-        why: str | None = answer["why"]
-        return why
+        reason: str | None = answer["why"]
+        return reason
 
     def end(self) -> None:
         self.worker.end()
 
 
 def _run(comparison: SourceComparison, all_runs: Sequence[VariantRuns], progress: Progress) -> None:
-    """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each runs."""
+    """Make one run: start both processes, verify, take samples in turns, verify again, and add the ratios."""
     progress("", "getting ready")
     names = [runs.variant for runs in all_runs]
     sides = [_Side(tree, name, comparison.policy, names) for tree, name in zip(comparison.trees, SIDES, strict=True)]
@@ -244,12 +245,12 @@ def _run(comparison: SourceComparison, all_runs: Sequence[VariantRuns], progress
         for device in dict.fromkeys(runs.device for runs in ready):
             group = [runs for runs in ready if runs.device == device]
             rounds = _sample(sides, group, comparison.policy, progress)
-            for runs in (each for each in group if not each.failed):
+            for runs in (r for r in group if not r.failed):
                 for side in sides:
-                    if why := side.verify(runs.variant):
-                        runs.failed[side.name] = why
+                    if reason := side.verify(runs.variant):
+                        runs.failed[side.name] = reason
                 if not runs.failed:
-                    _note(runs, rounds[runs.variant], units[runs.variant])
+                    _add_ratio(runs, rounds[runs.variant], units[runs.variant])
     finally:
         for side in sides:
             side.end()
@@ -258,7 +259,7 @@ def _run(comparison: SourceComparison, all_runs: Sequence[VariantRuns], progress
 def _prepare(
     comparison: SourceComparison, sides: Sequence[_Side], all_runs: Sequence[VariantRuns], progress: Progress
 ) -> Mapping[str, Mapping[str, int]]:
-    """Have both sides make ready what is due, at the same time. Returns the units of a sample, by variant and side."""
+    """Prepare the variants on both sides at the same time. Return the units of a sample by variant and side."""
     units: dict[str, dict[str, int]] = {runs.variant: {} for runs in all_runs}
     by_name = {runs.variant: runs for runs in all_runs}
     policy = {"cache": comparison.policy.cache, "seed": comparison.policy.seed, "limit_s": comparison.policy.limit_s}
@@ -267,26 +268,26 @@ def _prepare(
             "prepare", lab=comparison.lab, case=comparison.case, scale=comparison.scale, device=comparison.device,
             variants=list(by_name), policy=policy, seed=secrets.randbelow(1 << 31),
         )  # fmt: skip
-    known = messages.one_of(by_name)
+    is_due_variant = messages.one_of(by_name)
     shapes: tuple[dict[str, Any], ...] = (
-        {"made": known, "units": messages.whole_above_zero, "on": str, "backend": str, "device": str},
-        {"failed": known, "why": str},
-        {"absent": known, "why": str},
+        {"made": is_due_variant, "units": messages.whole_above_zero, "on": str, "backend": str, "device": str},
+        {"failed": is_due_variant, "why": str},
+        {"absent": is_due_variant, "why": str},
     )
     for side in sides:
-        for said in side.answers({"ready": bool}, others=shapes):
-            if "what" in said:
-                progress(said["variant"], said["what"])
-            elif "made" in said:
-                runs = by_name[said["made"]]
-                units[runs.variant][side.name] = said["units"]
-                if runs.device not in ("", said["on"]):
-                    runs.absent = f"it runs on {runs.device} before and on {said['on']} now"
-                runs.device, runs.backend = said["on"], said["backend"]
-            elif "failed" in said:
-                by_name[said["failed"]].failed[side.name] = said["why"]
-            elif "absent" in said:
-                by_name[said["absent"]].absent = f"{_named(comparison, side.name)}: {said['why']}"
+        for message in side.answers({"ready": bool}, earlier=shapes):
+            if "what" in message:
+                progress(message["variant"], message["what"])
+            elif "made" in message:
+                runs = by_name[message["made"]]
+                units[runs.variant][side.name] = message["units"]
+                if runs.device not in ("", message["on"]):
+                    runs.absent = f"it runs on {runs.device} before and on {message['on']} now"
+                runs.device, runs.backend = message["on"], message["backend"]
+            elif "failed" in message:
+                by_name[message["failed"]].failed[side.name] = message["why"]
+            elif "absent" in message:
+                by_name[message["absent"]].absent = f"{_side_name(comparison, side.name)}: {message['why']}"
         for runs in all_runs:
             if side.name not in units[runs.variant] and not runs.failed and not runs.absent:
                 runs.failed[side.name] = "its process did not say what came of it"
@@ -294,21 +295,21 @@ def _prepare(
 
 
 @dataclass
-class _Taken:
-    """Samples of a variant in a run: of each round that both sides have, seconds before and now."""
+class _RunSamples:
+    """Samples of a variant in a run: (seconds before, seconds now) of each round that both sides have."""
 
     quiet: list[tuple[float, float]] = field(default_factory=list)
     disturbed: list[tuple[float, float]] = field(default_factory=list)
-    """Those of which another program took a core of the CPU that they ran on."""
+    """Pairs during which another program took a core of the CPU on which they ran."""
     spent: float = 0.0
     longest: float = 0.0
 
     def pairs(self, policy: Policy) -> list[tuple[float, float]]:
-        """Those that count: the quiet ones, or all where these are too few."""
+        """Return the pairs that count: the quiet ones, or all if these are too few."""
         return self.quiet if len(self.quiet) >= policy.minimum else self.quiet + self.disturbed
 
     def enough(self, policy: Policy) -> bool:
-        """Whether no further round is needed: its ratio is known well for this run, or the budget is spent."""
+        """Return whether no further round is needed: the ratio is precise enough, or the budget is spent."""
         n = len(self.quiet) + len(self.disturbed)
         if n < policy.minimum:
             return n >= policy.scarce and self.longest >= policy.budget_s
@@ -323,54 +324,58 @@ class _Taken:
 def _sample(
     sides: Sequence[_Side], all_runs: Sequence[VariantRuns], policy: Policy, progress: Progress
 ) -> Mapping[str, Sequence[tuple[float, float]]]:
-    """Samples in rounds, by variant. Both sides of a variant come one after the other, so that they see the same machine.
+    """Take samples in rounds, and return the pairs by variant. Both sides of a variant follow each other directly.
 
-    Which comes first, and in which order variants do, is drawn every second round and walked back in between: a drift then
-    favours neither side.
+    The order of variants and sides is drawn every second round and reversed in between, so that drift favours neither side.
     """
     draw = random.Random()
-    taken = {runs.variant: _Taken() for runs in all_runs}
+    samples_by_variant = {runs.variant: _RunSamples() for runs in all_runs}
     active, number, tries = list(all_runs), 0, 2 * policy.maximum
     order = [(runs, list(sides)) for runs in active]
     while active and number < tries:
         if number % 2 == 0:
             order = [(runs, draw.sample(sides, len(sides))) for runs in draw.sample(active, len(active))]
         else:
-            order = [(runs, both[::-1]) for runs, both in reversed(order) if runs in active]
+            order = [(runs, both_sides[::-1]) for runs, both_sides in reversed(order) if runs in active]
         for runs, both in order:
-            mine = taken[runs.variant]
+            samples = samples_by_variant[runs.variant]
             progress(runs.variant, f"sample {number + 1} of at most {policy.maximum}")
-            said = {}
+            answers = {}
             for side in both:
-                said[side.name] = found = side.sample(runs.variant)
-                if "failed" in found:
-                    runs.failed[side.name] = found["why"]
+                answers[side.name] = answer = side.sample(runs.variant)
+                if "failed" in answer:
+                    runs.failed[side.name] = answer["why"]
                     break
-                mine.spent += found["spent"]
-                mine.longest = max(mine.longest, found["spent"])
-            if len(said) == len(sides) and not runs.failed and not any(each["slowed"] for each in said.values()):
-                kept = mine.disturbed if any(each["disturbed"] for each in said.values()) else mine.quiet
-                kept.append((said["before"]["seconds"], said["now"]["seconds"]))
+                samples.spent += answer["spent"]
+                samples.longest = max(samples.longest, answer["spent"])
+            if (
+                len(answers) == len(sides)
+                and not runs.failed
+                and not any(answer["slowed"] for answer in answers.values())
+            ):
+                pairs = samples.disturbed if any(answer["disturbed"] for answer in answers.values()) else samples.quiet
+                pairs.append((answers["before"]["seconds"], answers["now"]["seconds"]))
         number += 1
-        active = [runs for runs in active if not runs.failed and not taken[runs.variant].enough(policy)]
+        active = [runs for runs in active if not runs.failed and not samples_by_variant[runs.variant].enough(policy)]
     for runs in all_runs:
-        if not runs.failed and len(taken[runs.variant].pairs(policy)) < policy.scarce:
+        if not runs.failed and len(samples_by_variant[runs.variant].pairs(policy)) < policy.scarce:
             runs.failed["before"] = "the device slowed itself down in too many samples"
-    return {name: each.pairs(policy) for name, each in taken.items()}
+    return {name: samples.pairs(policy) for name, samples in samples_by_variant.items()}
 
 
-def _note(runs: VariantRuns, pairs: Sequence[tuple[float, float]], units: Mapping[str, int]) -> None:
-    """Add a run's ratio, of times per unit."""
+def _add_ratio(runs: VariantRuns, pairs: Sequence[tuple[float, float]], units: Mapping[str, int]) -> None:
+    """Add the ratio and the medians of a run, of times per unit."""
     before, now = (
-        [each / units[name] for each in times] for name, times in zip(SIDES, zip(*pairs, strict=True), strict=True)
+        [seconds / units[name] for seconds in times]
+        for name, times in zip(SIDES, zip(*pairs, strict=True), strict=True)
     )
     runs.ratios.append(stats.paired_ratio(now, before))
     runs.medians.append((stats.median_ci(before).estimate, stats.median_ci(now).estimate))
 
 
-def _named(comparison: SourceComparison, side: str) -> str:
-    return _of_tree(comparison.trees[SIDES.index(side)])
+def _side_name(comparison: SourceComparison, side: str) -> str:
+    return _tree_name(comparison.trees[SIDES.index(side)])
 
 
-def _of_tree(tree: SourceTree) -> str:
+def _tree_name(tree: SourceTree) -> str:
     return f"commit {tree.commit[:10]}" if tree.commit else "the checkout"

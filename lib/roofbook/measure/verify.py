@@ -305,7 +305,7 @@ def run_on_other_operands(measurement: Measurement) -> None:
     """
     assert measurement.runnable is not None
     if measurement.run_s <= LONGEST_EXCHANGED_S:
-        with measurement.ledger.exchanged(measurement.runnable):
+        with measurement.ledger.exchanged_operands(measurement.runnable):
             measurement.runnable.run()
 
 

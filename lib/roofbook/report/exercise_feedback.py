@@ -18,7 +18,7 @@ def as_text(mark: Mark, lab: Lab, exercise: Write) -> str:
     else:
         right = [case.case for case in mark.cases if not case.reason]
         lines = [
-            f"not right on {case.case}: {'; '.join(filter(None, (case.reason, case.where)))}{hole}"
+            f"not right on {case.case}: {'; '.join(filter(None, (case.reason, case.worst_element)))}{hole}"
             for case in mark.cases
             if case.reason
         ]
@@ -42,7 +42,12 @@ def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
         "does_not_compile": mark.does_not_compile or None,
         "hole_is_there": mark.has_hole,
         "cases": [
-            {"case": case.case, "right": not case.reason, "reason": case.reason or None, "where": case.where or None}
+            {
+                "case": case.case,
+                "right": not case.reason,
+                "reason": case.reason or None,
+                "where": case.worst_element or None,
+            }
             for case in mark.cases
         ],
         "timed": dict(mark.timed) if mark.timed is not None else None,
