@@ -13,7 +13,7 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure import sanitize
-from roofbook.measure.sanitize import Checked
+from roofbook.measure.sanitize import CheckedVariant
 from roofbook.peers import missing
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab, Variant
@@ -79,7 +79,7 @@ def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
     variants = (*lab.ladder, *lab.peers) if f"{lab.name}/*" in ENDS else lab.at_scale("test")
     pairs = []
     for variant in variants:
-        if sanitize.why_not(variant, host_cpu()) or missing(variant):
+        if sanitize.reason_unchecked(variant, host_cpu()) or missing(variant):
             continue
         fit = next((case for case in cases if lab.skip_reason(variant, case) is None), None)
         assert fit or variant.role == "sweep", f"{variant.name} is for none of {[case.name for case in cases]}"
@@ -87,17 +87,17 @@ def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
     return pairs
 
 
-def complaint(lab: Lab, checked: Checked) -> str | None:
+def complaint(lab: Lab, checked: CheckedVariant) -> str | None:
     """Return an unexpected finding, or an expected one that is missing; None where all are as expected."""
     allowed = ALLOWED.get((lab.name, checked.variant.name), AllowedFinding())
-    kinds = {finding.kind for finding in checked.found}
-    files = {place.file.rpartition("/")[2] for finding in checked.found for place in finding.places}
+    kinds = {finding.kind for finding in checked.defects}
+    files = {place.file.rpartition("/")[2] for finding in checked.defects for place in finding.places}
     expected = (
         {allowed.kind} if allowed.kind else set(),
         {allowed.file} if allowed.file else set(),
     )
     if (kinds, files) != expected or (checked.reason is None) != (allowed.reason is None):
-        return f"{checked.variant.name} on {checked.case.name}: {dict(checked.found)}, {checked.reason}"
+        return f"{checked.variant.name} on {checked.case.name}: {dict(checked.defects)}, {checked.reason}"
     return (
         None
         if allowed.reason is None or allowed.reason in str(checked.reason)
@@ -118,5 +118,5 @@ def test_no_kernel_races_or_leaves_its_buffers(name: str) -> None:
     wrong = [text for text in (complaint(lab, checked) for checked in done) if text]
     assert not wrong, "\n".join(wrong)
     assert {lab for lab, _ in ALLOWED} <= set(LABS)
-    unoptimised = {checked.variant.name for checked in done if not checked.told.get("optimised", True)}
+    unoptimised = {checked.variant.name for checked in done if not checked.outcome.get("optimised", True)}
     assert unoptimised == ({"vectors"} if name == "lbm" else set()), "Oclgrind gets the optimised code of these wrong"

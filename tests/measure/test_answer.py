@@ -212,7 +212,7 @@ SYSTEM_CHEATS = {
     "speaks in the name of its process": (
         'if (k == 0) { const char f[26] = {13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 123, 34, 115, 34, 58, 32, 49, 46, 48,'
         " 101, 48, 125, 32}; for (int d = 3; d < 32; d++) SYS(1, d, (long)f, 25, 0, 0, 0); }",
-        r"not right on 6x1024: its process sent (what is no result|a time that is none)|wrong result",
+        r"not right on 6x1024: its process sent (an invalid result|an invalid time)|wrong result",
     ),
     "closes its pipes": (
         "if (k == 0) for (int d = 0; d < 64; d++) SYS(3, d, 0, 0, 0, 0, 0);", r"not right on 6x1024: (its process|[A-Z])",
@@ -241,7 +241,7 @@ def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Pat
 @pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
 def test_what_a_kernel_starts_ends_with_it(command: Command, kernel: Path, way: str) -> None:
-    if way == "--sandbox" and (why := sandbox.why_not()):
+    if way == "--sandbox" and (why := sandbox.reason_unusable()):
         pytest.skip(why)
     fork = "if (k == 0 && SYS(57, 0, 0, 0, 0, 0, 0) == 0) { SYS(112, 0, 0, 0, 0, 0, 0); for (;;) SYS(34, 0, 0, 0, 0, 0, 0); }"
     kernel.write_text(SYSCALL + kernel_of(f"{fork} {HONEST}"))

@@ -17,7 +17,7 @@ from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.measure import frames, sandbox
 from roofbook.measure.frames import BadFrame
-from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, RemoteRunnable, arrays_of, form_of
+from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, RemoteRunnable, arrays_of, output_form
 from roofbook.measure.sandbox import Sandbox
 from roofbook.measure.verify import KernelRefused
 from roofbook.spec.lab import Case
@@ -57,7 +57,7 @@ def test_a_header_that_is_no_object_is_refused(text: bytes) -> None:
 def test_a_frame_longer_than_a_frame_may_be_is_refused() -> None:
     for header, payload in ((frames.LONGEST_HEADER + 1, 0), (2, frames.LONGEST_PAYLOAD + 1)):
         with pytest.raises(BadFrame):
-            frames.lengths(frames.LENGTHS.pack(header, payload))
+            frames.frame_lengths(frames.LENGTHS.pack(header, payload))
 
 
 class HostileProcess:
@@ -92,14 +92,14 @@ def test_outputs_of_another_form_than_the_books_kernel_end_the_process(arrays: A
     process: Any = HostileProcess({"arrays": arrays}, bytes(8 if arrays else 0))
     runnable = RemoteRunnable(process, CASE, dict)
     runnable.outputs()
-    runnable.form = form_of({"g": np.zeros(2, np.float32)})
+    runnable.form = output_form({"g": np.zeros(2, np.float32)})
     with pytest.raises(ProcessEnded, match="another form than those of the book's kernel"):
         runnable.outputs()
     assert process.is_ended
 
 
 def in_sandbox(folder: Path, code: str) -> str:
-    if why := sandbox.why_not():
+    if why := sandbox.reason_unusable():
         pytest.skip(why)
     done = subprocess.run(
         Sandbox(True).command([sys.executable, "-c", code], folder), capture_output=True, text=True, check=False
@@ -139,7 +139,7 @@ print("others", [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 50])
 
 def test_without_bubblewrap_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    sandbox.why_not.cache_clear()
+    sandbox.reason_unusable.cache_clear()
     try:
         assert sandbox.sandbox() == Sandbox(False, "bubblewrap (bwrap) is not installed")
         assert sandbox.sandbox(False).command(["true"], tmp_path) == ["true"]
@@ -147,10 +147,10 @@ def test_without_bubblewrap_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tm
             sandbox.sandbox(True)
         (tmp_path / "bwrap").write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
         (tmp_path / "bwrap").chmod(0o755)
-        sandbox.why_not.cache_clear()
+        sandbox.reason_unusable.cache_clear()
         assert sandbox.sandbox() == Sandbox(False, "bubblewrap does not work here: no namespaces here")
     finally:
-        sandbox.why_not.cache_clear()
+        sandbox.reason_unusable.cache_clear()
 
 
 def test_a_process_gets_no_secrets_of_the_environment_and_no_shared_cache(

@@ -38,7 +38,7 @@ def pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the smallest scale, with few kernels, on two cores, of which none is compiled."""
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     monkeypatch.setattr(precompile, "SCALES", ("test",))
-    monkeypatch.setattr(precompile, "FEWEST", 2)
+    monkeypatch.setattr(precompile, "LEAST_KERNELS", 2)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
 
 
@@ -75,7 +75,7 @@ def test_each_kernel_is_compiled_by_one_of_the_processes(
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
     assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 0 and len(told) == 1, "they are compiled"
     monkeypatch.undo()
-    monkeypatch.setattr(precompile, "FEWEST", 2)
+    monkeypatch.setattr(precompile, "LEAST_KERNELS", 2)
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "another"))
     assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 3, "each cache has its own"
 
@@ -111,7 +111,7 @@ def test_beside_whoever_measures_it_begins_with_the_last_and_leaves_a_core(
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
     given = cells()[:3]
-    assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, meet=True) == 3
+    assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, from_last=True) == 3
     (order,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
     assert [name for _, name, _ in order["cells"]] == [variant.name for _, variant in reversed(given)]
 

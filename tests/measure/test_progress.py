@@ -41,7 +41,7 @@ def test_the_reporter_shows_the_first_word_at_once_and_then_not_too_often(
 ) -> None:
     path = tmp_path / "progress"
     monkeypatch.setenv(progress.VARIABLE, str(path))
-    moments = iter([10.0, 10.0 + progress.EVERY_S / 2, 10.0 + progress.EVERY_S])
+    moments = iter([10.0, 10.0 + progress.INTERVAL_S / 2, 10.0 + progress.INTERVAL_S])
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
     show = Reporter()
     seen = []

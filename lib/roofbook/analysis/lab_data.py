@@ -262,7 +262,7 @@ class Measured:
         return fact if fact is None or isinstance(fact, int | float) else markdown(fact)
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
-        """Return a variant's hardware counters as `counters.counted` returns them; None without a profiled run."""
+        """Return a variant's hardware counters as `counters.counters_of` returns them; None without a profiled run."""
         profiles = self._data.profiles
         rows = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
         reading = newest(rows, roles=[PROFILE]).get(variant)

@@ -515,6 +515,6 @@ def points_in_order(points: Iterable[str]) -> list[str]:
 
 
 def of_kernel(counted: Mapping[str, Any], kernel: str, number: int, counter: str) -> float | None:
-    """Return a counter of the `number`-th launch shape (from 1) of a kernel, out of `counters.counted`; None for none."""
+    """Return a counter of the `number`-th launch shape (from 1) of a kernel, out of `counters.counters_of`; None for none."""
     shapes = [shape for shape in counted["kernels"] if shape["kernel"] == kernel]
     return shapes[number - 1][counter] if 0 < number <= len(shapes) else None

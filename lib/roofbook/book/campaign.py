@@ -18,7 +18,7 @@ from ..devices import checkout
 from ..errors import UsageError
 from ..escaping import printable
 from ..measure import cluster, messages
-from ..measure.cluster import Answer, ClusterWorker, WorkerPool, Job, Order
+from ..measure.cluster import Answer, ClusterWorker, Job, Order, WorkerPool
 from ..measure.precompile import SCALES
 from ..measure.progress import ProgressLine
 from ..measure.schedule import Done

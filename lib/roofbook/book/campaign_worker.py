@@ -125,7 +125,10 @@ def fail(order: Mapping[str, Any]) -> Answer:
     setting, store = _setting(order)
     stored = {stored_row[1] for stored_row in _stored_rows(store, order)}
     left = [setting.lab.variant(name) for name in order["variants"] if name not in stored]
-    rows = [row(setting, case_process.failed_measurement(setting, variant, order["reason"]), order["run"]) for variant in left]
+    rows = [
+        row(setting, case_process.failed_measurement(setting, variant, order["reason"]), order["run"])
+        for variant in left
+    ]
     if rows:
         store.append(rows, order["where"], f"{order['once']}.failed")
     names = ("case", "variant", "role", "status", "run")

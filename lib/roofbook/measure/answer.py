@@ -22,7 +22,7 @@ from ..spec.exercise import HOLE, Write, case_of
 from ..spec.lab import Case, Lab, Variant
 from . import stats
 from .checkpoint import Checkpoint
-from .kernel_process import Form, KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable, form_of
+from .kernel_process import Form, KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable, output_form
 from .measurement import Measurement
 from .placement import Setting, Target, target_of
 from .policy import Policy
@@ -282,7 +282,7 @@ def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
             m.runnable = runnable = RemoteRunnable(process, timed_case, secret_inputs.draw, timed=True)
             m.ledger = RemoteLedger(process, runnable)
             m.run_s = run_once(runnable, m.ledger)
-            runnable.form = form = form or form_of(runnable.outputs())
+            runnable.form = form = form or output_form(runnable.outputs())
             m.checks.append(check_of_timed(at, m, secret_inputs, silent, "first check"))
             m.reason = reason_if_wrong(*m.checks[-1])
         except KernelRefused as error:

@@ -70,7 +70,7 @@ class BackgroundGroup:
         return process
 
     def is_leader_alive(self) -> bool:
-        """Return whether the leader still runs. It is reaped only at the end of the block, so that its group exists until then."""
+        """Return whether the leader still runs. It is reaped at the end of the block, so that its group exists until then."""
         return _is_alive(self._leader.pid)
 
     @staticmethod

@@ -103,7 +103,8 @@ class Worker:
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self.tree = ProcessTree(
             command, grace_s=GRACE_S + 2.0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
-            cwd=folder, env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **environment},
+            cwd=folder,
+            env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **environment},
         )  # fmt: skip
         self.process = self.tree.process
 

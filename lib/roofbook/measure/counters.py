@@ -1,6 +1,6 @@
-"""What a GPU's hardware counters say of a run: what NVIDIA's ncu is asked, and its output as numbers.
+"""Hardware counters of a GPU: the metrics that NVIDIA's ncu reads, and its output as numbers.
 
-Serves ncu.py, which runs it, and whoever reads what was counted. All amounts are per unit (a step, a call) of the lab.
+ncu.py runs the profiler. All amounts are per unit (a step, a call) of the lab.
 """
 
 import csv
@@ -23,9 +23,9 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "fmul": ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",),
     "tensor_instructions": ("sm__inst_executed_pipe_tensor.sum",),
 }
-"""Counter -> ncu's metrics whose sum it is. Instructions are those of warps; `ffma`, `fadd`, `fmul` those of threads, in fp32.
+"""Counter -> ncu's metrics that add up to it. `instructions` counts warps; `ffma`, `fadd`, `fmul` count threads, in fp32.
 
-`tensor_instructions` are all that the tensor pipe executes: on an H200 kernels without any matrix product have some.
+`tensor_instructions` are all instructions of the tensor pipe: on an H200, kernels without any matrix product have some.
 """
 SHARES: Mapping[str, str] = {
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -35,20 +35,20 @@ SHARES: Mapping[str, str] = {
     "sm": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "memory": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
 }
-"""Counter -> ncu's metric in per cent of a peak. `memory` is what ncu's own report calls Memory Throughput."""
+"""Counter -> ncu's metric in per cent of a peak. `memory` is called Memory Throughput in ncu's report."""
 LIMITS: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1", "sm": "SM"}
-"""The units of the GPU of which one may be the limit, by the name of their share."""
-BUSY = 0.6
-"""A unit below this share of its peak limits nothing: ncu's own rule, which then speaks of latency."""
+"""Units of the GPU that may limit a kernel, by the name of their share."""
+LEAST_LIMITING_SHARE = 0.6
+"""Share of its peak from which on a unit limits a kernel; below it, as in ncu's own rule, latency does."""
 METRICS = (DURATION, *(metric for metrics in AMOUNTS.values() for metric in metrics), *SHARES.values())
 
 _SIZES = {"": 1.0, "inst": 1.0, "byte": 1.0, "%": 0.01, "ns": 1e-9, "nsecond": 1e-9}  # of base units, by ncu's names
-_WAITING = "wait_ns"  # the kernel by which cuda.Queue keeps the device busy before what is timed
+_WAITING_KERNEL = "wait_ns"  # the kernel of cuda.Queue that keeps the device busy before timed launches
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel: its name, grid and block as `16x1024x1`, and ncu's metrics, None where it could not tell."""
+    """One launch of a kernel: its name, grid and block as `16x1024x1`, and ncu's metrics; None for an unknown one."""
 
     kernel: str
     grid: str
@@ -57,43 +57,43 @@ class Launch:
 
 
 def parse(text: str) -> list[Launch]:
-    """The launches that ncu's raw page in CSV lists, in its order; all that stands around the table is skipped.
+    """Return the launches in ncu's raw CSV page, in its order. Text around the table is skipped.
 
-    Seconds, bytes, instructions and shares from 0 up. Errors: UsageError where ncu may not or cannot count on this machine;
-    Failed where it listed no kernel, or a metric in a unit that is no base unit.
+    Values are seconds, bytes, instructions and shares from 0 up. Errors: UsageError if ncu may not or cannot count on this
+    machine; Failed if it listed no kernel, or a metric in another unit than a base unit.
     """
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
-        raise unable(lines)
+        raise error_without_table(lines)
     table = [fields for fields in csv.reader(line for line in lines[start:] if line.startswith('"'))]
     names, units = table[0], table[1] if len(table) > 1 else []
-    place = {name: names.index(name) for name in ("Kernel Name", "Grid Size", "Block Size", *METRICS) if name in names}
-    if len(units) != len(names) or not {"Kernel Name", "Grid Size", "Block Size"} <= set(place):
+    column = {name: names.index(name) for name in ("Kernel Name", "Grid Size", "Block Size", *METRICS) if name in names}
+    if len(units) != len(names) or not {"Kernel Name", "Grid Size", "Block Size"} <= set(column):
         raise Failed("ncu wrote a table without names of kernels, or without a line of units")
-    sizes = {metric: _size(metric, units[place[metric]]) for metric in METRICS if metric in place}
+    sizes = {metric: _size(metric, units[column[metric]]) for metric in METRICS if metric in column}
     launches = []
     for fields in table[2:]:
         if len(fields) == len(names):
-            values = {metric: _number(fields[place[metric]], size) for metric, size in sizes.items()}
-            grid, block = ("x".join(re.findall(r"\d+", fields[place[name]])) for name in ("Grid Size", "Block Size"))
-            launches.append(Launch(fields[place["Kernel Name"]], grid, block, values))
+            values = {metric: _number(fields[column[metric]], size) for metric, size in sizes.items()}
+            grid, block = ("x".join(re.findall(r"\d+", fields[column[name]])) for name in ("Grid Size", "Block Size"))
+            launches.append(Launch(fields[column["Kernel Name"]], grid, block, values))
     if not launches:
-        raise unable(lines)
+        raise error_without_table(lines)
     return launches
 
 
-def unable(lines: Iterable[str]) -> UsageError | Failed:
-    """Why ncu's output has no table: UsageError where it may not or cannot count on this machine, Failed for this run alone."""
-    said = [line.removeprefix("==ERROR== ") for line in lines if line.startswith("==ERROR==")]
-    if any("ERR_NVGPUCTRPERM" in line for line in said):
+def error_without_table(lines: Iterable[str]) -> UsageError | Failed:
+    """Return why ncu printed no table: UsageError if it may not or cannot count on this machine, else Failed."""
+    errors = [line.removeprefix("==ERROR== ") for line in lines if line.startswith("==ERROR==")]
+    if any("ERR_NVGPUCTRPERM" in line for line in errors):
         return UsageError(
             "ncu may not read the GPU's counters: run as root, or have the driver allow it to all "
             "(NVreg_RestrictProfilingToAdminUsers=0, developer.nvidia.com/ERR_NVGPUCTRPERM)"
         )
-    if any("initialize" in line for line in said):
-        return UsageError(f"ncu cannot count on this machine: {said[0]}")
-    return Failed(f"ncu counted no kernel{f': {said[0]}' if said else ''}")
+    if any("initialize" in line for line in errors):
+        return UsageError(f"ncu cannot count on this machine: {errors[0]}")
+    return Failed(f"ncu counted no kernel{f': {errors[0]}' if errors else ''}")
 
 
 def _size(metric: str, unit: str) -> float:
@@ -103,7 +103,7 @@ def _size(metric: str, unit: str) -> float:
 
 
 def _number(text: str, size: float) -> float | None:
-    """A number with its thousands separators; None for `n/a`, `nan` and what is no number."""
+    """Return a number with thousands separators, times `size`; None for `n/a`, `nan` and other text."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:
@@ -112,51 +112,59 @@ def _number(text: str, size: float) -> float | None:
 
 
 def total(launches: Sequence[Launch], units: int) -> dict[str, Any]:
-    """Counters of these launches together, per unit of a run of `units`: AMOUNTS, `flops` (2 ffma + fadd + fmul), `seconds`
-    and `launches`; SHARES weighted by time, from 0 to 1; and the `limit`. What ncu did not tell of each launch is None.
+    """Return the counters of all launches, per unit of a run of `units`.
+
+    They are AMOUNTS, `flops` (2 ffma + fadd + fmul), `seconds` and `launches`; SHARES weighted by time, from 0 to 1; and the
+    `limit`. A counter that ncu did not report for each launch is None.
     """
     seconds = [launch.values.get(DURATION) for launch in launches]
-    found: dict[str, Any] = {
+    totals: dict[str, Any] = {
         name: _sum([launch.values.get(metric) for launch in launches for metric in metrics], units)
         for name, metrics in AMOUNTS.items()
     }
-    found["flops"] = _sum([found["ffma"], found["ffma"], found["fadd"], found["fmul"]], 1)
+    totals["flops"] = _sum([totals["ffma"], totals["ffma"], totals["fadd"], totals["fmul"]], 1)
     for name, metric in SHARES.items():
-        found[name] = _weighted([launch.values.get(metric) for launch in launches], seconds)
-    return {**found, "limit": limit(found), "seconds": _sum(seconds, units), "launches": len(launches) / units}
+        totals[name] = _weighted([launch.values.get(metric) for launch in launches], seconds)
+    return {**totals, "limit": limit(totals), "seconds": _sum(seconds, units), "launches": len(launches) / units}
 
 
 def _sum(values: Sequence[float | None], units: int) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / units if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) / units if len(numbers) == len(values) else None
 
 
 def _weighted(values: Sequence[float | None], weights: Sequence[float | None]) -> float | None:
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None and w is not None]
-    whole = math.fsum(weight for _, weight in pairs)
-    if len(pairs) < len(values) or whole <= 0:
+    total_weight = math.fsum(weight for _, weight in pairs)
+    if len(pairs) < len(values) or total_weight <= 0:
         return None
-    return math.fsum(value * weight for value, weight in pairs) / whole
+    return math.fsum(value * weight for value, weight in pairs) / total_weight
 
 
 def limit(shares: Mapping[str, float | None]) -> str | None:
-    """The unit with the largest share of its peak, of LIMITS; `latency` where none reaches BUSY; None where one is unknown."""
-    known = {name: share for name in LIMITS if (share := shares.get(name)) is not None}
-    if len(known) < len(LIMITS):
+    """Return the unit of LIMITS with the largest share of its peak; None if a share is unknown.
+
+    It is `latency` if no unit reaches LEAST_LIMITING_SHARE.
+    """
+    known_shares = {name: share for name in LIMITS if (share := shares.get(name)) is not None}
+    if len(known_shares) < len(LIMITS):
         return None
-    largest = max(known, key=lambda name: known[name])
-    return LIMITS[largest] if known[largest] >= BUSY else "latency"
+    largest = max(known_shares, key=lambda name: known_shares[name])
+    return LIMITS[largest] if known_shares[largest] >= LEAST_LIMITING_SHARE else "latency"
 
 
-def counted(launches: Sequence[Launch], units: int) -> dict[str, Any]:
-    """`counters`: the total; `kernels`: the same of each kernel and launch shape, with its name, grid and block, in the order
-    of their first launches. What only waits before a timed part is left out. Errors: Failed where nothing else was launched."""
+def counters_of(launches: Sequence[Launch], units: int) -> dict[str, Any]:
+    """Return `counters`, the total, and `kernels`, the totals of each kernel and launch shape in the order of first launches.
+
+    Each of `kernels` has its name, grid and block. Launches that only wait before a timed part are left out. Errors: Failed
+    if there are no others.
+    """
     groups: dict[tuple[str, str, str], list[Launch]] = {}
-    mine = [launch for launch in launches if launch.kernel != _WAITING]
-    if not mine:
+    measured = [launch for launch in launches if launch.kernel != _WAITING_KERNEL]
+    if not measured:
         raise Failed("ncu counted no kernel")
-    for launch in mine:
+    for launch in measured:
         groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
-    named = [dict(zip(("kernel", "grid", "block"), key, strict=True)) for key in groups]
-    kernels = [name | total(group, units) for name, group in zip(named, groups.values(), strict=True)]
-    return {"counters": total(mine, units), "kernels": kernels}
+    labels = [dict(zip(("kernel", "grid", "block"), key, strict=True)) for key in groups]
+    kernels = [name | total(group, units) for name, group in zip(labels, groups.values(), strict=True)]
+    return {"counters": total(measured, units), "kernels": kernels}

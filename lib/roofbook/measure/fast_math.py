@@ -1,7 +1,7 @@
-"""Finds fast mathematics that a variant does not declare: in what its kernels are compiled with, and in their pragmas.
+"""Detection of fast mathematics that a variant does not declare, in compiler options and in pragmas.
 
-Such a switch lets a compiler re-order sums and approximate divisions and roots, so its kernel does another amount of work than
-its neighbours on the ladder. The option `fast_math` of a variant declares it. Serves verify.
+Fast mathematics lets a compiler re-order sums and approximate divisions and roots, so a kernel does another amount of work
+than its neighbours on the ladder. The option `fast_math` of a variant declares it. Used by verify.
 """
 
 import re
@@ -16,7 +16,7 @@ _SWITCH = re.compile(
     |-f(?:no-signed-zeros|no-honor-\w+|approx-func|denormal-fp-math=\S+)|-mrecip\S*|-mlow-precision\S*""",
     re.X,
 )
-"""An option of a compiler that changes what a sum, a quotient or a root is."""
+"""Pattern of compiler options that change the results of sums, quotients or roots."""
 _PRAGMA = re.compile(
     r"""clang\ fp\ .*\(\ ?(?:on|fast)|(?:STDC|OPENCL)\ (?:FP_CONTRACT|CX_LIMITED_RANGE)\ ON|fp_contract\ ?\(\ ?on
     |float_control\ ?\(\ ?precise\ ?,\ ?off|(?:GCC|clang)\ optimize.*(?:fast|unsafe|math)""",
@@ -55,10 +55,10 @@ def pragmas(text: str) -> list[str]:
 
 
 def check_declared(variant: Variant, builds: Iterable[tuple[str, Sequence[str]]], host_flags: str = "") -> None:
-    """Raise FastMath where a variant does not declare what it was built with.
+    """Raise FastMath if a variant was built with fast mathematics and does not declare it.
 
-    builds: texts and options of its kernels. host_flags: those of its C program. A peer is a library or a program as its user
-    has it, and declares nothing.
+    builds: texts and options of its kernels. host_flags: compiler flags of its C program. A peer is a library or a program as
+    its users have it, and declares nothing.
     """
     if variant.options.get("fast_math") or variant.role == "peer":
         return

@@ -1,6 +1,6 @@
-"""What tools that watch kernels find wrong, read from their text: Oclgrind's, and that of NVIDIA's compute-sanitizer.
+"""Parser of the reports of tools that check kernels: Oclgrind, and NVIDIA's compute-sanitizer.
 
-Both name the lines of `spec.source.lined`: those of the kernel's own files.
+Both report the lines of the kernel's own files, by `spec.source.lined`.
 """
 
 import re
@@ -21,10 +21,10 @@ class Defect:
     """One kind of mistake at one place of a kernel; a tool may report it for many work-items."""
 
     kind: str
-    """Such as `write of 4 bytes out of bounds in global memory`."""
+    """Mistake in words, such as `write of 4 bytes out of bounds in global memory`."""
     kernel: str
     places: tuple[SourceLine, ...]
-    """Of a race those of both accesses; none where the compiler kept no line."""
+    """Lines of the accesses, two for a race; empty if the compiler kept no lines."""
 
 
 _KINDS = (
@@ -34,47 +34,47 @@ _KINDS = (
     (r"Work-group divergence detected \((.*)\)", r"\1 that not all work-items of a group reach"),
     (r"Invalid __(\w+)__ (\S+) of size (\d+)(?: bytes)?", r"\2 of \3 bytes out of bounds in \1 memory"),
 )
-"""A tool's words -> ours. What is not here is told as the tool has it."""
+"""(pattern of a tool's message, our words). Other messages stay as they are."""
 
 
-def _kind(said: str) -> str:
+def _kind(message: str) -> str:
     for pattern, words in _KINDS:
-        if found := re.fullmatch(pattern, said):
-            said = found.expand(words)
+        if match := re.fullmatch(pattern, message):
+            message = match.expand(words)
             break
-    return said[:1].lower() + said[1:]
+    return message[:1].lower() + message[1:]
 
 
 # -- Oclgrind ----------------------------------------------------------------------------------------------------------
 
 _MESSAGE = re.compile(r"^(\S[^\n]*)\n\tKernel: +(\w+)\n((?:\t[^\n]*\n)*)", re.M)
-"""What is wrong, in which kernel, and the indented lines below."""
+"""Message, kernel, and the indented lines below."""
 _AT = re.compile(r"^\tAt line (\d+) \(column \d+\) of (.*):$", re.M)
 _FATAL = re.compile(r"^OCLGRIND FATAL ERROR[^\n]*\n([^\n]+)", re.M)
 _STOPPED = re.compile(r"^Oclgrind: (\d+) errors generated - suppressing further errors$", re.M)
 
 
-def of_oclgrind(said: str) -> Counter[Defect]:
-    """What Oclgrind wrote, each finding with how often it was reported; Oclgrind's own failures are none."""
-    failures = {found[1] for found in _FATAL.finditer(said)}
-    found: Counter[Defect] = Counter()
-    for what, kernel, more in _MESSAGE.findall(said):
-        if what not in failures:
-            places = (SourceLine(file, int(line)) for line, file in _AT.findall(more))
-            found[Defect(_kind(what), kernel, tuple(dict.fromkeys(places)))] += 1
-    return found
+def of_oclgrind(text: str) -> Counter[Defect]:
+    """Return the defects in Oclgrind's output with their numbers of reports, without Oclgrind's own failures."""
+    failures = {m[1] for m in _FATAL.finditer(text)}
+    counts: Counter[Defect] = Counter()
+    for message, kernel, details in _MESSAGE.findall(text):
+        if message not in failures:
+            places = (SourceLine(file, int(line)) for line, file in _AT.findall(details))
+            counts[Defect(_kind(message), kernel, tuple(dict.fromkeys(places)))] += 1
+    return counts
 
 
-def failure_of_oclgrind(said: str) -> str | None:
-    """What Oclgrind itself cannot do, such as an instruction that it does not know; None where it did all."""
-    found = _FATAL.search(said)
-    return found[1].strip() if found else None
+def failure_of_oclgrind(text: str) -> str | None:
+    """Return why Oclgrind itself failed, such as an unknown instruction; None if it did not."""
+    match = _FATAL.search(text)
+    return match[1].strip() if match else None
 
 
-def stopped_at(said: str) -> int | None:
-    """After how many reports Oclgrind fell silent; None where it told all."""
-    found = _STOPPED.search(said)
-    return int(found[1]) if found else None
+def stopped_at(text: str) -> int | None:
+    """Return the number of reports after which Oclgrind suppressed others; None if it printed all."""
+    match = _STOPPED.search(text)
+    return int(match[1]) if match else None
 
 
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
@@ -87,39 +87,39 @@ _RACE = re.compile(
     r"^========= (?:ERROR|Error|WARN\w*|Warning): Race reported between (?P<what>\w+) access (?P<more>[^\n]*)\n"
     r"(?P<others>(?:=========     and [^\n]*\n)+)", re.M
 )  # fmt: skip
-_OTHER = re.compile(r"^=========     and (\w+) access ([^\n]*?)(?: \[(\d+) hazards?\])?$", re.M)
+_OTHER_ACCESS = re.compile(r"^=========     and (\w+) access ([^\n]*?)(?: \[(\d+) hazards?\])?$", re.M)
 _PLACES = (
     re.compile(r"\bat (?P<kernel>\w+)(?:\([^\n]*\))?\+0x\w+ in (?P<file>[^\n]+):(?P<line>\d+)"),
     re.compile(r"\bat 0x\w+ in (?P<file>[^\n]+):(?P<line>\d+):(?P<kernel>\w+)"),
     re.compile(r"\bat (?:0x\w+ in )?(?P<kernel>\w+)"),
 )
-"""Where it was: as releases since 2023 write it, as those before do, and where there is no line."""
+"""Patterns of a location: of releases since 2023, of older ones, and without a line."""
 
 
-def of_sanitizer(said: str) -> Counter[Defect]:
-    """What a tool of compute-sanitizer wrote, each finding with how often it was reported."""
-    found: Counter[Defect] = Counter()
-    for report in _REPORT.finditer(said):
-        kernel, places = _where(report["more"])
+def of_sanitizer(text: str) -> Counter[Defect]:
+    """Return the defects in the output of a tool of compute-sanitizer with their numbers of reports."""
+    counts: Counter[Defect] = Counter()
+    for report in _REPORT.finditer(text):
+        kernel, places = _kernel_and_lines(report["more"])
         kind = _kind(report["what"].rstrip(". "))
         if "is misaligned" in report["more"]:
             kind = kind.replace("out of bounds", "at a misaligned address")
-        found[Defect(kind, kernel, places)] += 1
-    for race in _RACE.finditer(said):
-        kernel, one = _where(f"at {race['more'].partition('at ')[2]}")
-        for access, where, hazards in _OTHER.findall(race["others"]):
+        counts[Defect(kind, kernel, places)] += 1
+    for race in _RACE.finditer(text):
+        kernel, first_lines = _kernel_and_lines(f"at {race['more'].partition('at ')[2]}")
+        for access, location, hazards in _OTHER_ACCESS.findall(race["others"]):
             kinds = sorted({race["what"].lower(), access.lower()})
             kind = f"{kinds[0]}-write data race in shared memory"
-            places = tuple(dict.fromkeys((*one, *_where(where)[1])))
-            found[Defect(kind, kernel, places)] += int(hazards or 1)
-    return found
+            places = tuple(dict.fromkeys((*first_lines, *_kernel_and_lines(location)[1])))
+            counts[Defect(kind, kernel, places)] += int(hazards or 1)
+    return counts
 
 
-def _where(said: str) -> tuple[str, tuple[SourceLine, ...]]:
-    """The kernel and the place that a report names."""
+def _kernel_and_lines(text: str) -> tuple[str, tuple[SourceLine, ...]]:
+    """Return the kernel and the lines that a report names."""
     for pattern in _PLACES:
-        if found := pattern.search(said):
-            known = found.groupdict()
-            place = (SourceLine(known["file"], int(known["line"])),) if "file" in known else ()
-            return known["kernel"], place
+        if match := pattern.search(text):
+            groups = match.groupdict()
+            place = (SourceLine(groups["file"], int(groups["line"])),) if "file" in groups else ()
+            return groups["kernel"], place
     return "", ()

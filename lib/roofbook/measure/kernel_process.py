@@ -1,6 +1,6 @@
-"""Starts the process in which a stranger's kernel runs, asks it, and believes nothing that it says without a look.
+"""Process in which a reader's kernel runs: start, requests, and validation of its replies, which may be forged.
 
-Serves answer.py. `RemoteRunnable` and `RemoteLedger` are what verify.py and sampling.py need of a measurement, by requests.
+Used by answer.py. `RemoteRunnable` and `RemoteLedger` let verify.py and sampling.py measure the kernel by requests.
 """
 
 import json
@@ -25,42 +25,42 @@ from ..spec import registry
 from ..spec.lab import Case, Runnable
 from .background_group import PARENT, VARIABLE, parent_environment
 from .buffer_ledger import BufferLedger
-from .frames import LENGTHS, BadFrame, header_of, lengths, packed
+from .frames import LENGTHS, BadFrame, frame_lengths, frame_of, header_of
 from .sandbox import Sandbox, package_folders
 from .verify import KernelRefused
 
-KEPT_VARIABLES = re.compile(
+PASSED_VARIABLES = re.compile(
     r"PATH|LANG|TZ|LD_LIBRARY_PATH|(?:LC|OCL|OPENCL|POCL|PYOPENCL|CUDA|NVIDIA|CUPY|NVRTC|ROOFBOOK|OMP|OPENBLAS|ROCR|HIP|INTEL)_\w+"
 )
-"""Variables of the environment that a kernel's process gets: what a driver may need, and no others."""
-NOT_KEPT = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", PARENT, VARIABLE)
-"""Of these, those that name folders where compiled code is kept, as it gets its own, and processes of ours."""
-LAST_WORDS = 4000
-"""Bytes of standard error that are kept."""
-PART = 1 << 20
-"""Bytes that are written or read at once."""
+"""Variables of the environment that a kernel's process inherits: those that a driver may need."""
+DROPPED_VARIABLES = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", PARENT, VARIABLE)
+"""Exceptions from PASSED_VARIABLES: folders of compiled code, as the process has its own, and numbers of our processes."""
+MOST_ERROR_BYTES = 4000
+"""Bytes at the end of standard error that are kept."""
+CHUNK_BYTES = 1 << 20
+"""Largest number of bytes of one read or write."""
 EMPTY = memoryview(b"")
 CLOSING_S = 5.0
-"""Seconds for a process that has closed its pipe to end."""
+"""Seconds in which a process must end after it has closed its pipe."""
 
 
 class ProcessEnded(KernelRefused):
-    """A kernel's process that handed over no outputs: it ended, hung, or sent what is none."""
+    """A kernel's process returned no outputs: it ended, hung, or sent an invalid reply."""
 
     is_out_of_time = False
 
 
 class KernelProcess:
-    """A process for one kernel on one device. It has a folder of its own, in which it may write."""
+    """Process for one kernel on one device, with a folder of its own in which it may write."""
 
     def __init__(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox, limit_s: float) -> None:
         """limit_s: seconds that each request may take.
 
-        Raises ProcessEnded, or KernelRefused where the device does not open or is another one there than `model` of the order.
+        Raises ProcessEnded, or KernelRefused if the device does not open or is not the `model` of the order.
         """
         self.limit_s, self._in_sandbox = limit_s, sandbox.is_used
         self.last_words = b""
-        """What it wrote last to standard error."""
+        """Last bytes of its standard error."""
         self._tree = self._start(order, folder, sandbox)
         self._received, self._is_over = bytearray(), False
         try:
@@ -71,9 +71,9 @@ class KernelProcess:
 
     def _start(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox) -> ProcessTree:
         inner = [sys.executable, "-m", f"{__package__}.answer_worker", json.dumps(order)]
-        kept = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.fullmatch(name)}
+        environment_kept = {name: value for name, value in os.environ.items() if PASSED_VARIABLES.fullmatch(name)}
         environment = {
-            **{name: value for name, value in kept.items() if name not in NOT_KEPT},
+            **{name: value for name, value in environment_kept.items() if name not in DROPPED_VARIABLES},
             **registry.environment(),
             **({} if sandbox.is_used else parent_environment()),
             "HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "LC_ALL": "C",
@@ -89,16 +89,16 @@ class KernelProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is no longer there to be asked."""
+        """Whether it can no longer answer requests."""
         return self._is_over or self._tree.process.poll() is not None
 
-    def ask(self, what: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
-        """Return header and bytes of the reply. Raises KernelRefused with the reason that it names, or ProcessEnded."""
+    def ask(self, request: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
+        """Send a request, and return header and bytes of the reply. Raises KernelRefused with its reason, or ProcessEnded."""
         content = b"" if payload is None else pickle.dumps(payload, protocol=5)
-        return self._reply(packed({"do": what}, content))
+        return self._reply(frame_of({"do": request}, content))
 
     def end(self) -> int:
-        """Kill it and all that it started. Returns the code with which it ended, as Popen has it."""
+        """Kill it and all processes that it started. Return its exit code, as Popen has it."""
         self._is_over = True
         code = self._tree.end()
         for stream in _streams(self._tree):
@@ -111,25 +111,25 @@ class KernelProcess:
             raise ProcessEnded("its process has ended")
         clock = PatientClock(self.limit_s)
         try:
-            header_bytes, payload_bytes = lengths(self._exchange(LENGTHS.size, clock, memoryview(request)))
+            header_bytes, payload_bytes = frame_lengths(self._exchange(LENGTHS.size, clock, memoryview(request)))
             header = header_of(self._exchange(header_bytes, clock))
             payload = self._exchange(payload_bytes, clock)
         except TimeoutError:
             self.end()
-            late = ProcessEnded(f"its process did not end within {self.limit_s:g} s")
-            late.is_out_of_time = True
-            raise late from None
+            timeout = ProcessEnded(f"its process did not end within {self.limit_s:g} s")
+            timeout.is_out_of_time = True
+            raise timeout from None
         except EOFError:
-            raise ProcessEnded(self._why_ended()) from None
+            raise ProcessEnded(self._describe_end()) from None
         except BadFrame as error:
             self.end()
-            raise ProcessEnded(f"its process sent what is no result: {error}") from None
+            raise ProcessEnded(f"its process sent an invalid result: {error}") from None
         if "reason" in header:
-            raise KernelRefused(str(header["reason"])[:LAST_WORDS])
+            raise KernelRefused(str(header["reason"])[:MOST_ERROR_BYTES])
         return header, payload
 
     def _exchange(self, count: int, clock: PatientClock, request: memoryview = EMPTY) -> bytes:
-        """Write a request, and read so many bytes. Raises TimeoutError, or EOFError where it ended before."""
+        """Write a request, and read `count` bytes. Raises TimeoutError, or EOFError if the process ended before."""
         requests, replies, errors = _streams(self._tree)
         with selectors.DefaultSelector() as ready:
             ready.register(replies, selectors.EVENT_READ)
@@ -139,14 +139,14 @@ class KernelProcess:
             while len(self._received) < count or request:
                 for key, _ in ready.select(clock.slice_s()):
                     if key.fileobj is requests:
-                        request = request[_written(key.fd, request) :]
+                        request = request[_write_some(key.fd, request) :]
                         if not request:
                             ready.unregister(requests)
-                    elif part := os.read(key.fd, PART):
+                    elif part := os.read(key.fd, CHUNK_BYTES):
                         if key.fileobj is replies:
                             self._received += part
                         else:
-                            self.last_words = (self.last_words + part)[-LAST_WORDS:]
+                            self.last_words = (self.last_words + part)[-MOST_ERROR_BYTES:]
                     elif key.fileobj is replies:
                         raise EOFError
                     else:
@@ -158,8 +158,8 @@ class KernelProcess:
         del self._received[:count]
         return content
 
-    def _why_ended(self) -> str:
-        """Say how it ended, of one that has closed its pipe."""
+    def _describe_end(self) -> str:
+        """Return how the process ended, after it has closed its pipe."""
         try:
             self._tree.process.wait(CLOSING_S)
         except subprocess.TimeoutExpired:
@@ -168,8 +168,8 @@ class KernelProcess:
         code = self.end()
         if code > 128 and self._in_sandbox:  # bubblewrap ends with the signal in its exit code
             code = 128 - code
-        missing = " before it had handed over its outputs" if code >= 0 else ""
-        return f"its process {how_ended(code)}{missing}"
+        before_outputs = " before it had handed over its outputs" if code >= 0 else ""
+        return f"its process {how_ended(code)}{before_outputs}"
 
 
 def _streams(tree: ProcessTree) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
@@ -179,10 +179,10 @@ def _streams(tree: ProcessTree) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout, process.stderr
 
 
-def _written(descriptor: int, request: memoryview) -> int:
-    """Write what a pipe takes now. Returns how many bytes. Raises EOFError where nobody reads it."""
+def _write_some(descriptor: int, request: memoryview) -> int:
+    """Write as much as a pipe takes now, and return the number of bytes. Raises EOFError if nobody reads it."""
     try:
-        return os.write(descriptor, request[:PART])
+        return os.write(descriptor, request[:CHUNK_BYTES])
     except BlockingIOError:
         return 0
     except OSError:
@@ -190,21 +190,21 @@ def _written(descriptor: int, request: memoryview) -> int:
 
 
 class RemoteRunnable(Runnable):
-    """A plan in a kernel's process, which gets inputs that are drawn in secret."""
+    """Plan in a kernel's process, on inputs that are drawn in secret."""
 
     def __init__(
         self, process: KernelProcess, case: Case, draw: Callable[[], Mapping[str, Any]], *, timed: bool = False
     ) -> None:
         """Plan it on inputs and reset it on garbage.
 
-        case: with its units. draw: draws inputs, and notes them as those on which the next outputs are checked. timed: each
-        run is one on other inputs, with an empty cache.
+        case: with its units. draw: draws inputs, and remembers them for the check of the next outputs. timed: each run has new
+        inputs and an empty cache.
         """
         self._process, self.units, self._draw, self._timed = process, case.units, draw, timed
         self.are_launches_judged = False
         """Whether launches that the plan itself times are judged in the next run."""
         self.form: Form | None = None
-        """Form that its outputs must have."""
+        """Form that its outputs must have; None for any."""
         self._is_fresh = True
         process.ask("plan", (case, draw(), not timed))
 
@@ -212,12 +212,12 @@ class RemoteRunnable(Runnable):
         self.renew(garbage=secrets.randbelow(2) == 1)
 
     def renew(self, *, garbage: bool) -> None:
-        """Draw other inputs for it, and reset it on garbage or on NaN."""
+        """Draw new inputs, and reset it on garbage or on NaN."""
         self._process.ask("renew", (self._draw(), garbage))
         self._is_fresh = True
 
     def run(self) -> float:
-        """Run it. Raises ProcessEnded for a time that is none."""
+        """Run it, and return the seconds. Raises ProcessEnded for an invalid time."""
         if self._timed and not self._is_fresh:
             self.reset()
         self._is_fresh = False
@@ -225,20 +225,20 @@ class RemoteRunnable(Runnable):
         seconds = header.get("seconds")
         if not isinstance(seconds, float) or not math.isfinite(seconds) or seconds <= 0:
             self._process.end()
-            raise ProcessEnded("its process sent a time that is none")
+            raise ProcessEnded("its process sent an invalid time")
         return seconds
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """Return what the last run computed. Raises ProcessEnded for bytes that are no arrays, or those of another form."""
+        """Return the outputs of the last run. Raises ProcessEnded for bytes that are no arrays, or arrays of another form."""
         header, content = self._process.ask("outputs")
         try:
             arrays = arrays_of(header.get("arrays"), content)
-            if self.form is not None and form_of(arrays) != self.form:
+            if self.form is not None and output_form(arrays) != self.form:
                 raise BadFrame("outputs of another form than those of the book's kernel")
             return arrays
         except BadFrame as error:
             self._process.end()
-            raise ProcessEnded(f"its process sent what is no result: {error}") from None
+            raise ProcessEnded(f"its process sent an invalid result: {error}") from None
 
     def close(self) -> None:
         self._process.ask("close")
@@ -248,13 +248,13 @@ Form = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
 """Type and shape of each output."""
 
 
-def form_of(arrays: Mapping[str, np.ndarray]) -> Form:
-    """Return the form of outputs."""
+def output_form(arrays: Mapping[str, np.ndarray]) -> Form:
+    """Return type and shape of each output."""
     return {name: (array.dtype, array.shape) for name, array in arrays.items()}
 
 
 def arrays_of(form: Any, content: bytes) -> dict[str, np.ndarray]:
-    """Return the arrays in `content`. form: name, type and shape of each. Raises BadFrame where the two do not fit."""
+    """Return the arrays in `content`. form: list of [name, type, shape]. Raises BadFrame if the two do not match."""
     arrays: dict[str, np.ndarray] = {}
     start = 0
     if not isinstance(form, list):
@@ -279,7 +279,7 @@ def arrays_of(form: Any, content: bytes) -> dict[str, np.ndarray]:
 
 
 class RemoteLedger(BufferLedger):
-    """The buffers of a `RemoteRunnable`: each reset draws other inputs in secret, and poisons what is not an operand."""
+    """Buffers of a `RemoteRunnable`: each reset draws new inputs in secret, and poisons all buffers but operands."""
 
     def __init__(self, process: KernelProcess, runnable: RemoteRunnable) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ class RemoteLedger(BufferLedger):
         self._runnable.renew(garbage=change is not None or secrets.randbelow(2) == 1)
 
     def remember_operands(self) -> None:
-        """Nothing to do: its process does so at each reset."""
+        """Do nothing: the process remembers operands at each reset."""
 
     def check_operands(self) -> None:
         self._process.ask("check_operands")
@@ -299,7 +299,7 @@ class RemoteLedger(BufferLedger):
 
     @contextmanager
     def exchanged_operands(self, runnable: Runnable) -> Iterator[None]:
-        """Give a runnable other inputs, drawn in secret, which it keeps after the block."""
+        """Give a runnable new inputs, drawn in secret, which it keeps after the block."""
         self.reset(runnable)
         yield
 

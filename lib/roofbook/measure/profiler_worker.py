@@ -25,7 +25,7 @@ from .verify import reason_if_wrong, reason_of
 
 
 class Watch:
-    """The profiler's switch. `timed`: a run has used the device's clock, so that only what it times is to be counted."""
+    """Switch of the profiler. `timed`: a run has used the device's clock, so that only its timed launches are counted."""
 
     def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
         self._start, self._stop = start, stop
@@ -33,7 +33,7 @@ class Watch:
 
     @contextmanager
     def clock(self) -> Iterator[None]:
-        """Around what a run times: counted while `armed`."""
+        """Surround timed launches, which are counted while `armed`."""
         self.timed = True
         if not self.armed:
             yield
@@ -43,7 +43,7 @@ class Watch:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Around the run that is to be counted."""
+        """Surround the run that is counted."""
         if not self.timed:
             with self._on():
                 yield
@@ -64,7 +64,7 @@ class Watch:
 
 
 class Queue(cuda.Queue):
-    """A queue whose clock tells the watch."""
+    """Queue that reports its timed launches to the watch."""
 
     def __init__(self, index: int, watch: Watch) -> None:
         super().__init__(index)
@@ -76,7 +76,7 @@ class Queue(cuda.Queue):
 
 
 class WatchedDevice(cuda.CudaDevice):
-    """A CUDA device whose clock tells the watch."""
+    """CUDA device that reports its timed launches to the watch."""
 
     def __init__(self, index: int, watch: Watch) -> None:
         super().__init__(index)
@@ -93,20 +93,20 @@ class WatchedDevice(cuda.CudaDevice):
 def run(
     lab: Lab, variant: Variant, case: Case, device: Device, watch: Watch, *, seed: int, scratch: Path
 ) -> dict[str, Any]:
-    """Verify `variant` and let `watch` see a run: its `units` and how the check came out, else the `reason` of a failure.
+    """Verify a variant, count a run by `watch`, and return its `units` and check; or the `reason` of a failure.
 
-    The run that is watched has the inputs that it was verified on, which take as many operations as those that are timed.
-    scratch: a folder where the reference is kept for the next variant.
+    The counted run has the inputs of the verification, which take as many operations as the timed inputs.
+    scratch: folder where the reference is kept for the next variant.
     """
     runnable = None
     try:
         small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
         name = lab.verified_on(variant)
-        given = lab.verification_inputs(small, name, inputs)
-        runnable = checked_runnable(variant.plan(device, variant, small, given))
+        verification_inputs = lab.verification_inputs(small, name, inputs)
+        runnable = checked_runnable(variant.plan(device, variant, small, verification_inputs))
         runnable.reset()
         runnable.run()
-        right = _reference(lab, small, given, scratch / f"{lab.name}-{small.units}{name}.pickle")
+        right = _reference(lab, small, verification_inputs, scratch / f"{lab.name}-{small.units}{name}.pickle")
         error, tolerance, compared = check_of(lab.check(small, variant, runnable.outputs(), right))
         if reason := reason_if_wrong(error, tolerance, compared):
             return {"reason": reason}
@@ -120,14 +120,14 @@ def run(
         close_silently(runnable)
 
 
-def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], kept: Path) -> Mapping[str, Any]:
-    if kept.exists():
-        return pickle.loads(kept.read_bytes())  # type: ignore[no-any-return]
+def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], cache_file: Path) -> Mapping[str, Any]:
+    if cache_file.exists():
+        return pickle.loads(cache_file.read_bytes())  # type: ignore[no-any-return]
     right = lab.reference(case, inputs)
     try:
-        kept.write_bytes(pickle.dumps(right))
-    except OSError:  # no room: each computes its own
-        kept.unlink(missing_ok=True)
+        cache_file.write_bytes(pickle.dumps(right))
+    except OSError:  # no space: each variant computes its own
+        cache_file.unlink(missing_ok=True)
     return right
 
 
@@ -141,15 +141,15 @@ def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], kept: Path) -> M
 @click.option("--scratch", type=click.Path(path_type=Path), required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 def main(lab: str, variant: str, case: str, scale: str, device: str, seed: int, scratch: Path, out: Path) -> None:
-    """Write to OUT, as JSON, what `run` returns."""
-    given = registry.get(lab)
-    given.prepare()
-    chosen, size, place = given.variant(variant), given.case(case, scale), open_cuda(device)
+    """Write the result of `run` to OUT as JSON."""
+    lab_definition = registry.get(lab)
+    lab_definition.prepare()
+    chosen, size, place = lab_definition.variant(variant), lab_definition.case(case, scale), open_cuda(device)
     from cupy.cuda import runtime
 
     watch = Watch(runtime.profilerStart, runtime.profilerStop)
     watched = WatchedDevice(int(place.spec.partition(":")[2]), watch)
-    out.write_text(json.dumps(run(given, chosen, size, watched, watch, seed=seed, scratch=scratch)))
+    out.write_text(json.dumps(run(lab_definition, chosen, size, watched, watch, seed=seed, scratch=scratch)))
 
 
 if __name__ == "__main__":

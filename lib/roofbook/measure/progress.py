@@ -1,4 +1,4 @@
-"""What is being measured now, in one line that goes away: from whoever measures to the person who waits.
+"""Progress of a measurement, shown in one line that disappears at the end.
 
 A notebook runs in a process of its own, so its line reaches the terminal through a file, which ROOFBOOK_PROGRESS names.
 """
@@ -17,20 +17,20 @@ from ..escaping import printable
 from ..terminal import write_control
 
 Progress = Callable[[str, str], None]
-"""Takes (variant, what happens now)."""
+"""Function that reports progress: takes a variant and its present stage."""
 
 
-def silent(variant: str, what: str) -> None:
-    """The progress that nobody waits for."""
+def silent(variant: str, stage: str) -> None:
+    """Report nothing."""
 
 
 VARIABLE = "ROOFBOOK_PROGRESS"
-EVERY_S = 0.2
-"""A line is not renewed more often: whoever shows it needs a core, and the cores are what is measured."""
+INTERVAL_S = 0.2
+"""Seconds between two updates of the line: showing it takes a core, and cores are measured."""
 
 
 class ProgressLine:
-    """One line of a terminal, renewed in place: what runs, since when, what it does now. Silent in a pipe."""
+    """Line of a terminal, updated in place: name, elapsed time and present stage. Silent in a pipe."""
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
         self.name, self.stream, self.start = name, stream or sys.stderr, time.monotonic()
@@ -47,36 +47,36 @@ class ProgressLine:
 
 
 class Reporter:
-    """The progress of `measure_case`, shown to the person who waits: a call costs next to nothing.
+    """Progress of `measure_case`, shown to the user; a call takes hardly any time.
 
-    Whichever there is: the file for the process that executes the notebook, an output that goes away, the terminal.
+    It is shown in the file for the process that executes the notebook, in an output of a notebook, or in the terminal.
     """
 
     def __init__(self) -> None:
         path = os.environ.get(VARIABLE)
         self.show: _File | _Output | ProgressLine
-        self.show = _File(Path(path)) if path else _Output() if _in_a_notebook() else ProgressLine("measuring")
+        self.show = _File(Path(path)) if path else _Output() if _is_in_notebook() else ProgressLine("measuring")
         self.due = -1.0
 
-    def __call__(self, what: str, now: str) -> None:
+    def __call__(self, variant: str, stage: str) -> None:
         moment = time.monotonic()
         if moment >= self.due:
-            self.show(f"{what}: {now}")
-            self.due = moment + EVERY_S
+            self.show(f"{variant}: {stage}")
+            self.due = moment + INTERVAL_S
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self.due >= 0:
             self.show.end()
 
 
 @contextlib.contextmanager
 def follow(path: Path, line: ProgressLine) -> Iterator[None]:
-    """While the block runs, show what another process keeps in the file `path`, a few times a second."""
+    """While the block runs, show the content of the file `path`, which another process writes."""
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(EVERY_S):
+        while not done.wait(INTERVAL_S):
             with contextlib.suppress(OSError):
                 line(path.read_text(encoding="utf-8"))
 
@@ -92,7 +92,7 @@ def follow(path: Path, line: ProgressLine) -> Iterator[None]:
 
 
 class _File:
-    """The line as the content of a file. Its reader may meet half a line: the next one is whole."""
+    """Line as the content of a file. A reader may see half a line, until the next update."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,13 +105,13 @@ class _File:
         self("")
 
 
-def _in_a_notebook() -> bool:
+def _is_in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 class _Output:
-    """An output of the cell, taken away at the end with what the cell had shown before."""
+    """Line as an output of a notebook cell. Its end clears all outputs of the notebook cell."""
 
     def __init__(self) -> None:
         self.handle: Any = None

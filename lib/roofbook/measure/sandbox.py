@@ -1,6 +1,6 @@
-"""Runs a process in bubblewrap, where that is installed: without network, without home, on a system that it can only read.
+"""Sandbox of a kernel's process, by bubblewrap if that is installed: no network, no home folder, read-only system.
 
-Serves kernel_process.py. What the process sees are the system's programs, this environment of Python, and this library.
+Used by kernel_process.py. The process sees the system's programs, this Python environment, and this library.
 """
 
 import os
@@ -25,24 +25,24 @@ SETTINGS = (
     "/etc/OpenCL",
     "/etc/localtime",
 )
-"""What programs are loaded by. Of /etc nothing else is there."""
-NAMED = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "CUDA_PATH", "CUDA_HOME", "LD_LIBRARY_PATH")
+"""Files that the loader of programs and drivers reads. Nothing else of /etc is visible."""
+DRIVER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "CUDA_PATH", "CUDA_HOME", "LD_LIBRARY_PATH")
 """Variables of the environment that name folders of drivers."""
 PACKAGES = ("numpy", "pcpp", "click", "pyopencl", "cupy", "duckdb", "pandas", "psutil")
-"""Some that this library imports: a folder with one of them is one of packages."""
+"""Packages by which a folder of packages is recognised: this library imports them."""
 GPUS = ("nvidia*", "dri", "kfd")
 PROBE_S = 20.0
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Whether a process is started in bubblewrap, and why not."""
+    """Decision whether a process is started in bubblewrap, and the reason if not."""
 
     is_used: bool
     why_not: str = ""
 
     def command(self, command: Sequence[str], folder: Path) -> list[str]:
-        """Return what runs `command` in the sandbox, where it may write into `folder` alone; the same where there is none."""
+        """Return the command that runs `command` in the sandbox with write access to `folder` only; without one, `command`."""
         return (
             [*_bubblewrap(), "--bind", str(folder), str(folder), "--remount-ro", "/", "--chdir", str(folder), *command]
             if self.is_used
@@ -50,27 +50,27 @@ class Sandbox:
         )
 
 
-def sandbox(asked: bool | None = None) -> Sandbox:
-    """Return the sandbox for kernels. asked: with or without; by default with it where it works.
+def sandbox(requested: bool | None = None) -> Sandbox:
+    """Return the sandbox for kernels. requested: whether to use one; None to use it if it works.
 
-    Errors: UsageError where it is asked for and does not work.
+    Errors: UsageError if it is requested and does not work.
     """
-    if asked is False:
+    if requested is False:
         return Sandbox(False, "--no-sandbox was asked for")
-    if why := why_not():
-        if asked:
-            raise UsageError(f"there is no sandbox: {why}; --no-sandbox runs the kernel without one")
-        return Sandbox(False, why)
+    if reason := reason_unusable():
+        if requested:
+            raise UsageError(f"there is no sandbox: {reason}; --no-sandbox runs the kernel without one")
+        return Sandbox(False, reason)
     return Sandbox(True)
 
 
 @lru_cache
-def why_not() -> str:
-    """Why bubblewrap does not work here, in a few words; '' where it does."""
+def reason_unusable() -> str:
+    """Return why bubblewrap does not work here, in a few words; '' if it does."""
     if not shutil.which("bwrap"):
         return "bubblewrap (bwrap) is not installed"
     try:
-        done = subprocess.run(
+        probe = subprocess.run(
             [*_bubblewrap(), "--chdir", "/", sys.executable, "-c", "import numpy"],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False,
         )  # fmt: skip
@@ -78,17 +78,19 @@ def why_not() -> str:
         return f"bubblewrap does not work here: it did not end within {PROBE_S:g} s"
     except OSError as error:
         return f"bubblewrap does not work here: {' '.join(str(error).split())[:200]}"
-    words = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-    return f"bubblewrap does not work here: {words[-1][:200] if words else done.returncode}" if done.returncode else ""
+    words = [line.strip() for line in probe.stderr.decode(errors="replace").splitlines() if line.strip()]
+    return (
+        f"bubblewrap does not work here: {words[-1][:200] if words else probe.returncode}" if probe.returncode else ""
+    )
 
 
 def _bubblewrap() -> list[str]:
-    """Return the command up to the program: namespaces of its own, and what it may see."""
+    """Return the bubblewrap command up to the program: namespaces, visible paths and devices."""
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     command += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    for place in _readable():
-        link = place.parent == Path("/") and place.is_symlink()
-        command += ["--symlink", os.readlink(place), str(place)] if link else ["--ro-bind", str(place), str(place)]
+    for path in _readable_paths():
+        link = path.parent == Path("/") and path.is_symlink()
+        command += ["--symlink", os.readlink(path), str(path)] if link else ["--ro-bind", str(path), str(path)]
     for pattern in GPUS:
         for device in sorted(Path("/dev").glob(pattern)):
             command += ["--dev-bind", str(device), str(device)]
@@ -96,7 +98,7 @@ def _bubblewrap() -> list[str]:
 
 
 def package_folders() -> list[Path]:
-    """Return the folders, beside those of this environment, from which this process imports what a kernel's process needs."""
+    """Return the folders outside this environment from which this process imports packages that a kernel's process needs."""
     prefixes = [Path(prefix) for prefix in (sys.prefix, sys.base_prefix)]
     folders = [Path(os.path.abspath(entry)) for entry in sys.path if entry]
     return [
@@ -106,15 +108,13 @@ def package_folders() -> list[Path]:
     ]
 
 
-def _readable() -> Iterator[Path]:
-    """Yield the files and folders that can be read, each that is there once, what holds others before them."""
+def _readable_paths() -> Iterator[Path]:
+    """Yield the existing files and folders that the sandbox may read, parents before children."""
     python = [sys.prefix, sys.base_prefix, *package_folders()]
-    drivers = [folder for name in NAMED for folder in os.environ.get(name, "").split(os.pathsep)]
+    drivers = [folder for name in DRIVER_VARIABLES for folder in os.environ.get(name, "").split(os.pathsep)]
     labs = [folder for folder in registry.folders().values() if not folder.is_relative_to(LIBRARY)]
-    places = {
-        Path(os.path.abspath(str(place))) for place in (*SYSTEM, *SETTINGS, *python, *drivers, LIBRARY, *labs) if place
-    }
+    paths = {Path(os.path.abspath(str(p))) for p in (*SYSTEM, *SETTINGS, *python, *drivers, LIBRARY, *labs) if p}
     home = Path(os.path.abspath(os.path.expanduser("~")))
-    for place in sorted(places):
-        if place.exists() and place not in (Path("/"), home, *home.parents):
-            yield place
+    for path in sorted(paths):
+        if path.exists() and path not in (Path("/"), home, *home.parents):
+            yield path

@@ -24,19 +24,19 @@ UNOPTIMISED = ("-cl-opt-disable",)
 
 
 class SimulatedDevice(opencl.OpenCLDevice):
-    """Oclgrind's device, with options of its own for each kernel."""
+    """Oclgrind's device, with additional compiler options for each kernel."""
 
-    def __init__(self, own: Sequence[str] = ()) -> None:
-        (found,) = opencl.simulators()
-        super().__init__(found.device, 0)
-        self.own = own
+    def __init__(self, kernel_options: Sequence[str] = ()) -> None:
+        (simulator,) = opencl.simulators()
+        super().__init__(simulator.device, 0)
+        self.kernel_options = kernel_options
 
     def build(self, text: str, options: Sequence[str] = ()) -> opencl.Program:
-        return super().build(text, (*options, *self.own))
+        return super().build(text, (*options, *self.kernel_options))
 
 
 class LinedDevice(cuda.CudaDevice):
-    """A CUDA device whose kernels keep their lines."""
+    """CUDA device whose kernels are compiled with line numbers."""
 
     def build(self, text: str, options: Sequence[str] = ()) -> cuda.Program:
         return super().build(text, (*options, "-lineinfo"))
@@ -46,9 +46,9 @@ def run(
     lab: Lab, variant: Variant, case: Case, device: Device, *, seed: int, compare: bool = True,
     announce: Callable[[str], Any] = lambda stage: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return `error`, `tolerance` and what was `compared`, each None without `compare`; else the `reason` why it did not run.
+    """Run a variant once. Return `error`, `tolerance` and `compared`, each None without `compare`; or the failure's `reason`.
 
-    announce: takes what the variant is at.
+    announce: called with each stage.
     """
     runnable = None
     try:
@@ -87,47 +87,51 @@ def simulate(
     compare: bool,
     announce: Callable[[str], Any] = lambda stage: None,
 ) -> dict[str, Any]:
-    """`run` under Oclgrind, with the `tool` and whether the kernel was `optimised`.
+    """Run a variant under Oclgrind, and return the results of `run`, the `tool`, and whether the kernel was `optimised`.
 
-    A result that is wrong is computed once more from code that no optimiser touched: Oclgrind extends the sign of a vector of
-    conditions wrongly, which only optimised code does to what a scalar decides.
+    If the result is wrong, the kernel runs again without optimisation: Oclgrind sign-extends vectors of conditions wrongly,
+    and optimisers turn scalar conditions into vectors.
     """
-    told: dict[str, Any] = {}
-    for own in ((), UNOPTIMISED):
-        device = SimulatedDevice(own)
+    outcome: dict[str, Any] = {}
+    for kernel_options in ((), UNOPTIMISED):
+        device = SimulatedDevice(kernel_options)
         tool = f"{SIMULATOR} {device.device.driver_version.rpartition(' ')[2]}"
-        told = {
+        outcome = {
             **run(lab, variant, case, device, seed=seed, compare=compare, announce=announce),
             "tool": tool,
-            "optimised": not own,
+            "optimised": not kernel_options,
         }
-        if not compare or "reason" in told or not reason_if_wrong(told["error"], told["tolerance"], told["compared"]):
+        if (
+            not compare
+            or "reason" in outcome
+            or not reason_if_wrong(outcome["error"], outcome["tolerance"], outcome["compared"])
+        ):
             break
-    return told
+    return outcome
 
 
 def main(order: str) -> None:
-    """Write a line of JSON for each variant of the order, which `sanitize` writes."""
-    os.chdir("/")  # a compiler names files from the folder that they share with the one where it runs
-    given = json.loads(order)
-    lab = registry.get(given["lab"])
+    """Write a line of JSON for each variant of an order of `sanitize`."""
+    os.chdir("/")  # compilers print paths relative to the working folder
+    fields = json.loads(order)
+    lab = registry.get(fields["lab"])
     lab.prepare()
-    with Path(given["out"]).open("a") as out:
+    with Path(fields["out"]).open("a") as out:
 
         def write(**message: Any) -> None:
             print(json.dumps(message), file=out, flush=True)
 
-        for name, size, scale in given["chosen"]:
-            print(f"\n{given['mark']}{name}", file=sys.stderr, flush=True)
+        for name, size, scale in fields["chosen"]:
+            print(f"\n{fields['mark']}{name}", file=sys.stderr, flush=True)
 
             def announce(stage: str, name: str = name) -> None:
                 write(variant=name, stage=stage)
 
-            variant, case, seed = lab.variant(name), lab.case(size, scale), given["seed"]
-            if given["device"] is None:
-                result = simulate(lab, variant, case, seed=seed, compare=not given["ends"], announce=announce)
+            variant, case, seed = lab.variant(name), lab.case(size, scale), fields["seed"]
+            if fields["device"] is None:
+                result = simulate(lab, variant, case, seed=seed, compare=not fields["ends"], announce=announce)
             else:
-                place = LinedDevice(int(open_cuda(given["device"]).spec.partition(":")[2]))
+                place = LinedDevice(int(open_cuda(fields["device"]).spec.partition(":")[2]))
                 result = run(lab, variant, case, place, seed=seed, announce=announce)
                 result |= {"tool": "compute-sanitizer", "optimised": True}
             write(variant=name, result=result)

@@ -1,7 +1,7 @@
-"""The source of a commit in a folder of its own, and the environment in which a process finds the library there.
+"""Source of a commit in a folder of its own, and the environment in which a process imports the library from there.
 
-Serves the gate. What lies in the repository is the commit's in that process: the library, if the project is Roofbook, and the
-folders of labs that ROOFBOOK_LABS names. What lies outside of it stays what it is.
+Used by the gate. In that process, all code of the repository is the commit's: the library, if the project is Roofbook, and the
+folders of labs that ROOFBOOK_LABS names. Code outside of the repository stays the same.
 """
 
 import os
@@ -20,25 +20,25 @@ from ..spec import registry
 
 @dataclass(frozen=True)
 class SourceTree:
-    """A folder with the project's source, and what a process needs to import from it."""
+    """Folder with the project's source, and the environment of a process that imports from it."""
 
     folder: Path
     environment: Mapping[str, str]
     commit: str | None = None
-    """None of a checkout as it is."""
+    """Commit of the source; None for the checkout."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """A project that measures by this library, in its git repository."""
+    """Git repository of a project that measures by this library."""
 
     folder: Path
 
     @classmethod
     def of(cls, folder: Path) -> "Project":
-        """That in which `folder` lies. Errors: UsageError where there is none, or where it holds nothing that is measured."""
+        """Return the project that contains `folder`. Errors: UsageError if there is none, or it has no measured code."""
         try:
-            found = git.answer(folder, "rev-parse", "--show-toplevel").decode(errors="replace").strip()
+            toplevel = git.answer(folder, "rev-parse", "--show-toplevel").decode(errors="replace").strip()
         except git.GitRefused as why:
             if "not a git repository" in str(why):
                 raise UsageError(
@@ -46,19 +46,19 @@ class Project:
                 ) from None
             remedy = remedy_of(str(why), folder)
             raise UsageError(f"the gate needs git to find the source of a commit; git says: {why}: {remedy}") from None
-        here = cls(Path(found).resolve())
-        if not any(here.holds(path) for path in (LIBRARY, *_labs())):
+        project = cls(Path(toplevel).resolve())
+        if not any(project.holds(path) for path in (LIBRARY, *_labs())):
             raise UsageError(
-                f"the library {LIBRARY} is not in the repository {here.folder}, and no folder of ROOFBOOK_LABS is: nothing of a"
-                " commit would be measured"
+                f"the library {LIBRARY} is not in the repository {project.folder}, and no folder of ROOFBOOK_LABS is: nothing"
+                " of a commit would be measured"
             )
-        return here
+        return project
 
     def holds(self, path: Path) -> bool:
         return self.folder in path.resolve().parents
 
     def commit(self, ref: str) -> str:
-        """The commit that a name of git means. UsageError for one that means none."""
+        """Return the commit of a git reference. Raises UsageError for an unknown one."""
         commit = None if ref.startswith("-") else git.text(self.folder, "rev-parse", "--verify", f"{ref}^{{commit}}")
         if commit:
             return commit
@@ -72,13 +72,13 @@ class Project:
         raise UsageError(f"{ref!r} is no commit, tag or branch of {self.folder}, and no file or folder of rows{hint}")
 
     def checkout(self) -> SourceTree:
-        """The source as it is, with all changes that are not committed."""
+        """Return the source of the checkout, with all uncommitted changes."""
         return SourceTree(
             self.folder, _environment(list(map(str, (LIBRARY.parent, *_paths()))), list(map(str, _labs())))
         )
 
     def extract(self, commit: str, folder: Path) -> SourceTree:
-        """The source of a commit, written into an empty folder. Links that lead out of the repository lead where they did."""
+        """Write the source of a commit into an empty folder, and return it. Links out of the repository keep their targets."""
         with tempfile.TemporaryFile() as archive:
             try:
                 git.answer(self.folder, "archive", "--format=tar", commit, into=archive)
@@ -90,33 +90,33 @@ class Project:
                     tarfile, "data_filter", None
                 )  # the first releases of Python 3.11 lack it
                 members = tar.getmembers()
-                tar.extractall(folder, members=[each for each in members if not each.issym()])
+                tar.extractall(folder, members=[m for m in members if not m.issym()])
             for member in members:
                 if member.issym():  # once all files are written: nothing is written through a link
                     (folder / member.name).symlink_to(self._target(member.name, member.linkname, folder))
         moved = [self._moved(path, folder) for path in (LIBRARY.parent, *_paths())]
         labs = [self._moved(path, folder) for path in _labs()]
         if self.holds(LIBRARY) and not self._moved(LIBRARY, folder).is_dir():
-            where = LIBRARY.relative_to(self.folder)
-            raise UsageError(f"commit {commit[:10]} has no {where}: there is nothing to compare with")
+            library_path = LIBRARY.relative_to(self.folder)
+            raise UsageError(f"commit {commit[:10]} has no {library_path}: there is nothing to compare with")
         return SourceTree(
             folder, _environment(list(map(str, moved)), [str(path) for path in labs if path.is_dir()]), commit
         )
 
     def changed_line(self, path: Path, commit: str) -> int | None:
-        """The first line of a file of the checkout that is other than in a commit; None where none is."""
+        """Return the first line of a file of the checkout that differs from a commit; None if none does."""
         if not self.holds(path):
             return None
-        said = (
+        diff = (
             git.text(self.folder, "diff", "--unified=0", "--no-color", "--no-ext-diff", commit, "--", str(path)) or ""
         )
-        hunk = next((line for line in said.splitlines() if line.startswith("@@ ")), None)
+        hunk = next((line for line in diff.splitlines() if line.startswith("@@ ")), None)
         if hunk is None:
             return None
         return max(1, int(hunk.split("+")[1].split(" ")[0].split(",")[0]))
 
     def _target(self, name: str, target: str, folder: Path) -> str:
-        """Return where a link of the commit leads: into the commit's source in `folder`, or out of the repository as ever."""
+        """Return the target of a link of the commit: within the commit's source in `folder`, or out of the repository."""
         place = os.path.normpath(self.folder / Path(name).parent / target)
         inside = os.path.commonpath([place, self.folder]) == str(self.folder)
         if os.path.isabs(target):
@@ -124,12 +124,12 @@ class Project:
         return target if inside else place
 
     def _moved(self, path: Path, folder: Path) -> Path:
-        """Where the commit's own stands; the path itself of what is not the repository's."""
+        """Return the path of the commit's copy of a file in `folder`; the path itself if it is outside the repository."""
         return folder / path.resolve().relative_to(self.folder) if self.holds(path) else path
 
 
 def _labs() -> list[Path]:
-    return [Path(each) for each in registry.environment()["ROOFBOOK_LABS"].split(os.pathsep) if each]
+    return [Path(folder) for folder in registry.environment()["ROOFBOOK_LABS"].split(os.pathsep) if folder]
 
 
 def _paths() -> list[Path]:

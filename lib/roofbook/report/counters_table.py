@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, newest, number_field, of_each_scale
 from ..devices.backends import label
 from ..errors import UsageError
-from ..measure.counters import BUSY, LIMITS
+from ..measure.counters import LEAST_LIMITING_SHARE, LIMITS
 from ..store.schema import PROFILE
 from .columns import Column
 from .html import Cell, StandingNote, Table
@@ -35,7 +35,8 @@ NOTES = (
     "itself and from a cold cache. Bytes that a cache keeps from one kernel to the next are counted again. Bytes written that "
     "are still in L2 when a kernel ends are not counted.",
     "Limit: the most used unit, as a share of its peak, with kernels weighted by their time; latency where none reaches "
-    f"{show.percent(BUSY)}. Profiled / timed: the kernels' time under the profiler over the median, which may cover more.",
+    f"{show.percent(LEAST_LIMITING_SHARE)}. Profiled / timed: the kernels' time under the profiler over the median, which may "
+    "cover more.",
     "Compared with its parent: the time under the profiler, and the counter that changed by the largest factor. A profiled run "
     "may have fewer units than a timed one, so what a run does once weighs more.",
 )

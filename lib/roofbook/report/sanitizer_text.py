@@ -3,23 +3,23 @@
 from pathlib import Path
 
 from ..measure.findings import Defect, SourceLine
-from ..measure.sanitize import Checked
+from ..measure.sanitize import CheckedVariant
 from ..spec.host_code import source_text
 
 
-def findings(check: Checked, root: Path) -> list[str]:
+def findings(check: CheckedVariant, root: Path) -> list[str]:
     """Return each finding, followed by the lines of the kernel; files are named relative to `root`."""
-    return [_finding(finding, count, root) for finding, count in check.found.items()]
+    return [_finding(finding, count, root) for finding, count in check.defects.items()]
 
 
-def summary(check: Checked) -> str:
+def summary(check: CheckedVariant) -> str:
     """Return one line: variant and tool, number of findings, and whether the result is right.
 
     It never says "nothing found" of a variant that did not run to its end.
     """
-    count = len(check.found)
+    count = len(check.defects)
     outcome = f"{count} finding{'s' * (count != 1)}"
-    if check.failure or "reason" in check.told:
+    if check.failure or "reason" in check.outcome:
         outcome = f"not checked to its end, {outcome} before" if count else "not checked to its end"
     elif not count:
         outcome = "nothing found"
@@ -29,13 +29,13 @@ def summary(check: Checked) -> str:
     return f"{text}; {_result(check)}"
 
 
-def _result(check: Checked) -> str:
+def _result(check: CheckedVariant) -> str:
     if check.reason:
         return check.reason
-    if check.told["error"] is None:
+    if check.outcome["error"] is None:
         return "its result was not compared"
-    mode = "" if check.told.get("optimised", True) else ", compiled without optimisation"
-    return f"its result is right{mode} (error {check.told['error']:.3g}, allowed {check.told['tolerance']:.3g})"
+    mode = "" if check.outcome.get("optimised", True) else ", compiled without optimisation"
+    return f"its result is right{mode} (error {check.outcome['error']:.3g}, allowed {check.outcome['tolerance']:.3g})"
 
 
 def _finding(defect: Defect, count: int, root: Path) -> str:

@@ -16,7 +16,7 @@ from .made_up import PERMISSION, RIGHT, Cli, Gpu, Ncu, kept
 @pytest.fixture
 def no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "*" / "ncu"),))
+    monkeypatch.setattr(ncu, "NCU_PATHS", (str(tmp_path / "*" / "ncu"),))
 
 
 def test_what_is_counted_is_counted_once(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:

@@ -19,7 +19,7 @@ from roofbook.measure.counters import (
     METRICS,
     SHARES,
     Launch,
-    counted,
+    counters_of,
     limit,
     parse,
     total,
@@ -44,7 +44,7 @@ def test_the_sample_of_ncu_is_read() -> None:
 
 
 def test_counters_are_per_step_of_all_kernels() -> None:
-    told = counted(parse(SAMPLE), STEPS)["counters"]
+    told = counters_of(parse(SAMPLE), STEPS)["counters"]
     read, written = 44800 + 42107904 + 44288 + 42104320 + 44288 + 42104576, 21566976 + 21314560 + 21695744
     assert told["dram_bytes"] == pytest.approx((read + written) / 3)
     assert told["l1_bytes"] == 396160 + 609222656 and told["instructions"] == pytest.approx(15471383.33)
@@ -61,7 +61,7 @@ def test_kernels_are_told_apart_by_name_and_shape_in_their_order() -> None:
     grids = ((-1, '"(16, 1024, 1)"'), (0, '"(8, 1024, 1)"'))
     first, second = SAMPLE.split('"3","545"')
     text = first + '"3","545"' + second.replace(grids[0][1], grids[1][1])
-    told = counted(parse(text), STEPS)
+    told = counters_of(parse(text), STEPS)
     assert [(each["kernel"], each["grid"], each["launches"]) for each in told["kernels"]] == [
         ("accelerate_flow", "16x1x1", 1),
         ("fused", "16x1024x1", pytest.approx(1 / 3)),
@@ -74,27 +74,27 @@ def test_kernels_are_told_apart_by_name_and_shape_in_their_order() -> None:
 
 
 def test_the_kernel_that_only_waits_is_left_out() -> None:
-    told = counted(parse(changed(('"accelerate_flow"', '"wait_ns"'))), STEPS)
+    told = counters_of(parse(changed(('"accelerate_flow"', '"wait_ns"'))), STEPS)
     assert [each["kernel"] for each in told["kernels"]] == ["fused"]
     assert told["counters"]["l1_bytes"] == 609222656 and told["counters"]["launches"] == 1
     only = changed(('"accelerate_flow"', '"wait_ns"'), ('"fused"', '"wait_ns"'))
     with pytest.raises(Failed, match="ncu counted no kernel"):
-        counted(parse(only), STEPS)
+        counters_of(parse(only), STEPS)
 
 
 @pytest.mark.parametrize("text", ["n/a", "nan", "", "inf", "(!) n/a"])
 def test_what_ncu_does_not_tell_is_unknown_and_not_nothing(text: str) -> None:
-    told = counted(parse(changed(('"99,128,890"', f'"{text}"'))), STEPS)
+    told = counters_of(parse(changed(('"99,128,890"', f'"{text}"'))), STEPS)
     assert told["counters"]["ffma"] is None is told["counters"]["flops"] and told["counters"]["fadd"] == 51140878
     assert of_kernel(told, "accelerate_flow", 1, "ffma") == 0
-    unknown = counted(parse(changed(('"82.36"', f'"{text}"'))), STEPS)["counters"]
+    unknown = counters_of(parse(changed(('"82.36"', f'"{text}"'))), STEPS)["counters"]
     assert unknown["l2"] is None is unknown["limit"] and unknown["dram"] is not None
-    untimed = counted(parse(changed(('"48,320"', f'"{text}"'))), STEPS)["counters"]
+    untimed = counters_of(parse(changed(('"48,320"', f'"{text}"'))), STEPS)["counters"]
     assert untimed["seconds"] is None is untimed["l2"] and untimed["dram_bytes"] is not None
 
 
 def test_a_metric_that_this_gpu_does_not_have_is_unknown() -> None:
-    told = counted(parse(changed(('"sm__inst_executed_pipe_tensor.sum"', '"another"'))), STEPS)["counters"]
+    told = counters_of(parse(changed(('"sm__inst_executed_pipe_tensor.sum"', '"another"'))), STEPS)["counters"]
     assert told["tensor_instructions"] is None and told["instructions"] is not None
 
 
@@ -177,7 +177,7 @@ def test_what_is_written_is_read_and_sums_are_those_of_all_launches(launches: li
     for one, other in zip(found, launches, strict=True):
         for metric in METRICS:
             assert one.values[metric] == (None if other.values[metric] is None else pytest.approx(other.values[metric]))
-    told = counted(found, units)
+    told = counters_of(found, units)
     for name, metrics in AMOUNTS.items():
         every = [each.values[metric] for each in launches for metric in metrics]
         known = [each for each in every if each is not None]

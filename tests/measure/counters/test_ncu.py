@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roofbook.measure import ncu, profiler_worker, schedule
-from roofbook.measure.counters import METRICS, counted, parse
+from roofbook.measure.counters import METRICS, counters_of, parse
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -39,7 +39,7 @@ def test_profile_keeps_a_row_of_what_ncu_counted(gpu: Gpu, fake: Ncu, roofbook: 
     assert row["samples_s"] == pytest.approx([STEPS * 51.31733e-6], rel=1e-4)
     told = json.loads(row["extra"])
     assert told["tool"] == "ncu 2025.3.1.0" and told["error_is"] == "largest error"
-    assert {"counters": told["counters"], "kernels": told["kernels"]} == counted(parse(SAMPLE), STEPS)
+    assert {"counters": told["counters"], "kernels": told["kernels"]} == counters_of(parse(SAMPLE), STEPS)
 
 
 def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, roofbook: Cli, tmp_path: Path) -> None:

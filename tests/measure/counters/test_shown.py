@@ -23,7 +23,7 @@ from roofbook.analysis.readings import newest
 from roofbook.analysis.verdicts import judged, verdict
 from roofbook.book.experiment import Experiment
 from roofbook.book.page import Note
-from roofbook.measure.counters import counted, parse
+from roofbook.measure.counters import counters_of, parse
 from roofbook.report.counters_table import changed_counters, changes_in_words
 from roofbook.report.html import Table
 from roofbook.spec import registry
@@ -70,7 +70,7 @@ def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path)
     table = opened(profiles).counters()
     assert isinstance(table, Table)
     frame = table.frame.set_index("variant")
-    told = counted(parse(SAMPLE), STEPS)["counters"]
+    told = counters_of(parse(SAMPLE), STEPS)["counters"]
     lbm = registry.get("lbm")
     bytes_modelled = lbm.traffic(lbm.case("40x24", "test"), lbm.variant("fused"))
     assert frame.index.tolist() == ["fused", "soa"]
@@ -100,7 +100,7 @@ def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> No
 
 
 def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
-    told = counted(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
+    told = counters_of(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
     assert opened(profiles).data.on().counted_bytes == {"fused": told, "soa": told}
     fake.says(changed(('"42,107,904"', '"n/a"')))
     roofbook("lbm", "soa", "40x24", "--remeasure")
