@@ -30,7 +30,9 @@ def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Pat
                 due = [cell for cell in experiment.plan() if cell.device is device and cell.state != "fresh"]
                 kernels = [(cell.case, cell.variant) for cell in due]
                 is_untimed = experiment.scale == UNTIMED
-                prebuild(experiment.lab, kernels, device, seed, lambda _: None, from_last=is_untimed, compilers=compilers)
+                prebuild(
+                    experiment.lab, kernels, device, seed, lambda _: None, from_last=is_untimed, compilers=compilers
+                )
                 (folder / lab).touch()
 
 
