@@ -25,7 +25,9 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     whose time differs from the previous one beyond the noise: since when, by how much, and whether code, driver or machine
     changed. With VARIANT, it has all versions:
 
-    \b roofbook history lbm roofbook history lbm fused --case 128x128
+    \b
+      roofbook history lbm
+      roofbook history lbm fused --case 128x128
     """
     from ..analysis.history import by_measurement, stretches, versions
     from ..paths import project_root
@@ -117,7 +119,9 @@ def gate(
     if nothing could be compared. With a file or folder of rows in place of a commit, it compares with the rows of the same
     device:
 
-    \b roofbook gate --against main roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
+    \b
+      roofbook gate --against main
+      roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
     """
     from ..analysis.gate import Selection, against_commit, against_rows
     from ..measure.progress import Reporter
