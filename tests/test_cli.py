@@ -89,7 +89,7 @@ def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: 
         assert isinstance(parameter, click.Argument) or parameter.help or "[default" in out
         for word in parameter.opts if isinstance(parameter, click.Option) else [str(parameter.human_readable_name)]:
             assert word in out
-    assert max(map(len, out.splitlines())) <= 100 and "\\x08" not in out
+    assert max(map(len, out.splitlines())) <= 100 and "\b" not in out
     for command in re.findall(r"^    roofbook (.*)$", out, re.M):
         assert command.split()[0] == name
 
