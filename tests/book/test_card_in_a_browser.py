@@ -1,4 +1,4 @@
-"""The card of a measurement as a reader opens it: by mouse, by keyboard, on a phone, and without JavaScript."""
+"""The card of a measurement, opened by mouse, by keyboard, on a phone, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roofbook.store.parquet import Store
 
 from ..axe import violations
 from ..served import served
-from .test_measurements import made_up
+from .test_measurements import data_of_three_runs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 NAMES = ("gpu.cuda", "other.cuda")
@@ -36,63 +36,63 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with a ladder of one step, and its cards on two devices."""
+    """Write a site with a ladder of one step and its cards on two devices; return its folder."""
     root = tmp_path_factory.mktemp("root")
-    data, store = made_up(root), Store(root / "results")
+    data, store = data_of_three_runs(root), Store(root / "results")
     for name in NAMES:
         measurements.draw_recorded(root, data, name, f"The device {name}", store)
-    to, cells = root / "site", finish_cells({"ladder": ladder(data.on()).html})
-    (to / "_static").mkdir(parents=True)
-    (to / "labs").mkdir()
+    folder, cells = root / "site", finish_cells({"ladder": ladder(data.on()).html})
+    (folder / "_static").mkdir(parents=True)
+    (folder / "labs").mkdir()
     for name in ("card.js", "card.css", "roofbook.css"):
-        shutil.copy(ASSETS / name, to / "_static")
+        shutil.copy(ASSETS / name, folder / "_static")
     for theme in ("light", "dark"):
         page = card_links.linked(PAGE.format(theme=theme, table=cells["ladder"]), "../", root)
-        (to / "labs" / f"{theme}.html").write_text(page, encoding="utf-8")
-    (to / "labs" / "lbm.html").write_text("<!DOCTYPE html><title>The lab</title>", encoding="utf-8")
-    (to / "table.html").write_text(cells["ladder"], encoding="utf-8")
-    card_links.copy_cards(root, to, "https://example.org/book")
-    return to
+        (folder / "labs" / f"{theme}.html").write_text(page, encoding="utf-8")
+    (folder / "labs" / "lbm.html").write_text("<!DOCTYPE html><title>The lab</title>", encoding="utf-8")
+    (folder / "table.html").write_text(cells["ladder"], encoding="utf-8")
+    card_links.copy_cards(root, folder, "https://example.org/book")
+    return folder
 
 
 @pytest.fixture
-def opened(browser: Any, site: Path) -> Iterator[Open]:
-    """Opens a page of the site from the disk, as a reader without a server does."""
-    contexts, wrong = list[Any](), list[str]()
+def open_page(browser: Any, site: Path) -> Iterator[Open]:
+    """Yield a function that opens a page of the site from the disk; fail on any error of its scripts."""
+    contexts, page_errors = list[Any](), list[str]()
 
-    def open_page(page: str = "labs/light.html", **more: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | more)
+    def open_file(page: str = "labs/light.html", **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | options)
         contexts.append(context)
         tab = context.new_page()
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("pageerror", lambda error: page_errors.append(str(error)))
         tab.goto(f"file://{site}/{page}")
         return tab
 
-    yield open_page
-    for each in contexts:
-        each.close()
-    assert not wrong
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert not page_errors
 
 
 def card(tab: Any) -> str:
-    """What the card says."""
+    """Return the text of the open card."""
     tab.wait_for_selector("dialog[open] h2")
-    said: str = tab.inner_text("dialog[open]")
-    return said
+    text: str = tab.inner_text("dialog[open]")
+    return text
 
 
-def test_a_number_opens_its_card_and_escape_leads_back(opened: Open) -> None:
-    tab = opened()
+def test_a_number_opens_its_card_and_escape_leads_back(open_page: Open) -> None:
+    tab = open_page()
     number = tab.locator("td a.of").first
     number.click()
-    said = card(tab)
+    card_text = card(tab)
     for text in (
         "fused on 128x128", "The device gpu.cuda", "95 % of the median", "40 in 2 runs, each of 100 × step",
         "2 versions in 3 runs", "20260103T000000Z-aaaaaa", "2026-01-02 10:00", "cccccccccc",
         "code: the kernel's source changed", "another machine: aaaa -> bbbb", "error 1e-07, allowed 1e-06", "cold cache",
     ):  # fmt: skip
-        assert text in said, text
-    assert number.inner_text().split(" ")[0] in said
+        assert text in card_text, text
+    assert number.inner_text().split(" ")[0] in card_text
     dots = tab.eval_on_selector_all(
         "dialog .dots", "all => all.map(element => element.getAttribute('d').split('h0').length - 1)"
     )
@@ -107,9 +107,9 @@ def test_a_number_opens_its_card_and_escape_leads_back(opened: Open) -> None:
     assert tab.evaluate("document.activeElement.className") == "of"
 
 
-def test_escape_closes_a_card_wherever_the_focus_is(opened: Open) -> None:
-    """Each press counts, also after a part was opened and closed, and after a click on plain text."""
-    tab = opened()
+def test_escape_closes_a_card_with_the_focus_on_any_element(open_page: Open) -> None:
+    """One press is enough, also after a part was opened and closed, and after a click on plain text."""
+    tab = open_page()
     for clicked in (
         ["dialog summary"],
         ["dialog summary", "dialog summary"],
@@ -125,22 +125,22 @@ def test_escape_closes_a_card_wherever_the_focus_is(opened: Open) -> None:
         assert tab.locator("dialog[open]").count() == 0, clicked
 
 
-def test_what_stands_in_backquotes_is_code_on_a_card(opened: Open, site: Path) -> None:
+def test_text_in_backquotes_is_code_on_a_card(open_page: Open, site: Path) -> None:
     path = site / "labs" / "lbm" / "measurements" / "gpu.cuda.js"
     before = path.read_text()
     try:
         path.write_text(re.sub(r'"what":"[^"]*"', '"what":"As `fused` < `soa`, once"', before))
-        tab = opened()
+        tab = open_page()
         tab.locator("td a.of").first.click()
-        said = card(tab)
-        assert "As fused < soa, once" in said and "`" not in said
+        card_text = card(tab)
+        assert "As fused < soa, once" in card_text and "`" not in card_text
         assert tab.locator("dialog p code").all_inner_texts()[:2] == ["fused", "soa"]
     finally:
         path.write_text(before)
 
 
-def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(opened: Open) -> None:
-    tab = opened()
+def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(open_page: Open) -> None:
+    tab = open_page()
     assert tab.locator("#grid a.of").count() == 4 and tab.locator("#grid a.of[tabindex='0']").count() == 1
     tab.focus("select")
     reached = list[str]()
@@ -151,7 +151,7 @@ def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(ope
         )
     assert set(reached) == {"", "1"}
     tab.focus("#grid a.of")
-    for key, there in (
+    for key, number_reached in (
         ("Right", "2"),
         ("Down", "4"),
         ("Left", "2"),
@@ -161,7 +161,9 @@ def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(ope
         ("Up", "2"),
     ):
         tab.keyboard.press(f"Arrow{key}")
-        assert tab.evaluate("document.activeElement.textContent") == there, "a number that is not shown is passed over"
+        assert tab.evaluate("document.activeElement.textContent") == number_reached, (
+            "a number that is not shown is passed over"
+        )
     tab.keyboard.press("Enter")
     assert "fused on 128x128" in card(tab)
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == "Close"
@@ -169,7 +171,7 @@ def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(ope
     assert tab.locator("dialog[open]").count() == 0
 
 
-def test_the_command_is_copied_and_all_is_there_as_json(opened: Open, browser: Any, site: Path) -> None:
+def test_the_command_can_be_copied_and_the_measurement_saved_as_json(open_page: Open, browser: Any, site: Path) -> None:
     with served(site) as address:
         context = browser.new_context()
         context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -183,22 +185,22 @@ def test_the_command_is_copied_and_all_is_there_as_json(opened: Open, browser: A
         assert tab.evaluate("navigator.clipboard.readText()") == command
         with tab.expect_download() as download:
             tab.click("text=All of it as JSON")
-        name, told = (
+        name, card_data = (
             download.value.suggested_filename,
             json.loads(Path(download.value.path()).read_text(encoding="utf-8")),
         )
         context.close()
-    assert name == "lbm.gpu.cuda.fused~128x128.json" and told["command"] == command
-    assert [len(run["samples"]) for version in told["versions"] for run in version["runs"]] == [20, 20, 20]
-    assert told["facts"]["Verified"].startswith("error 1e-07") and len(told["machines"]) == 2
+    assert name == "lbm.gpu.cuda.fused~128x128.json" and card_data["command"] == command
+    assert [len(run["samples"]) for version in card_data["versions"] for run in version["runs"]] == [20, 20, 20]
+    assert card_data["facts"]["Verified"].startswith("error 1e-07") and len(card_data["machines"]) == 2
 
 
-def test_without_javascript_the_number_leads_to_a_page_that_says_the_same(opened: Open) -> None:
-    tab = opened(java_script_enabled=False)
+def test_without_javascript_the_number_leads_to_a_page_with_the_contents_of_the_card(open_page: Open) -> None:
+    tab = open_page(java_script_enabled=False)
     tab.locator("td a.of").first.click()
     tab.wait_for_load_state()
     assert tab.url.endswith("/labs/lbm/measurements/gpu.cuda.html#fused~128x128")
-    said = tab.inner_text("section.measured")
+    section = tab.inner_text("section.measured")
     for text in (
         "fused on 128x128",
         "40 in 2 runs",
@@ -206,14 +208,14 @@ def test_without_javascript_the_number_leads_to_a_page_that_says_the_same(opened
         "cccccccccc",
         "roofbook rerun lbm fused 128x128",
     ):
-        assert text in said
+        assert text in section
     assert tab.locator("section.measured svg .dots").count() == 3
     tab.click("header a")
     assert tab.url.endswith("/labs/lbm.html")
 
 
-def test_a_card_has_an_address_and_numbers_that_a_script_puts_there_are_links_too(opened: Open, site: Path) -> None:
-    tab = opened("labs/light.html?measurement=lbm/other.cuda/fused~128x128")
+def test_a_card_has_an_address_and_numbers_that_a_script_adds_become_links(open_page: Open, site: Path) -> None:
+    tab = open_page("labs/light.html?measurement=lbm/other.cuda/fused~128x128")
     assert "The device other.cuda" in card(tab)
     tab.keyboard.press("Escape")
     table = (site / "table.html").read_text(encoding="utf-8")
@@ -229,19 +231,19 @@ def test_a_card_has_an_address_and_numbers_that_a_script_puts_there_are_links_to
     tab.evaluate("html => { document.querySelector('.on-device').innerHTML = html; }", sentence)
     tab.wait_for_selector("p a.of")
     assert tab.locator(".on-device p").text_content() == "It takes 10 µs, 2 times.", "a link adds no space of its own"
-    lost = opened("labs/light.html?measurement=lbm/nowhere/fused~128x128")
+    lost = open_page("labs/light.html?measurement=lbm/nowhere/fused~128x128")
     lost.wait_for_timeout(200)
     assert lost.locator("dialog[open]").count() == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_holds_it_and_axe_finds_nothing(opened: Open, theme: str) -> None:
+def test_a_card_fits_on_a_phone_and_axe_finds_no_problem(open_page: Open, theme: str) -> None:
     small = {"viewport": {"width": 390, "height": 844}, "color_scheme": theme}
-    tab = opened(f"labs/{theme}.html", **small)
+    tab = open_page(f"labs/{theme}.html", **small)
     tab.locator("td a.of").first.click()
     card(tab)
     assert tab.evaluate("document.querySelector('dialog.measurement').scrollWidth") <= 390
     assert violations(tab, {}, context={"include": [["dialog"]]}) == []
-    page = opened("labs/lbm/measurements/gpu.cuda.html", **small)
+    page = open_page("labs/lbm/measurements/gpu.cuda.html", **small)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert violations(page, {}) == []

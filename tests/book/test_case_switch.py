@@ -1,4 +1,4 @@
-"""The case of a lab's page in a browser: chosen in the bar, in the address, remembered for the lab."""
+"""The case of a lab's page in a browser: the reader chooses it in the bar or by the address, and each lab remembers its own."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from roofbook.report.html import Cell, Row, Table
 from ..served import served
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
-CASE, DEVICE, SAID = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
+CASE, DEVICE, MESSAGE = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
 SMALL, LARGE, HUGE = "64x64", "512x512", "4096x4096"
 Open = Callable[..., Any]
 TERMS = {"warp": "g.html#warp", "warps": "g.html#warp", "work-group": "g.html#group", "work group": "g.html#group",
          "bandwidth": "g.html#bandwidth", "some": "g.html#a"}  # fmt: skip
-"""Words and the places of their meanings, as terms.py writes them."""
+"""Words of the glossary and the addresses of their entries, as terms.py writes them."""
 
 
 def table(case: str) -> Table:
@@ -34,22 +34,22 @@ def table(case: str) -> Table:
 
 
 def cells(*cases: str) -> dict[str, str]:
-    """A cell with a line a case, and one with a table a case, of which the last is the main one; and a table of no case."""
+    """Return a cell with a line for each case, and one with a table for each (the last is the main case) and one of no case."""
     lines = "".join(f'<li data-case="{case}" id="line-{case}">A step on {case}</li>' for case in cases)
     tables = "".join(OfCase(table(case), case, case == cases[-1]).html for case in cases)
     return {"lines": f"<ul>{lines}</ul>", "tables": tables + table("any").html}
 
 
-def page(lab: str, name: str, shown: dict[str, str]) -> str:
-    listed = [
+def page(lab: str, name: str, html_by_cell: dict[str, str]) -> str:
+    choices = [
         device_choices.DeviceChoice("gpu", "A GPU"),
         device_choices.DeviceChoice("gpu/large", "A GPU, large sizes"),
     ]
-    inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in shown.items())
+    inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in html_by_cell.items())
     return (
         f'<!doctype html><html lang="en"><head><title>{name}</title><link rel="stylesheet" href="roofbook.css">'
         f'<script defer src="devices-of-page.js"></script></head><body><main><h1>{name}</h1>'
-        f"{device_switch._bar(lab, '', listed)}{inside}</main></body></html>"
+        f"{device_switch._bar(lab, '', choices)}{inside}</main></body></html>"
     )
 
 
@@ -57,28 +57,28 @@ def roofline(case: str) -> Table:
     return replace(table(case), caption=f"The roofline on {case}")
 
 
-def with_places(folder: Path, stem: str, device: str, names: tuple[str, str]) -> dict[str, str]:
-    """The same, and two more tables each of which comes with the case; the scripts that bring it."""
-    other, main = names
-    more = OfMainCase(roofline(main), main, {other: lambda: roofline(other)}).html
-    whole = {**cells(*names), "rooflines": more + "<p>And once more:</p>" + more}
-    shown, of_case = split_cases(whole, lambda case: f"{stem}.{case}.js")
-    for case, places in of_case.items():
-        told = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(places)});'
-        (folder / f"{stem}.{case}.js").write_text(told)
-    return shown
+def places_cells(folder: Path, stem: str, device: str, cases: tuple[str, str]) -> dict[str, str]:
+    """Return the cells of a page with two more tables that a script loads with the case, and write these scripts."""
+    other_case, main_case = cases
+    rooflines = OfMainCase(roofline(main_case), main_case, {other_case: lambda: roofline(other_case)}).html
+    cells_by_name = {**cells(*cases), "rooflines": rooflines + "<p>And once more:</p>" + rooflines}
+    kept_cells, cells_by_case = split_cases(cells_by_name, lambda case: f"{stem}.{case}.js")
+    for case, case_cells in cells_by_case.items():
+        call = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(case_cells)});'
+        (folder / f"{stem}.{case}.js").write_text(call)
+    return kept_cells
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two pages of a lab, one of another."""
+    """Write two pages of a lab, one of another lab, and some for single tests; return their folder."""
     folder = tmp_path_factory.mktemp("site")
     for name in ("roofbook.css", "devices-of-page.js"):
         (folder / name).write_bytes((ASSETS / name).read_bytes())
     (folder / "story.html").write_text(page("lbm", "Story", cells(SMALL, LARGE)))
     (folder / "results.html").write_text(page("lbm", "Results", cells(SMALL, LARGE)))
     for device, stem, names in (("gpu", "gpu", (SMALL, LARGE)), ("gpu/large", "gpu.large", (HUGE, "8192x8192"))):
-        places = with_places(folder, stem, device, names)
+        places = places_cells(folder, stem, device, names)
         if device == "gpu":
             (folder / "places.html").write_text(page("places", "Places", places))
         else:
@@ -91,105 +91,109 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "<p>A warp of some</p><p>group. Work-group after Work\ngroup, sub-warp, a <code>warp</code> and bandwidths.</p>"
     )
     folded = "<details><summary>bandwidth</summary><p>warps, a bandwidth, a bandwidth</p></details><p>Bandwidth.</p>"
-    told = {"prose": f"{prose}<table><td>warp</td></table>", "folded": folded}
+    brought = {"prose": f"{prose}<table><td>warp</td></table>", "folded": folded}
     (folder / "_static").mkdir()
     (folder / "_static" / "terms.js").write_text(f"roofbookTerms({json.dumps(TERMS)});")
     rows = [Row([Cell(name)]) for name in ("A GPU", "Another GPU", "A GPU of this machine")]
-    of_all = Table("Devices", [Cell("On")], rows, pd.DataFrame()).html
+    devices = Table("Devices", [Cell("On")], rows, pd.DataFrame()).html
     head = page("lbm", "Devices", {}).partition("<div")[0]
-    (folder / "devices.html").write_text(f"{head}{of_all}</main></body></html>")
+    (folder / "devices.html").write_text(f"{head}{devices}</main></body></html>")
     linked = "<p>Of <a href='g.html#a'><span class='std-term'>some</span></a></p>"
     text = page("terms", "Terms", {"prose": "", "folded": ""}).replace("</h1>", f"</h1>{linked}")
     (folder / "terms.html").write_text(text)
     with (folder / "gpu.large.js").open("a") as script:
-        script.write(device_choices.show_script("terms", "gpu/large", told))
+        script.write(device_choices.show_script("terms", "gpu/large", brought))
     return folder
 
 
 @pytest.fixture
-def opened(browser: Any, site: Path) -> Iterator[Open]:
-    """Opens a page, as in one browser that remembers; nothing may go wrong."""
-    context, wrong = browser.new_context(), []
+def open_page(browser: Any, site: Path) -> Iterator[Open]:
+    """Yield a function that opens a page in one browser with a memory; fail on any error of its scripts."""
+    context, page_errors = browser.new_context(), []
     with served(site) as address:
 
-        def open_page(name: str = "story.html") -> Any:
+        def open_address(name: str = "story.html") -> Any:
             tab = context.new_page()
-            tab.on("pageerror", lambda error: wrong.append(str(error)))
+            tab.on("pageerror", lambda error: page_errors.append(str(error)))
             tab.goto(f"{address}/{name}")
             return tab
 
-        yield open_page
+        yield open_address
         context.close()
-    assert not wrong
+    assert not page_errors
 
 
-def shown(tab: Any) -> list[str]:
-    """The cases whose line and table are in sight, once each where both are, and what is of no case."""
-    lines = [each.text_content().split()[-1] for each in tab.query_selector_all("li") if each.is_visible()]
-    tables = [each.text_content().split()[3] for each in tab.query_selector_all("caption") if each.is_visible()]
+def cases_in_sight(tab: Any) -> list[str]:
+    """Return the cases whose line is in sight; fail unless exactly their tables and that of no case are."""
+    lines = [line.text_content().split()[-1] for line in tab.query_selector_all("li") if line.is_visible()]
+    tables = [
+        caption.text_content().split()[3] for caption in tab.query_selector_all("caption") if caption.is_visible()
+    ]
     assert tables == [*lines, "any"]
     return lines
 
 
-def test_the_main_case_is_shown_until_another_is_chosen_and_all_stand_at_the_end(opened: Open) -> None:
-    tab = opened()
-    assert shown(tab) == [LARGE] and tab.inner_text(SAID) == ""
+def test_the_main_case_is_shown_until_another_is_chosen_and_all_cases_are_the_last_option(open_page: Open) -> None:
+    tab = open_page()
+    assert cases_in_sight(tab) == [LARGE] and tab.inner_text(MESSAGE) == ""
     assert tab.eval_on_selector_all(f"{CASE} option", "all => all.map(element => element.textContent)") == [
         SMALL,
         LARGE,
         "all cases",
     ]
     tab.select_option(CASE, SMALL)
-    assert shown(tab) == [SMALL] and f"The case is {SMALL}." in tab.inner_text(SAID)
+    assert cases_in_sight(tab) == [SMALL] and f"The case is {SMALL}." in tab.inner_text(MESSAGE)
     assert f"?case={SMALL}" in tab.url
     tab.select_option(CASE, label="all cases")
-    assert shown(tab) == [SMALL, LARGE] and "All cases are shown." in tab.inner_text(SAID)
+    assert cases_in_sight(tab) == [SMALL, LARGE] and "All cases are shown." in tab.inner_text(MESSAGE)
     tab.reload()
-    assert shown(tab) == [SMALL, LARGE] and tab.input_value(CASE) == "all"
+    assert cases_in_sight(tab) == [SMALL, LARGE] and tab.input_value(CASE) == "all"
 
 
-def test_a_case_is_remembered_on_the_pages_of_its_lab(opened: Open) -> None:
-    opened().select_option(CASE, SMALL)
-    assert shown(opened("results.html")) == [SMALL]
-    assert shown(opened("other.html")) == [LARGE], "another lab has other cases"
-    assert shown(opened(f"results.html?case={LARGE}")) == [LARGE], "the address goes before what is remembered"
-    assert shown(opened("results.html?case=no-such-case")) == [LARGE]
-    assert not opened("published.html").is_visible(CASE), "a page that shows nothing of a case has none to choose"
+def test_a_case_is_remembered_on_the_pages_of_its_lab(open_page: Open) -> None:
+    open_page().select_option(CASE, SMALL)
+    assert cases_in_sight(open_page("results.html")) == [SMALL]
+    assert cases_in_sight(open_page("other.html")) == [LARGE], "another lab has other cases"
+    assert cases_in_sight(open_page(f"results.html?case={LARGE}")) == [LARGE], (
+        "the address goes before what is remembered"
+    )
+    assert cases_in_sight(open_page("results.html?case=no-such-case")) == [LARGE]
+    assert not open_page("published.html").is_visible(CASE), "a page that shows nothing of a case has none to choose"
 
 
-def test_a_device_without_the_case_shows_its_main_one_and_the_case_comes_back(opened: Open) -> None:
-    tab = opened()
+def test_a_device_without_the_chosen_case_shows_its_main_case_and_the_choice_comes_back(open_page: Open) -> None:
+    tab = open_page()
     tab.select_option(CASE, SMALL)
     tab.select_option(DEVICE, "gpu/large")
-    tab.wait_for_function(f"document.querySelector('{SAID}').textContent.includes('large sizes')")
-    assert shown(tab) == ["8192x8192"]
+    tab.wait_for_function(f"document.querySelector('{MESSAGE}').textContent.includes('large sizes')")
+    assert cases_in_sight(tab) == ["8192x8192"]
     tab.select_option(CASE, HUGE)
-    assert shown(tab) == [HUGE] and "device=gpu%2Flarge" in tab.url
+    assert cases_in_sight(tab) == [HUGE] and "device=gpu%2Flarge" in tab.url
     tab.select_option(CASE, label="all cases")
     tab.select_option(DEVICE, "gpu")
-    assert shown(tab) == [SMALL, LARGE]
+    assert cases_in_sight(tab) == [SMALL, LARGE]
 
 
-def test_the_keyboard_chooses_a_case(opened: Open) -> None:
-    tab = opened()
+def test_the_keyboard_chooses_a_case(open_page: Open) -> None:
+    tab = open_page()
     tab.focus(DEVICE)
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.name") == "case"
     tab.keyboard.press("ArrowUp")
-    assert shown(tab) == [SMALL]
+    assert cases_in_sight(tab) == [SMALL]
 
 
-def test_a_link_to_something_of_another_case_shows_it(opened: Open) -> None:
-    tab = opened(f"story.html#line-{SMALL}")
-    assert shown(tab) == [SMALL]
+def test_a_link_into_another_case_shows_that_case(open_page: Open) -> None:
+    tab = open_page(f"story.html#line-{SMALL}")
+    assert cases_in_sight(tab) == [SMALL]
     tab.evaluate(f"location.hash = 'line-{LARGE}'")
     tab.wait_for_selector(f"[id='line-{LARGE}']", state="visible")
-    assert shown(tab) == [LARGE]
+    assert cases_in_sight(tab) == [LARGE]
 
 
-def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
-    """The first use in a cell, not what its section has linked before, nothing in code and tables, folded parts apart."""
-    tab = opened("terms.html?device=gpu/large")
+def test_terms_are_linked_in_the_cells_of_another_device(open_page: Open) -> None:
+    """A cell links the first use of a term that its section has not linked, none in code or tables, folded parts apart."""
+    tab = open_page("terms.html?device=gpu/large")
     tab.wait_for_selector(".on-device a")
     links = "[...cell.querySelectorAll('a')].map(element => [element.textContent, element.getAttribute('href')])"
     prose, folded = tab.eval_on_selector_all(".on-device", f"cells => cells.map(cell => {links})")
@@ -198,125 +202,129 @@ def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
     assert "A warp of some" in tab.inner_text("main") and tab.locator(".on-device p a").first.is_visible()
 
 
-def test_the_chosen_device_stands_out_of_the_tables_of_other_pages(opened: Open) -> None:
-    assert not opened("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
-    opened().select_option(DEVICE, "gpu/large")
-    highlighted = opened("devices.html").eval_on_selector_all(
+def test_the_chosen_device_is_highlighted_in_the_tables_of_other_pages(open_page: Open) -> None:
+    assert not open_page("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
+    open_page().select_option(DEVICE, "gpu/large")
+    highlighted = open_page("devices.html").eval_on_selector_all(
         "[aria-current]", "all => all.map(element => element.innerText)"
     )
-    assert highlighted == ["A GPU"], "at whichever sizes"
+    assert highlighted == ["A GPU"], "at any sizes"
 
 
 def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto((site / "story.html").as_uri())
-    assert shown(tab) == [SMALL, LARGE] and not tab.is_visible(CASE)
+    assert cases_in_sight(tab) == [SMALL, LARGE] and not tab.is_visible(CASE)
     context.close()
 
 
-def test_what_is_drawn_of_a_case_that_is_named_is_marked_and_stays_what_it_was() -> None:
-    class Shown:
+def test_a_table_of_a_named_case_is_marked_with_it_and_otherwise_unchanged() -> None:
+    class Lab:
         data = type("Data", (), {"case": lambda self: type("Case", (), {"name": LARGE})()})()
 
         @mark_case
         def ladder(self, case: str | None = None) -> Table:
             return table(case or LARGE)
 
-    of: Any = Shown()
-    plain, small, main = of.ladder(), of.ladder(SMALL), of.ladder(case=LARGE)
+    lab: Any = Lab()
+    plain, small, main = lab.ladder(), lab.ladder(SMALL), lab.ladder(case=LARGE)
     assert "data-case" not in plain.html and small.html.startswith(f'<div data-case="{SMALL}">')
     assert main.html.startswith(f'<div data-case="{LARGE}" data-main>') and main._repr_html_() == main.html
     assert small.text == table(SMALL).text == repr(small) and small.caption == f"The ladder on {SMALL}"
 
 
-def test_the_sentences_of_a_summary_are_of_their_case_and_others_of_none() -> None:
-    told = f"<p><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>"
-    made = device_switch.finish_cells({"chart": OfCase(table(LARGE), LARGE, True).html, "words": told})
+def test_the_sentences_of_a_summary_are_marked_with_their_case_and_others_with_none() -> None:
+    sentences = f"<p><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>"
+    finished = device_switch.finish_cells({"chart": OfCase(table(LARGE), LARGE, True).html, "words": sentences})
     assert (
-        made["words"] == f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
+        finished["words"]
+        == f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
     )
 
 
 def test_a_long_list_of_names_is_shown_on_few_lines() -> None:
     names = [f"step-{number}" for number in range(20)]
     code = "lab.steps(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
-    made = device_switch.compact(code)
-    assert len(made.splitlines()) < 6 and max(map(len, made.splitlines())) <= device_switch.WIDTH
-    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(code))
-    for other in (
+    compacted = device_switch.compact(code)
+    assert len(compacted.splitlines()) < 6 and max(map(len, compacted.splitlines())) <= device_switch.WIDTH
+    assert ast.dump(ast.parse(compacted)) == ast.dump(ast.parse(code))
+    for code_left in (
         "lab",
         "for case in lab.cases:\n    display(lab.ladder(case.name))",
         'lab.line("a", of=1)',
         "lab.x(",
         "%load",
     ):
-        assert device_switch.compact(other) == other
+        assert device_switch.compact(code_left) == code_left
 
 
 ROOFLINES = "table.roofbook caption:has-text('The roofline on'):visible"
 
 
-def test_what_comes_with_no_page_comes_with_the_case(opened: Open) -> None:
-    tab = opened("places.html")
-    assert [each.split(" on ")[1][: len(LARGE)] for each in tab.locator(ROOFLINES).all_text_contents()] == [LARGE] * 2
+def test_tables_that_a_page_does_not_hold_are_loaded_with_the_case(open_page: Open) -> None:
+    tab = open_page("places.html")
+    assert [text.split(" on ")[1][: len(LARGE)] for text in tab.locator(ROOFLINES).all_text_contents()] == [LARGE] * 2
     for case in (SMALL, LARGE, SMALL):
         tab.select_option(CASE, case)
-        tab.wait_for_function(f"!document.querySelector('{SAID}').textContent.includes('Loading')")
-        assert [each.split(" on ")[1][: len(case)] for each in tab.locator(ROOFLINES).all_text_contents()] == [case] * 2
+        tab.wait_for_function(f"!document.querySelector('{MESSAGE}').textContent.includes('Loading')")
+        assert [text.split(" on ")[1][: len(case)] for text in tab.locator(ROOFLINES).all_text_contents()] == [case] * 2
     tab.select_option(CASE, "all")
     assert tab.locator(ROOFLINES).count() == 4
     assert len(tab.query_selector_all(f"script[src='gpu.{SMALL}.js']")) == 1, "asked for once"
     tab.select_option(DEVICE, "gpu/large")
-    tab.wait_for_function(f"!document.querySelector('{SAID}').textContent.includes('Loading')")
+    tab.wait_for_function(f"!document.querySelector('{MESSAGE}').textContent.includes('Loading')")
     assert tab.locator(ROOFLINES).count() == 4, "the other device's, since all cases are shown"
     assert all(name in "".join(tab.locator(ROOFLINES).all_text_contents()) for name in (HUGE, "8192x8192"))
 
 
-def test_a_case_whose_script_is_gone_is_said(opened: Open, site: Path) -> None:
+def test_a_missing_script_of_a_case_is_reported(open_page: Open, site: Path) -> None:
     (site / f"gpu.{SMALL}.js").rename(site / "away.js")
     try:
-        tab = opened(f"places.html?case={SMALL}")
-        tab.wait_for_function(f"document.querySelector('{SAID}').textContent.includes('could not be loaded')")
-        assert f"of {SMALL} could not be loaded" in tab.inner_text(SAID)
+        tab = open_page(f"places.html?case={SMALL}")
+        tab.wait_for_function(f"document.querySelector('{MESSAGE}').textContent.includes('could not be loaded')")
+        assert f"of {SMALL} could not be loaded" in tab.inner_text(MESSAGE)
     finally:
         (site / "away.js").rename(site / f"gpu.{SMALL}.js")
 
 
-def test_other_cases_are_taken_out_of_cells_and_of_pages() -> None:
-    shown = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
-    cells, of_case = split_cases({"one": f"<p>a</p>{shown.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format)
-    assert cells["two"] == "<p>c</p>" and "<template" not in cells["one"] and cells["one"].endswith("<p>b</p>")
-    assert list(of_case) == [SMALL, "a<b"] and [list(each) for each in of_case.values()] == [list(of_case[SMALL])] * 2
-    assert f"The ladder on {SMALL}" in next(iter(of_case[SMALL].values()))
+def test_other_cases_are_moved_out_of_cells_and_of_pages() -> None:
+    ladder = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
+    page_cells, cells_by_case = split_cases(
+        {"one": f"<p>a</p>{ladder.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format
+    )
+    assert page_cells["two"] == "<p>c</p>"
+    assert "<template" not in page_cells["one"] and page_cells["one"].endswith("<p>b</p>")
+    assert list(cells_by_case) == [SMALL, "a<b"] and cells_by_case[SMALL].keys() == cells_by_case["a<b"].keys()
+    assert f"The ladder on {SMALL}" in next(iter(cells_by_case[SMALL].values()))
     assert (
-        without_others(f"<p>a</p>{shown.html}<p>b</p>") == f"<p>a</p>{OfCase(table(LARGE), LARGE, True).html}<p>b</p>"
+        without_others(f"<p>a</p>{ladder.html}<p>b</p>") == f"<p>a</p>{OfCase(table(LARGE), LARGE, True).html}<p>b</p>"
     )
 
 
-def test_of_a_page_that_one_looks_up_the_main_case_stays() -> None:
-    shown = "".join(OfCase(table(case), case, case == LARGE).html for case in (SMALL, LARGE, HUGE))
-    cells, of_case = split_cases({"one": f"{shown}{table('any').html}"}, "{}.js".format, every_case=True)
-    assert f"The ladder on {LARGE}" in cells["one"] and "The ladder on any" in cells["one"]
-    assert f"<caption>The ladder on {SMALL}" not in cells["one"] and list(of_case) == [SMALL, HUGE]
-    assert f"The ladder on {HUGE}" in "".join(of_case[HUGE].values())
-    files = re.findall(r"<noscript>.*?</noscript>", cells["one"])
-    assert [case for case in (SMALL, HUGE) for each in files if f">a table on {case}</a>" in each] == [SMALL, HUGE]
-    assert split_cases({"one": shown}, "{}.js".format) == ({"one": shown}, {}), "a story has all of it"
+def test_a_page_to_look_things_up_keeps_only_the_main_case() -> None:
+    ladders = "".join(OfCase(table(case), case, case == LARGE).html for case in (SMALL, LARGE, HUGE))
+    page_cells, cells_by_case = split_cases({"one": f"{ladders}{table('any').html}"}, "{}.js".format, every_case=True)
+    assert f"The ladder on {LARGE}" in page_cells["one"] and "The ladder on any" in page_cells["one"]
+    assert f"<caption>The ladder on {SMALL}" not in page_cells["one"] and list(cells_by_case) == [SMALL, HUGE]
+    assert f"The ladder on {HUGE}" in "".join(cells_by_case[HUGE].values())
+    files = re.findall(r"<noscript>.*?</noscript>", page_cells["one"])
+    assert [case for case in (SMALL, HUGE) for file in files if f">a table on {case}</a>" in file] == [SMALL, HUGE]
+    assert split_cases({"one": ladders}, "{}.js".format) == ({"one": ladders}, {}), "a story has all of it"
 
 
-def test_a_method_of_each_case_has_the_others_at_hand_and_draws_them_for_the_site_alone() -> None:
-    drawn = []
+def test_a_method_embeds_the_other_cases_and_draws_them_only_for_the_site() -> None:
+    cases_drawn = []
 
     def draw(page: Any, case: str | None = None) -> Table:
-        drawn.append(case)
+        cases_drawn.append(case)
         return table(case or LARGE)
 
     small, large = SimpleNamespace(name=SMALL), SimpleNamespace(name=LARGE)
     data = SimpleNamespace(case=lambda: large, cases=[small, large])
-    shown = embed_cases(draw)(SimpleNamespace(data=data))
-    assert repr(shown) == repr(table(LARGE)) and drawn == [None]
-    assert f"The ladder on {SMALL}" in shown.html and drawn == [None, SMALL]
+    embedded = embed_cases(draw)(SimpleNamespace(data=data))
+    assert repr(embedded) == repr(table(LARGE)) and cases_drawn == [None]
+    assert f"The ladder on {SMALL}" in embedded.html and cases_drawn == [None, SMALL]
     assert type(embed_cases(draw)(SimpleNamespace(data=data), SMALL)) is OfCase
     data.cases = [large]
-    assert isinstance(embed_cases(draw)(SimpleNamespace(data=data)), Table), "of one case nothing is to be chosen"
+    assert isinstance(embed_cases(draw)(SimpleNamespace(data=data)), Table), "with one case there is nothing to choose"

@@ -1,4 +1,4 @@
-"""The exercises in a browser, as a reader meets them: by mouse, by keyboard, and without a script."""
+"""The exercises in a browser: by mouse, by keyboard, and without a script."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from roofbook.store.parquet import Store
 from ..axe import Eyes
 
 ROOT = Path(__file__).parents[2]
-WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
+LABS = [name for name in registry.names() if exercises(registry.get(name)).write]
 
 
 @pytest.fixture(scope="module")
 def parts() -> dict[str, tuple[str, str, str]]:
-    """The sections of each lab, of what is recorded in this checkout."""
-    return {lab: exercises_page.parts(registry.get(lab), Store(project_root() / "results")) for lab in WITH}
+    """Return the three sections of each lab's exercises, drawn from the rows recorded in this checkout."""
+    return {lab: exercises_page.parts(registry.get(lab), Store(project_root() / "results")) for lab in LABS}
 
 
 @pytest.fixture
 def page(parts: dict[str, tuple[str, str, str]], tmp_path: Path) -> Iterator[Any]:
-    """Writes the page of a lab as the site has it; its address."""
+    """Yield a function that writes the page of a lab as the site has it, and returns its address."""
 
     def write(lab: str) -> str:
         body = "\n".join(
@@ -40,7 +40,7 @@ def page(parts: dict[str, tuple[str, str, str]], tmp_path: Path) -> Iterator[Any
         )
         body = body.replace("../_static", f"file://{ROOT}/book/_assets")
         style = f'<link rel="stylesheet" href="file://{ROOT}/book/_assets/roofbook.css">'
-        ground = """<style>  /* what the theme does */
+        ground = """<style>  /* rules of the theme */
             body { background: var(--roofbook-ground); color: var(--roofbook-ink) }
             a { color: var(--roofbook-accent) } pre { overflow: auto }
         </style>"""
@@ -53,36 +53,38 @@ def page(parts: dict[str, tuple[str, str, str]], tmp_path: Path) -> Iterator[Any
     yield write
 
 
-@pytest.mark.parametrize("lab", WITH)
-def test_each_lab_has_three_exercises_of_what_is_recorded(lab: str, parts: dict[str, tuple[str, str, str]]) -> None:
+@pytest.mark.parametrize("lab", LABS)
+def test_each_lab_has_three_exercises_with_recorded_measurements(
+    lab: str, parts: dict[str, tuple[str, str, str]]
+) -> None:
     predict, turn, write = parts[lab]
     estimate, low, high = (
         float(re.findall(rf'data-{name}="([^"]+)"', predict)[0]) for name in ("estimate", "low", "high")
     )
     assert low <= estimate <= high
-    found = json.loads(re.findall(r'class="exercise-data">(.*?)</script>', turn)[0])
-    for place in found["places"]:
-        assert len(place["times"]) == len(place["texts"]) == len(found["points"]) > 2
+    sweep = json.loads(re.findall(r'class="exercise-data">(.*?)</script>', turn)[0])
+    for place in sweep["places"]:
+        assert len(place["times"]) == len(place["texts"]) == len(sweep["points"]) > 2
     assert f"roofbook exercise {lab} " in write and "YOUR CODE HERE" in re.sub("<[^>]+>", "", write)
     assert (ROOT / "book" / "exercises" / f"{lab}.md").is_file()
 
 
 def test_ranges_have_no_gap() -> None:
-    found = exercises_page.ranges()
-    assert found[0][0] == 0 and all(a[1] == b[0] for a, b in itertools.pairwise(found))
-    assert len({words for _, _, words in found}) == len(found)
+    ranges = exercises_page.ranges()
+    assert ranges[0][0] == 0 and all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
+    assert len({words for _, _, words in ranges}) == len(ranges)
 
 
 def test_a_pick_is_compared_with_the_measurement(browser: Any, page: Any) -> None:
     tab = browser.new_page()
     tab.goto(page("stencil"))
-    said, measured = tab.locator(".exercise-said"), tab.locator(".exercise[data-estimate] details")
-    assert said.inner_text() == "" and measured.get_attribute("open") is None
+    answer, measured = tab.locator(".exercise-said"), tab.locator(".exercise[data-estimate] details")
+    assert answer.inner_text() == "" and measured.get_attribute("open") is None
     tab.get_by_label("up to 1.5 times").check()
-    assert said.inner_text().startswith("More than that: measured ") and measured.get_attribute("open") is not None
+    assert answer.inner_text().startswith("More than that: measured ") and measured.get_attribute("open") is not None
     tab.get_by_label("up to 1.5 times").press("ArrowDown")
     tab.get_by_label("more than 8 times").check()
-    assert said.inner_text().startswith("Right: measured ") and "right" in said.get_attribute("class")
+    assert answer.inner_text().startswith("Right: measured ") and "right" in answer.get_attribute("class")
     tab.close()
 
 
@@ -101,16 +103,16 @@ def test_a_knob_turns_by_keyboard_and_says_where_it_is(browser: Any, page: Any) 
     tab.close()
 
 
-def test_the_device_that_was_chosen_on_a_labs_page_is_asked_about_and_comes_first(browser: Any, page: Any) -> None:
+def test_the_exercises_are_about_the_device_that_was_chosen_on_a_labs_page(browser: Any, page: Any) -> None:
     context = browser.new_context()
     tab = context.new_page()
     tab.goto(page("stencil"))
     first = tab.locator(".exercise-bars span").first.inner_text()
-    others = tab.locator(".exercise-bars > div > span:first-child").all_inner_texts()[1:]
-    place = others[-1].rpartition(", ")[0]
+    later = tab.locator(".exercise-bars > div > span:first-child").all_inner_texts()[1:]
+    place = later[-1].rpartition(", ")[0]
     tab.evaluate("place => localStorage.setItem('roofbook-place', place)", place)
     tab.reload()
-    assert tab.locator(".exercise-bars span").first.inner_text() == others[-1] != first
+    assert tab.locator(".exercise-bars span").first.inner_text() == later[-1] != first
     assert tab.locator("legend .exercise-there").inner_text().startswith(f"{place}, ")
     tab.get_by_label("more than 8 times").check()
     row = tab.locator("tr", has=tab.get_by_text(place, exact=True)).locator("td").nth(3).inner_text()
@@ -140,20 +142,20 @@ def test_without_a_script_measurements_open_and_sweeps_are_tables(browser: Any, 
 
 
 def test_axe_finds_nothing_and_the_console_is_empty(browser: Any, page: Any) -> None:
-    tab, eyes, seen = browser.new_page(), Eyes(), list[str]()
-    tab.on("pageerror", lambda error: seen.append(str(error)))
-    for lab in WITH:
+    tab, eyes, problems = browser.new_page(), Eyes(), list[str]()
+    tab.on("pageerror", lambda error: problems.append(str(error)))
+    for lab in LABS:
         tab.goto(page(lab))
-        for each in tab.locator(".exercise details").all():
-            each.evaluate("e => e.open = true")
+        for details in tab.locator(".exercise details").all():
+            details.evaluate("e => e.open = true")
         tab.locator(".exercise input[type=radio]").first.check()
-        seen += [f"{lab}: {each}" for each in eyes.violations(tab)]
+        problems += [f"{lab}: {problem}" for problem in eyes.violations(tab)]
     tab.close()
-    assert seen == []
+    assert problems == []
 
 
-def test_an_answer_says_of_how_many_runs_it_is() -> None:
-    said = [exercises_page._runs(Speedup(2.0, 1.9, 2.1, how, runs)) for how, runs in (
+def test_an_answer_names_the_number_of_its_runs() -> None:
+    texts = [exercises_page._runs(Speedup(2.0, 1.9, 2.1, note, runs)) for note, runs in (
         ("", 3), ("other images", 3), ("in two runs", 2), ("across these runs, other images", 0),
     )]  # fmt: skip
-    assert said == ["in 3 runs", "in 3 runs, other images", "in two runs", "across these runs, other images"]
+    assert texts == ["in 3 runs", "in 3 runs, other images", "in two runs", "across these runs, other images"]

@@ -1,4 +1,4 @@
-"""What written pages take from the store: there from the first record on, touched where it changes, gone with the last."""
+"""Fragments of the store that written pages include: written with the first record, changed with it, removed with the last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofbook.store.parquet import Store
 from ..analysis.test_comparison import small
 from ..store.test_parquet import row
 
-MADE = {
+NAMES = {
     *("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html"),
     *("glance-ladders.html", "glance-ends.html"),
 }
@@ -26,57 +26,57 @@ def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasure
     root = unmeasured()
     folder = root / "book" / "_generated"
 
-    def made() -> dict[str, int]:
-        found = [*folder.glob("devices-*"), *folder.glob("glance-*")]
-        return {path.name: path.stat().st_mtime_ns for path in found}
+    def times_of_fragments() -> dict[str, int]:
+        paths = [*folder.glob("devices-*"), *folder.glob("glance-*")]
+        return {path.name: path.stat().st_mtime_ns for path in paths}
 
     fragments.update(root)
-    assert not made()
+    assert not times_of_fragments()
     small(root / "results")
     fragments.update(root)
-    first = made()
-    assert set(first) == MADE and (folder / "devices-labs.html").read_text().count("<a href=") == 2
+    first = times_of_fragments()
+    assert set(first) == NAMES and (folder / "devices-labs.html").read_text().count("<a href=") == 2
     pages = sorted((root / "book" / "labs").glob("*/devices.md"))
     assert sum(page.read_text().count("<details>") for page in pages) == 3
     for page in pages:
         assert f"labs/{page.parent.name}/devices.html" in (folder / "devices-labs.html").read_text()
     fragments.update(root)
-    assert made() == first, "nothing has changed"
+    assert times_of_fragments() == first, "nothing has changed"
     text = (folder / "glance-ends.html").read_text()
     (folder / "glance-ends.html").unlink()
     fragments.update(root)
     assert (folder / "glance-ends.html").read_text() == text
-    assert made() == {**first, "glance-ends.html": made()["glance-ends.html"]}, (
-        "what was deleted is made, and nothing else"
+    assert times_of_fragments() == {**first, "glance-ends.html": times_of_fragments()["glance-ends.html"]}, (
+        "only the deleted fragment is written"
     )
     for path in (root / "results" / "recorded").rglob("*.parquet"):
         path.unlink()
     fragments.update(root)
-    assert not made() and not any(page.exists() for page in pages)
+    assert not times_of_fragments() and not any(page.exists() for page in pages)
 
 
-def test_only_those_are_made_of_which_the_store_holds_something_new(
+def test_only_fragments_with_new_rows_in_the_store_are_written(
     unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = unmeasured()
-    made: list[str] = []
+    names: list[str] = []
 
-    def noted(name: str, result: object = "") -> Callable[..., object]:
+    def fake(name: str, result: object = "") -> Callable[..., object]:
         def make(*_: object) -> object:
-            made.append(name)
+            names.append(name)
             return result
 
         return make
 
-    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", [""] * (4 + len(registry.names()))))
-    monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name, ("", ""))())
-    monkeypatch.setattr(front_page, "ladders", noted("ladders"))
-    monkeypatch.setattr(front_page, "ends", noted("ends"))
+    monkeypatch.setattr(fragments, "_devices_compared", fake("compared", [""] * (4 + len(registry.names()))))
+    monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: fake(lab.name, ("", ""))())
+    monkeypatch.setattr(front_page, "ladders", fake("ladders"))
+    monkeypatch.setattr(front_page, "ends", fake("ends"))
 
     def renewed() -> list[str]:
-        made.clear()
+        names.clear()
         fragments.update(root)
-        return made.copy()
+        return names.copy()
 
     store = Store(root / "results")
     claimed = [name for name in registry.names() if publication(registry.get(name)).evidence]
@@ -93,7 +93,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
     assert renewed() == ["ends"], "the same runs in other files"
 
 
-def test_what_a_launch_and_a_fence_cost_has_a_line_for_each_device_that_was_measured(tmp_path: Path) -> None:
+def test_the_costs_of_a_launch_and_a_fence_have_a_line_for_each_measured_device(tmp_path: Path) -> None:
     assert fragments.costs(tmp_path) == ""
     peaks, store = registry.get(registry.PEAKS), Store(tmp_path)
 
@@ -112,8 +112,8 @@ def test_what_a_launch_and_a_fence_cost_has_a_line_for_each_device_that_was_meas
     store.append([measured("launch", "Three", 4e-6)])
     (tmp_path / "local").rename(tmp_path / "recorded")
     html = fragments.costs(tmp_path)
-    assert [each in html for each in ("One, CUDA", "Two, CUDA", "Three, CUDA")] == [True, False, True]
+    assert [device in html for device in ("One, CUDA", "Two, CUDA", "Three, CUDA")] == [True, False, True]
 
-    told = re.sub("<[^>]*>", "", html).replace("\u202f", " ")
-    assert html.count("<tr") == 4 and "500 [" in told and "4 000 [" in told
+    text = re.sub("<[^>]*>", "", html).replace("\u202f", " ")
+    assert html.count("<tr") == 4 and "500 [" in text and "4 000 [" in text
     assert html.index("launch") < html.index("fence"), "in the order of the lab"

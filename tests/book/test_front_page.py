@@ -1,4 +1,4 @@
-"""The first page: all labs on one recorded device, and the ends of their ladders on every device and here."""
+"""The first page: all labs on one recorded device, and the ends of their ladders on every device and on this machine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def records(folder: Path, *rows: dict[str, Any]) -> list[RecordedData]:
     return front_page.all_recorded(store(folder, *rows))
 
 
-def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:
-    found = records(tmp_path, *(row("fused", 1e-5, place) for place in (POCL, OPENCL, CUDA)))
-    assert [record.store_device for record in found] == [CUDA, OPENCL, POCL]
+def test_gpus_come_first_in_the_order_of_devices(tmp_path: Path) -> None:
+    recorded = records(tmp_path, *(row("fused", 1e-5, place) for place in (POCL, OPENCL, CUDA)))
+    assert [record.store_device for record in recorded] == [CUDA, OPENCL, POCL]
 
 
 @pytest.mark.parametrize(
@@ -39,18 +39,18 @@ def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:
         ({OPENCL: {"lbm": 2}, CUDA: {"lbm": 3}}, CUDA),
     ],
 )
-def test_the_ladders_are_of_the_gpu_that_has_most(
+def test_the_ladders_are_those_of_the_gpu_with_most_rows(
     cells: dict[StoreDevice, dict[str, int]], chosen: StoreDevice
 ) -> None:
-    found = [
+    recorded = [
         SimpleNamespace(store_device=place, rows=[None] * count, lab=SimpleNamespace(name=lab))
-        for place, each in cells.items()
-        for lab, count in each.items()
+        for place, counts in cells.items()
+        for lab, count in counts.items()
     ]
-    assert {record.store_device for record in front_page.on_one_device(cast(Any, found))} == {chosen}
+    assert {record.store_device for record in front_page.on_one_device(cast(Any, recorded))} == {chosen}
 
 
-def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
+def test_a_card_has_the_descent_and_a_sentence_on_the_fastest_kernel(tmp_path: Path) -> None:
     rows = [
         row("sequential", 1e-2),
         row("ported", 1e-3),
@@ -58,26 +58,26 @@ def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
         row("lbmpy", 2e-4),
         row("fused", 1e-3, OPENCL),
     ]
-    shown = front_page.ladders(records(tmp_path, *rows))
-    assert shown.count("<section") == shown.count("<svg") == 1
-    assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in shown
-    assert f"{GRID}, {H200}, CUDA" in shown
-    assert shown.count(f'<span data-of="lbm/nvidia-h200.cuda#fused~{GRID}">') == 3, (
+    html = front_page.ladders(records(tmp_path, *rows))
+    assert html.count("<section") == html.count("<svg") == 1
+    assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in html
+    assert f"{GRID}, {H200}, CUDA" in html
+    assert html.count(f'<span data-of="lbm/nvidia-h200.cuda#fused~{GRID}">') == 3, (
         "a time and two ratios, with their cards"
     )
-    words = re.sub(r"<[^>]+>", "", shown[shown.index("</figure>") :])
+    words = re.sub(r"<[^>]+>", "", html[html.index("</figure>") :])
     assert "The fastest kernel in one run is fused: 100" in words
     assert re.search(r"which is in these runs \d+ \[\d+, \d+\] times as fast as sequential\.", words)
-    best = (
+    sentence = (
         r"Like for like the best peer is lbmpy: fused is in one run 2\.\d\d \[\d\.\d+, 2\.\d+\] times as fast as it\."
     )
-    assert re.search(best, words)
+    assert re.search(sentence, words)
 
 
-def test_a_gpu_is_compared_with_peers_of_its_own_whichever_backend_calls_them(tmp_path: Path) -> None:
+def test_a_gpu_is_compared_with_its_own_peers_of_any_backend(tmp_path: Path) -> None:
     rows = [row("fused", 1e-3, OPENCL), row("fused", 1e-4), row("lbmpy", 2e-4), row("lbmpy-bare", 3e-4)]
-    wrong = row("jax", 1e-5) | {"status": "failed", "reason": "out of memory"}
-    by_place = {line.cells[0].text: line for line in front_page.recorded_ends(records(tmp_path, *rows, wrong))}
+    failed = row("jax", 1e-5) | {"status": "failed", "reason": "out of memory"}
+    by_place = {line.cells[0].text: line for line in front_page.recorded_ends(records(tmp_path, *rows, failed))}
     by_opencl, by_cuda = by_place[str(OPENCL)], by_place[str(CUDA)]
     assert by_opencl.record["peer"] == by_cuda.record["peer"] == "lbmpy"
     assert by_opencl.cells[5].small.endswith("lbmpy (by CUDA)") and by_cuda.cells[5].small.endswith("lbmpy")
@@ -85,9 +85,9 @@ def test_a_gpu_is_compared_with_peers_of_its_own_whichever_backend_calls_them(tm
 
 
 def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -> None:
-    found = front_page.all_recorded(Store(project_root() / "results", ("recorded",)))
-    by_place = {(data.lab.title, str(data.store_device)): data for data in found}
-    lines = front_page.recorded_ends(found)
+    all_recorded = front_page.all_recorded(Store(project_root() / "results", ("recorded",)))
+    by_place = {(data.lab.title, str(data.store_device)): data for data in all_recorded}
+    lines = front_page.recorded_ends(all_recorded)
     assert len(lines) > 10
     for line in lines:
         data = by_place[line.lab, line.cells[0].text]
@@ -97,18 +97,18 @@ def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -
             assert data.on().readings[peer].row["device"] == data.store_device.slug, (line.lab, str(data.store_device))
 
 
-def test_nothing_on_record_is_no_card_and_no_table() -> None:
+def test_without_records_there_is_no_card_and_no_table() -> None:
     assert front_page.ladders([]) == "" and front_page.ends([]) == ""
 
 
 def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None:
     (record, cpu) = records(tmp_path, row("sequential", 1e-2), row("fused", 1e-4), row("fused", 1e-3, POCL))
-    here = SimpleNamespace(data=cpu, lab=cpu.lab, device=cpu.device)
-    lines = [*front_page.recorded_ends([record]), *front_page.own_ends(cast(Any, here))]
-    shown = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends(lines))
-    assert shown == ["Lattice Boltzmann", f"{H200}, CUDA", "A CPU, this machine"]
+    experiment = SimpleNamespace(data=cpu, lab=cpu.lab, device=cpu.device)
+    lines = [*front_page.recorded_ends([record]), *front_page.own_ends(cast(Any, experiment))]
+    heads = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends(lines))
+    assert heads == ["Lattice Boltzmann", f"{H200}, CUDA", "A CPU, this machine"]
 
 
 def test_a_lab_without_a_verified_rung_is_left_out(tmp_path: Path) -> None:
-    found = records(tmp_path, row("fused", 1e-4, status="failed", reason="out of memory", samples_s=[], rounds=[]))
-    assert front_page.ends(front_page.recorded_ends(found)) == front_page.ladders(found) == ""
+    recorded = records(tmp_path, row("fused", 1e-4, status="failed", reason="out of memory", samples_s=[], rounds=[]))
+    assert front_page.ends(front_page.recorded_ends(recorded)) == front_page.ladders(recorded) == ""

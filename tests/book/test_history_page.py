@@ -13,7 +13,7 @@ from roofbook.book.manifest import Manifest
 from roofbook.report import history_tables as tables
 from roofbook.store.parquet import Store
 
-from .test_measurements import made_up
+from .test_measurements import data_of_three_runs
 
 
 def words(html: str) -> str:
@@ -22,7 +22,7 @@ def words(html: str) -> str:
 
 def drawn(root: Path, *names: str) -> None:
     """The cards of a step that changed once, on these devices."""
-    data = made_up(root)
+    data = data_of_three_runs(root)
     for name in names:
         measurements.draw_recorded(root, data, name, f"Device {name}", Store(root / "results"))
 

@@ -1,4 +1,4 @@
-"""Cells that run in this process give a page what a kernel gives it."""
+"""Cells that run in this process give a page the same outputs as a kernel."""
 
 import re
 from pathlib import Path
@@ -18,42 +18,42 @@ CELLS = (
 )
 
 
-def run(folder: Path, *cells: str, **how: Any) -> Any:
+def run(folder: Path, *cells: str, **options: Any) -> Any:
     source = new_notebook(cells=[new_markdown_cell("# A page")])
     source.cells.append(new_code_cell("scale: int = 1", metadata={"tags": ["parameters"]}))
     source.cells += [new_code_cell(cell) for cell in cells]
     source.metadata["kernelspec"] = {"name": "python3", "language": "python", "display_name": "Python 3"}
     nbformat.write(source, folder / "in.ipynb")
     return papermill.execute_notebook(
-        folder / "in.ipynb", folder / "out.ipynb", parameters={"scale": 21}, progress_bar=False, **how
+        folder / "in.ipynb", folder / "out.ipynb", parameters={"scale": 21}, progress_bar=False, **options
     )
 
 
-def shown(notebook: nbformat.NotebookNode) -> list[list[dict[str, Any]]]:
-    """The outputs of each cell of code, without what names a time or a place."""
+def outputs(notebook: nbformat.NotebookNode) -> list[list[dict[str, Any]]]:
+    """Return the outputs of each cell of code."""
     return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def test_a_page_is_the_same_as_by_a_kernel(tmp_path: Path) -> None:
-    here = run(tmp_path, *CELLS, engine_name=inprocess_engine.NAME)
+    in_process = run(tmp_path, *CELLS, engine_name=inprocess_engine.NAME)
     nbformat.validate(nbformat.read(tmp_path / "out.ipynb", as_version=4))
     kernel = run(tmp_path, *CELLS)
-    assert shown(here) == shown(kernel)
-    assert [cell.get("execution_count") for cell in here.cells] == [
+    assert outputs(in_process) == outputs(kernel)
+    assert [cell.get("execution_count") for cell in in_process.cells] == [
         cell.get("execution_count") for cell in kernel.cells
     ]
-    assert here.metadata.papermill.parameters == kernel.metadata.papermill.parameters == {"scale": 21}
+    assert in_process.metadata.papermill.parameters == kernel.metadata.papermill.parameters == {"scale": 21}
 
 
-def test_what_a_cell_raises_stops_the_notebook_and_is_in_what_is_left_of_it(
+def test_an_error_of_a_cell_stops_the_notebook_and_later_cells_have_no_outputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
         run(tmp_path, "1 / 0", "never = True", engine_name=inprocess_engine.NAME)
     assert (raised.value.ename, raised.value.evalue) == ("ZeroDivisionError", "division by zero")
-    left = nbformat.read(tmp_path / "out.ipynb", as_version=4)
-    assert [cell.source for cell in left.cells if cell.cell_type == "code"][-1] == "never = True"
-    assert not left.cells[-1].outputs and capsys.readouterr().out == ""
+    notebook = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    assert [cell.source for cell in notebook.cells if cell.cell_type == "code"][-1] == "never = True"
+    assert not notebook.cells[-1].outputs and capsys.readouterr().out == ""
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
         run(tmp_path, "1 /", engine_name=inprocess_engine.NAME)
     assert raised.value.ename == "SyntaxError"
@@ -68,20 +68,20 @@ Drawing()
 """
 
 
-@pytest.mark.parametrize("how", [{"engine_name": inprocess_engine.NAME}, {}])
-def test_what_raises_while_it_is_drawn_stops_the_notebook(tmp_path: Path, how: dict[str, str]) -> None:
+@pytest.mark.parametrize("engine", [{"engine_name": inprocess_engine.NAME}, {}])
+def test_an_output_that_raises_while_it_is_drawn_stops_the_notebook(tmp_path: Path, engine: dict[str, str]) -> None:
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
-        run(tmp_path, "'before'", RAISES, "never = True", **how)
+        run(tmp_path, "'before'", RAISES, "never = True", **engine)
     lines = re.sub(r"\x1b\[[\d;]*m", "", "".join(raised.value.traceback))
     assert raised.value.ename == "KeyError" and re.search(r"Cell In\[\d\], line 3", lines)
 
 
-def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_notebook(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "raise KeyboardInterrupt", engine_name=inprocess_engine.NAME)
 
 
 def test_a_second_notebook_knows_nothing_of_the_first(tmp_path: Path) -> None:
-    run(tmp_path, "kept = 1", engine_name=inprocess_engine.NAME)
-    made = run(tmp_path, "'kept' in globals()", engine_name=inprocess_engine.NAME)
-    assert shown(made)[-1][0]["data"]["text/plain"] == "False"
+    run(tmp_path, "name = 1", engine_name=inprocess_engine.NAME)
+    second = run(tmp_path, "'name' in globals()", engine_name=inprocess_engine.NAME)
+    assert outputs(second)[-1][0]["data"]["text/plain"] == "False"

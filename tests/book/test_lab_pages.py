@@ -1,4 +1,4 @@
-"""A lab's notebook over pages of the site: which cell goes where, what links to what, and what is written when."""
+"""A lab's notebook spread over pages of the site: the page of each cell, the links between them, and when they are written."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def markdown(text: str, *tags: str) -> dict[str, Any]:
 
 
 def code(text: str) -> dict[str, Any]:
-    shown = [{"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}]
+    outputs = [{"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}]
     times = {"papermill": {"start_time": "2026-01-01T00:00:00"}}
     return {
-        "cell_type": "code", "id": text, "metadata": times, "source": text, "outputs": shown, "execution_count": 7,
+        "cell_type": "code", "id": text, "metadata": times, "source": text, "outputs": outputs, "execution_count": 7,
     }  # fmt: skip
 
 
@@ -73,9 +73,9 @@ def sources(cells: list[Any]) -> list[str]:
     return [cell["source"] for cell in cells]
 
 
-def test_a_tag_sends_a_cell_and_what_follows_to_a_page_until_the_next() -> None:
-    found = lab_pages.pages_of(notebook()["cells"])
-    pages = [page for page, _ in found]
+def test_a_tag_sends_a_cell_and_those_after_it_to_a_page_until_the_next_tag() -> None:
+    pages_by_cell = lab_pages.pages_of(notebook()["cells"])
+    pages = [page for page, _ in pages_by_cell]
     assert pages == [*["story"] * 2, *["results"] * 2, *["sweeps"] * 2, *["results"] * 2, *["story"] * 2]
 
 
@@ -90,44 +90,44 @@ def test_a_tag_of_no_page_is_refused_with_its_cell(tag: str) -> None:
     assert lab_pages.pages_of([markdown("# A", "pagebreak", "remove-input")])[0][0] == "story", "a tag of somebody else"
 
 
-def test_each_page_has_its_cells_a_title_and_links_that_hold_where_it_lies() -> None:
-    made = {name: json.loads(text) for name, text in lab_pages.side_pages(notebook(), "a").items()}
-    assert set(made) == {"results", "sweeps"}, "a lab without published figures has no page of them"
-    for each in made.values():
-        nbformat.validate(nbformat.from_dict(each))
-    title, times, shown, *rest = made["results"]["cells"]
-    assert title["source"] == "# A lab: results" and shown["outputs"][0]["data"]["text/plain"] == "times"
-    assert sources(rest) == ["## Peaks", "peaks"]
+def test_each_page_has_its_cells_a_title_and_links_that_work_from_its_folder() -> None:
+    pages = {name: json.loads(text) for name, text in lab_pages.side_pages(notebook(), "a").items()}
+    assert set(pages) == {"results", "sweeps"}, "a lab without published figures has no page of them"
+    for page in pages.values():
+        nbformat.validate(nbformat.from_dict(page))
+    title, times, output_cell, *last_cells = pages["results"]["cells"]
+    assert title["source"] == "# A lab: results" and output_cell["outputs"][0]["data"]["text/plain"] == "times"
+    assert sources(last_cells) == ["## Peaks", "peaks"]
     assert "[Its course](../../index.md)" in times["source"]
     assert "[limits](../a.ipynb#limits), [shapes](sweeps.ipynb#shapes)" in times["source"]
-    assert "[Times](results.ipynb#the-times-all-of-them)" in made["sweeps"]["cells"][1]["source"]
+    assert "[Times](results.ipynb#the-times-all-of-them)" in pages["sweeps"]["cells"][1]["source"]
 
 
-def test_the_story_keeps_its_cells_and_links_to_what_is_gone() -> None:
-    left = notebook()
-    lab_pages.keep_story(left, "a")
-    first, opened, pointer, limits, shown = sources(left["cells"])
+def test_the_story_keeps_its_cells_and_links_to_those_that_were_moved() -> None:
+    story = notebook()
+    lab_pages.keep_story(story, "a")
+    first, opening, pointer, limits, limits_code = sources(story["cells"])
     assert "(../exercises/a.md), [times](a/results.ipynb#the-times-all-of-them)" in first
-    assert (opened, limits, shown) == ("open", "## Limits", "limits")
+    assert (opening, limits, limits_code) == ("open", "## Limits", "limits")
     assert (
         "Results: [The times, all of them](a/results.ipynb#the-times-all-of-them), [Peaks](a/results.ipynb#peaks)"
         in pointer
     )
     assert "Sweeps: [Shapes](a/sweeps.ipynb#shapes)" in pointer
     plain = {"cells": [markdown("# A"), code("b")], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    kept = json.loads(json.dumps(plain))
+    unchanged = json.loads(json.dumps(plain))
     lab_pages.keep_story(plain, "a")
-    assert plain == kept and not lab_pages.side_pages(plain, "a"), "a notebook without marks is one page"
+    assert plain == unchanged and not lab_pages.side_pages(plain, "a"), "a notebook without marks is one page"
 
 
-def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_path: Path) -> None:
+def test_pages_are_written_if_they_changed_and_removed_with_their_cells(tmp_path: Path) -> None:
     story, folder = tmp_path / "labs" / "a.ipynb", tmp_path / "labs" / "a"
     story.parent.mkdir()
     story.write_text(json.dumps(notebook()))
     lab_page_files.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "sweeps.ipynb"}
-    other = folder / "kernels.md"
-    other.write_text("# Kernels")
+    kernels = folder / "kernels.md"
+    kernels.write_text("# Kernels")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     again = notebook()
     again["cells"][1]["outputs"], again["cells"][3]["execution_count"] = [], 8
@@ -150,7 +150,7 @@ def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_pat
 
 
 def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_path: Path) -> None:
-    """By plain Sphinx, which is told of no page beforehand, and once more with a page that has come meanwhile."""
+    """Build by plain Sphinx, which finds the pages itself, and once more after a page was added."""
     book, out = tmp_path / "book", tmp_path / "out"
     (book / "labs").mkdir(parents=True)
     (book / "exercises").mkdir()
@@ -174,33 +174,35 @@ def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_pat
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_a_labs_story_is_apart_from_its_results_sweeps_and_published_figures(name: str) -> None:
+def test_a_labs_story_does_not_hold_its_results_sweeps_and_published_figures(name: str) -> None:
     cells = json.loads((project_root() / "experiments" / f"{name}.ipynb").read_text())["cells"]
-    asked: dict[str, str] = {}
+    code_by_page: dict[str, str] = {}
     for page, cell in lab_pages.pages_of(cells):
         if cell["cell_type"] == "code":
-            asked[page] = asked.get(page, "") + "".join(cell["source"])
-    assert set(asked) == {"story", "results", "roofline", "sweeps", "published"}
-    assert asked["story"].count("lab.descent(case.name)") == 1, "of the ladder one small figure, of the chosen case"
-    for shown, there in (
+            code_by_page[page] = code_by_page.get(page, "") + "".join(cell["source"])
+    assert set(code_by_page) == {"story", "results", "roofline", "sweeps", "published"}
+    assert code_by_page["story"].count("lab.descent(case.name)") == 1, (
+        "one small figure of the ladder, on the chosen case"
+    )
+    for call, page_of_call in (
         ("lab.ladder(", "results"), ("ladder_chart", "results"),
         ("peers(", "results"), ("lab.failed", "results"), ("peak_table", "roofline"), ("roofline", "roofline"),
         ("counters", "roofline"), ("timeline", "roofline"), ("resources", "roofline"), ("lab.parts", "roofline"),
         ("sweep_table", "sweeps"), ("lab.published(", "published"),
         ("steps(", "story"), ("summary", "story"),
     ):  # fmt: skip
-        assert [page for page, text in asked.items() if shown in text] in ([there], []), shown
+        assert [page for page, text in code_by_page.items() if call in text] in ([page_of_call], []), call
 
 
-def test_links_of_the_notebooks_lead_to_files_where_the_notebooks_lie() -> None:
-    """As JupyterLab follows them. What the site alone has, such as a lab's page of kernels, is no link of a notebook."""
+def test_links_of_the_committed_notebooks_lead_to_files() -> None:
+    """Follow the links as JupyterLab does; a notebook links to no page that only the site has, such as a lab's kernels."""
     root = project_root()
-    followed = 0
+    links = 0
     for notebook in (root / "experiments").glob("*.ipynb"):
         for cell in json.loads(notebook.read_text())["cells"]:
             for link in re.findall(
                 r"\]\((\.\./[^)\s#]+)", "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
             ):
                 assert (notebook.parent / link).is_file(), f"{notebook.name}: {link}"
-                followed += 1
-    assert followed >= 5
+                links += 1
+    assert links >= 5

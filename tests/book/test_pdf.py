@@ -1,4 +1,4 @@
-"""A lab as one PDF: the pages of the built site, of the device that was asked for; one clear line where that cannot be."""
+"""A lab as one PDF: the pages of the built site on the chosen device, or one clear line if that cannot be printed."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ FIRST, NEXT = DeviceChoice("first-gpu/cuda", "First GPU, CUDA"), DeviceChoice("n
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A checkout whose site has a lab on two pages, written for the first of two devices."""
+    """Write a checkout whose site has a lab on two pages, drawn for the first of two devices; return its folder."""
     for page in ("story", "results"):
         folder = tmp_path / FOLDER / "lbm" / page
         folder.mkdir(parents=True)
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_lab_is_printed_on_the_device_that_was_asked_for(root: Path, browser: Any) -> None:
+def test_a_lab_is_printed_on_the_chosen_device(root: Path, browser: Any) -> None:
     if not shutil.which("pdftotext"):
         pytest.skip("no pdftotext on PATH; to read a PDF: apt-get install poppler-utils")
     out = root / "out" / "lab.pdf"
@@ -48,21 +48,21 @@ def test_a_lab_is_printed_on_the_device_that_was_asked_for(root: Path, browser: 
     out.write_text("older")
     pdf.write_pdf(root, "lbm", pdf.choose_device(root, "lbm", NEXT.name), out)
     words = subprocess.run(["pdftotext", out, "-"], capture_output=True, text=True, check=True).stdout
-    for said in ("The story", "story of Next GPU, CUDA", "The results", "results of Next GPU, CUDA"):
-        assert said in words, said
+    for text in ("The story", "story of Next GPU, CUDA", "The results", "results of Next GPU, CUDA"):
+        assert text in words, text
     assert "First GPU" not in words and "of the first" not in words and "Menu" not in words
-    assert not [*(root / "_build" / "html" / "labs").glob(".*")], "nothing is left beside the story"
+    assert not [*(root / "_build" / "html" / "labs").glob(".*")], "no file is left in the folder of the story"
 
 
-def test_what_is_printed_is_a_whole_file_and_nothing_else_is_left(
+def test_a_printed_file_is_complete_and_no_other_file_is_left(
     root: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TemporaryDirectory() as scratch:  # Chromium's socket has a name of a hundred letters at most
         monkeypatch.setattr("tempfile.tempdir", scratch)
         monkeypatch.setenv("TMPDIR", scratch)
         pdf.write_pdf(root, "lbm", FIRST, root / "lab.pdf")
-        made = (root / "lab.pdf").read_bytes()
-        assert made.startswith(b"%PDF") and made.rstrip().endswith(b"%%EOF")
+        content = (root / "lab.pdf").read_bytes()
+        assert content.startswith(b"%PDF") and content.rstrip().endswith(b"%%EOF")
         assert not [*Path(scratch).iterdir(), *(root / "_build" / "html" / "labs").glob(".*")]
 
 
@@ -71,16 +71,16 @@ ENDS = {
     "stopped": ("sleep 60 & echo $! > CHILD; touch $TMPDIR/mine; kill -INT $PPID; wait", KeyboardInterrupt),
     "too slow": ("sleep 60 & echo $! > CHILD; touch $TMPDIR/mine; wait", Failed),
 }
-"""What a browser does, and the error that ends in."""
+"""Commands of a fake browser for each bad end of a print, and the error that it leads to."""
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
     root: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    what, error = ENDS[end]
+    commands, error = ENDS[end]
     browser, scratch, out = root / "browser", root / "scratch", root / "lab.pdf"
-    browser.write_text("#!/bin/sh\n" + what.replace("CHILD", f"{root}/pid"))
+    browser.write_text("#!/bin/sh\n" + commands.replace("CHILD", f"{root}/pid"))
     browser.chmod(0o755)
     scratch.mkdir()
     out.write_text("older")
@@ -100,13 +100,13 @@ def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
         until(lambda: not child.exists() or state(int(child.name)) == "Z")
 
 
-def test_without_a_name_it_is_the_device_that_the_pages_show_first(root: Path) -> None:
+def test_the_default_device_is_the_one_that_the_pages_show_first(root: Path) -> None:
     assert pdf.choose_device(root, "lbm", None) == FIRST
     page = pdf.combined_html(root, "lbm", FIRST)
     assert page.count("<article") == 2 and "remembers.js" not in page and '"device": "First GPU, CUDA"' in page
 
 
-def test_what_cannot_be_printed_is_one_line(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_reason_that_prevents_a_print_is_one_line(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown device 'cuda'; valid: first-gpu/cuda, next-gpu/cuda"):
         pdf.choose_device(root, "lbm", "cuda")
     with pytest.raises(UsageError, match="unknown lab 'nothing'"):

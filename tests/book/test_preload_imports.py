@@ -1,4 +1,4 @@
-"""Imports beside a process that measures: none from its first word until its samples are taken."""
+"""Imports ahead of use, while another process measures: none between its first message and its last sample."""
 
 import importlib
 import threading
@@ -9,46 +9,46 @@ from roofbook.book import preload_imports
 
 
 def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported, told, ended = list[str](), list[tuple[str, str]](), list[list[str]]()
-    first, rest, go_on = threading.Event(), threading.Event(), threading.Event()
+    imported, messages, imported_at_end = list[str](), list[tuple[str, str]](), list[list[str]]()
+    begun, second_begun, go_on = threading.Event(), threading.Event(), threading.Event()
 
     def take(name: str) -> None:
-        first.set()
+        begun.set()
         assert go_on.wait(500)
         imported.append(name)
         if name == "b":
-            rest.set()
+            second_begun.set()
             raise ImportError(name)
 
     monkeypatch.setattr(preload_imports, "MODULES", ("a", "b", "c"))
     monkeypatch.setattr(importlib, "import_module", take)
     with preload_imports.ImportPreloader(
-        lambda *said: told.append(said), lambda: ended.append([*imported])
+        lambda *message: messages.append(message), lambda: imported_at_end.append([*imported])
     ) as progress:
-        assert first.wait(500), "it begins at once"
-        for what in ("check, 1 of 1", "first run", "sample 1 of at most 50"):
-            progress("fused", what)
+        assert begun.wait(500), "it begins at once"
+        for stage in ("check, 1 of 1", "first run", "sample 1 of at most 50"):
+            progress("fused", stage)
             go_on.set()
-        assert not rest.wait(0.1) and not ended
-        for what in ("last run", "last check"):
-            progress("fused", what)
-        assert rest.wait(500)
-    assert ended == [["a"]] and imported[:2] == ["a", "b"], "what was begun is ended, and then nothing"
-    assert [what for _, what in told][-2:] == ["last run", "last check"]
+        assert not second_begun.wait(0.1) and not imported_at_end
+        for stage in ("last run", "last check"):
+            progress("fused", stage)
+        assert second_begun.wait(500)
+    assert imported_at_end == [["a"]] and imported[:2] == ["a", "b"], "the import under way ends, and no other begins"
+    assert [stage for _, stage in messages][-2:] == ["last run", "last check"]
 
 
-def test_it_ends_where_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_preloader_ends_if_the_measurement_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preload_imports, "MODULES", ("no_such_module",) * 3)
-    ended: list[int] = []
+    ends: list[int] = []
     with (
         pytest.raises(KeyboardInterrupt),
-        preload_imports.ImportPreloader(lambda *_: None, lambda: ended.append(1)) as progress,
+        preload_imports.ImportPreloader(lambda *_: None, lambda: ends.append(1)) as progress,
     ):
         progress("fused", "check, 1 of 1")
         raise KeyboardInterrupt
-    assert not ended and not progress.thread.is_alive()
+    assert not ends and not progress.thread.is_alive()
 
 
-def test_what_it_imports_is_there() -> None:
+def test_the_modules_to_import_exist() -> None:
     for name in preload_imports.MODULES:
         assert importlib.import_module(name)

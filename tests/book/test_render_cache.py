@@ -1,4 +1,4 @@
-"""What is drawn once and shown again: as long as rows, facts and code are the same, and not a moment longer."""
+"""The cache of drawn tables and figures: a stored one is shown again only while rows, facts and code are the same."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = pd.DataFrame(
 
 
 class Drawing:
-    """Something to draw, which counts how often it was."""
+    """Function that draws a table and counts its calls."""
 
     def __init__(self, html: str) -> None:
         self.drawn, self.html = 0, html
@@ -47,44 +47,44 @@ class Table(Html):
     caption = "a table"
 
 
-def test_what_is_known_is_not_drawn_again(tmp_path: Path) -> None:
-    path, first, second = tmp_path / "shown" / "table.json", Drawing("<p>one</p>"), Drawing("<p>two</p>")
+def test_a_stored_table_is_not_drawn_again(tmp_path: Path) -> None:
+    path, first, second = tmp_path / "tables" / "table.json", Drawing("<p>one</p>"), Drawing("<p>two</p>")
     assert RenderCache(path, "key", first).html == "<p>one</p>" and first.drawn == 1
     again = RenderCache(path, "key", second)
     assert (again.html, again._repr_html_(), repr(again)) == ("<p>one</p>", "<p>one</p>", repr(Html("<p>one</p>")))
     assert second.drawn == 0
-    assert again.caption == "a table" and second.drawn == 1, "more than the text is asked of the thing itself"
+    assert again.caption == "a table" and second.drawn == 1, "any other attribute is read from the table itself"
     assert RenderCache(path, "another key", second).html == "<p>two</p>"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"made from": "key"}', '{"made from": "key", "html": "x"}'])
-def test_a_file_that_is_not_whole_is_made_again(tmp_path: Path, text: str) -> None:
+def test_a_broken_file_is_written_again(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.json").write_text(text)
     assert RenderCache(tmp_path / "table.json", "key", Drawing("<p>one</p>")).html == "<p>one</p>"
     assert json.loads((tmp_path / "table.json").read_text())["html"] == "<p>one</p>"
 
 
-def test_where_nothing_can_be_kept_it_is_drawn(tmp_path: Path) -> None:
+def test_without_a_writable_cache_each_use_draws(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     drawing = Drawing("<p>one</p>")
     assert [RenderCache(tmp_path / "file" / "table.json", "key", drawing).html for _ in range(2)] == ["<p>one</p>"] * 2
     assert drawing.drawn == 2
 
 
-def test_a_notebook_that_asks_for_what_nobody_has_draws_nothing(tmp_path: Path) -> None:
+def test_a_notebook_that_asks_for_another_representation_draws_nothing(tmp_path: Path) -> None:
     drawing = Drawing("<p>one</p>")
-    kept = RenderCache(tmp_path / "table.json", "key", drawing)
-    assert not any(hasattr(kept, name) for name in ("_repr_png_", "_ipython_display_", "_repr_mimebundle_"))
+    cached = RenderCache(tmp_path / "table.json", "key", drawing)
+    assert not any(hasattr(cached, name) for name in ("_repr_png_", "_ipython_display_", "_repr_mimebundle_"))
     assert drawing.drawn == 0
 
 
-def test_a_key_is_of_the_rows_of_a_case_and_of_all_that_stands_beside_them() -> None:
+def test_a_key_depends_on_the_rows_of_its_case_and_on_everything_else_that_the_table_shows() -> None:
     data = CaseData(ROWS, ["a", "b"], "small", skip_reasons={"b": "no such device"})
     key = key_of("code", data.alone())
     assert key == key_of("code", data.alone()), "as it was"
     newer = pd.concat([ROWS, ROWS.iloc[2:].assign(run="3")])
     assert key == key_of("code", replace(data, rows=newer).alone()), "another run of another case"
-    others = [
+    changes = [
         replace(data, rows=pd.concat([ROWS, ROWS.iloc[:1].assign(run="3")])),
         replace(data, rows=ROWS.assign(status="failed")),
         replace(data, rows=ROWS.iloc[1:]),
@@ -94,11 +94,11 @@ def test_a_key_is_of_the_rows_of_a_case_and_of_all_that_stands_beside_them() -> 
         replace(data, probes=frozenset({"a"})),
         replace(data, counted_bytes={"a": 2.0}),
     ]
-    keys = [key, key_of("other code", data.alone()), *(key_of("code", each.alone()) for each in others)]
+    keys = [key, key_of("other code", data.alone()), *(key_of("code", changed.alone()) for changed in changes)]
     assert len({*keys}) == len(keys)
 
 
-def test_a_set_has_one_key_whatever_its_order() -> None:
+def test_a_set_has_one_key_in_any_order() -> None:
     names = [f"variant-{number}" for number in range(50)]
     assert key_of(frozenset(names)) == key_of(frozenset(reversed(names))) != key_of(frozenset(names[1:]))
 
@@ -113,18 +113,23 @@ def test_a_page_draws_again_the_case_that_was_measured(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(report, "ladder", ladder)
     monkeypatch.setattr(module, "FOLDER", tmp_path / FOLDER)
-    given = {"scale": "test", "budget_s": 1e-6, "variants": ["checked", "fused"], "results": str(tmp_path / "results")}
+    parameters = {
+        "scale": "test",
+        "budget_s": 1e-6,
+        "variants": ["checked", "fused"],
+        "results": str(tmp_path / "results"),
+    }
 
-    def shown() -> list[str]:
-        page = Experiment("stencil", given)
+    def ladders() -> list[str]:
+        page = Experiment("stencil", parameters)
         return [page.ladder(case.name).html for case in page.cases]
 
-    Experiment("stencil", given).measure()
-    before = shown()
-    cases = [case.name for case in Experiment("stencil", given).cases]
+    Experiment("stencil", parameters).measure()
+    before = ladders()
+    cases = [case.name for case in Experiment("stencil", parameters).cases]
     assert len(cases) > 1 and drawn == cases
-    assert shown() == before and drawn == cases, "of the same rows nothing is drawn"
-    again = Experiment("stencil", {**given, "cases": cases[:1]})
+    assert ladders() == before and drawn == cases, "of the same rows nothing is drawn"
+    again = Experiment("stencil", {**parameters, "cases": cases[:1]})
     bring_up_to_date(again.plan(), again.device, again.store, again.policy, remeasure=True)
-    after = shown()
+    after = ladders()
     assert drawn == [*cases, cases[0]] and after[1:] == before[1:] and after[0] != before[0]

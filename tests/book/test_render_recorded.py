@@ -1,4 +1,4 @@
-"""What pages show of recorded devices: drawn again where code, notebook or records changed, by several processes; else kept."""
+"""Cells drawn for recorded devices: drawn again, by several processes, only if code, notebook or records changed."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ from roofbook.spec import registry
 from roofbook.store.files import StorePart
 from roofbook.store.parquet import Store
 
-from ..analysis.test_comparison import row as made
+from ..analysis.test_comparison import row as row_on
 from ..report.rows import row
 
 LAB = "lbm"
 CELLS = ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", "lab.ladder()")
 
 
-def add(root: Path, run: str, lab: str = LAB, where: StorePart = "recorded", scale: str = "published") -> None:
-    """One more run, of a step as it is today."""
+def add(root: Path, run: str, lab: str = LAB, part: StorePart = "recorded", scale: str = "published") -> None:
+    """Add a run of the step `fused` to the store, with the hash of today's kernel."""
     source = registry.get(LAB).variant("fused").source
     assert source is not None
     case = {"published": "128x128", "large": "4096x4096"}[scale]
-    made = row("fused", 1e-5, lab=lab, run=run, case=case, scale=scale, cell_key="cell", env_key="environment")
-    Store(root / "results").append([made | {"source_sha256": source.sha256}], where)
+    new_row = row("fused", 1e-5, lab=lab, run=run, case=case, scale=scale, cell_key="cell", env_key="environment")
+    Store(root / "results").append([new_row | {"source_sha256": source.sha256}], part)
 
 
 class InThisProcess(Executor):
-    """A pool that draws here, at once."""
+    """Pool that draws in the test's own process, at once."""
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
-    def submit(self, act: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(act(*given, **named))
-        return done
+    def submit(self, act: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(act(*arguments, **named))
+        return future
 
 
 @pytest.fixture(autouse=True)
 def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes start slowly: those of one test, and of the tests of the book, are enough."""
+    """Replace the pool of processes, which start slowly, in all tests but the one that is about them."""
     if "several_processes" not in request.node.name:
         monkeypatch.setattr(render_recorded, "ProcessPoolExecutor", InThisProcess)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A checkout with one lab's notebook."""
+    """Write a checkout with one lab's notebook, and return its folder."""
     (tmp_path / "results").mkdir()
     (tmp_path / "experiments").mkdir()
     write(tmp_path, *CELLS)
@@ -67,7 +67,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def write(root: Path, *sources: str, tags: dict[str, str] | None = None) -> None:
-    """tags: source -> the tag of its cell."""
+    """Write the lab's notebook with these cells; `tags` maps the source of a cell to its tag."""
     cells = [
         {
             "cell_type": "code",
@@ -77,12 +77,12 @@ def write(root: Path, *sources: str, tags: dict[str, str] | None = None) -> None
         }
         for source in sources
     ]
-    made = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
-    (root / "experiments" / f"{LAB}.ipynb").write_text(json.dumps(made))
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (root / "experiments" / f"{LAB}.ipynb").write_text(json.dumps(notebook))
 
 
-def drawn(root: Path) -> dict[str, int]:
-    """When each script was written."""
+def times_of_scripts(root: Path) -> dict[str, int]:
+    """Return the time of the last write of each script of the lab's story."""
     return {path.name: path.stat().st_mtime_ns for path in (root / device_choices.FOLDER / LAB / STORY).glob("*.js")}
 
 
@@ -93,15 +93,15 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     render_recorded.draw(root)
     first, large = device_choices.choices(root, LAB)
     assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
-    before = drawn(root)
+    before = times_of_scripts(root)
     assert set(before) == {first.script, large.script}
     assert "128x128" in "".join(device_choices.page_cells(root, LAB, first).values())
     assert "4096x4096" in "".join(device_choices.page_cells(root, LAB, large).values())
 
-    add(root, "20260101T000000Z-000002", where="local")
+    add(root, "20260101T000000Z-000002", part="local")
     assert render_recorded.stale(root) == []
     render_recorded.draw(root)
-    assert drawn(root) == before, "what is measured here leaves them as they are"
+    assert times_of_scripts(root) == before, "a measurement on this machine changes none of them"
     for run, lab in (("20260101T000000Z-000003", LAB), ("20260101T000000Z-000004", registry.PEAKS)):
         add(root, run, lab)
         assert render_recorded.stale(root) == [LAB]
@@ -115,22 +115,26 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
 def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
-    asked, draw = list[str](), render_recorded._draw
+    scales, draw = list[str](), render_recorded._draw
 
-    def counted(root: Path, lab: str, scale: str, place: str) -> Any:
-        asked.append(scale)
+    def draw_and_count(root: Path, lab: str, scale: str, place: str) -> Any:
+        scales.append(scale)
         return draw(root, lab, scale, place)
 
-    monkeypatch.setattr(render_recorded, "_draw", counted)
+    monkeypatch.setattr(render_recorded, "_draw", draw_and_count)
     render_recorded.draw(root, best_only=True)
     (best,) = device_choices.choices(root, LAB)
-    assert asked == ["published"] and set(drawn(root)) == {best.script} and render_recorded.stale(root) == [LAB]
+    assert (
+        scales == ["published"]
+        and set(times_of_scripts(root)) == {best.script}
+        and render_recorded.stale(root) == [LAB]
+    )
     render_recorded.draw(root, best_only=True)
-    assert asked == ["published"], "there is nothing to do"
+    assert scales == ["published"], "there is nothing to do"
     render_recorded.draw(root)
-    assert asked == ["published", "large"] and render_recorded.stale(root) == []
-    assert [each.name for each in device_choices.choices(root, LAB)] == [best.name, f"{best.name}/large"]
-    assert len(drawn(root)) == 2
+    assert scales == ["published", "large"] and render_recorded.stale(root) == []
+    assert [choice.name for choice in device_choices.choices(root, LAB)] == [best.name, f"{best.name}/large"]
+    assert len(times_of_scripts(root)) == 2
 
     for change in (
         lambda: add(root, "20260101T000000Z-000002"),
@@ -139,18 +143,18 @@ def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatc
         shutil.rmtree(root / "_build")
         render_recorded.draw(root, best_only=True)
         change()
-        asked.clear()
+        scales.clear()
         render_recorded.draw(root)
-        assert asked == ["published", "large"] and render_recorded.stale(root) == [], "the best one is of today too"
+        assert scales == ["published", "large"] and render_recorded.stale(root) == [], "the best one is of today too"
 
 
-def test_where_one_device_is_recorded_the_best_is_all(root: Path) -> None:
+def test_if_only_one_device_is_recorded_drawing_the_best_draws_all(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     render_recorded.draw(root, best_only=True)
     assert len(device_choices.choices(root, LAB)) == 1 and render_recorded.stale(root) == []
 
 
-def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) -> None:
+def test_a_missing_script_or_a_broken_list_is_written_again(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
@@ -162,8 +166,8 @@ def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) 
     assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == [LAB]
 
 
-def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Path) -> None:
-    """The list of devices stays as it is then, and so do the pages of a notebook that nobody has executed."""
+def test_sphinx_reads_a_page_again_if_its_cells_were_drawn_again(root: Path) -> None:
+    """The list of devices is unchanged then, and so are the pages of a notebook that was not executed."""
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
@@ -171,16 +175,16 @@ def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Pat
     notebook = json.loads((root / "experiments" / f"{LAB}.ipynb").read_text())
     notebook["cells"].insert(0, {"cell_type": "markdown", "metadata": {}, "source": "# A lab"})
     first, large = device_choices.choices(root, LAB)
-    for name, page, shown in ((f"labs/{LAB}", STORY, [first, large]), (f"labs/{LAB}/results", "results", [first])):
+    for name, page, choices in ((f"labs/{LAB}", STORY, [first, large]), (f"labs/{LAB}/results", "results", [first])):
         env = SimpleNamespace(dependencies=defaultdict(set), metadata=defaultdict(dict))
         device_switch.add_device_bar(
             cast(Any, SimpleNamespace(srcdir=root / "book", env=env)), name, json.loads(json.dumps(notebook))
         )
         scripts = {path for path in env.dependencies[name] if path.endswith(".js")}
-        assert scripts == {str(root / device_choices.FOLDER / LAB / page / each.script) for each in shown}
+        assert scripts == {str(root / device_choices.FOLDER / LAB / page / choice.script) for choice in choices}
 
 
-def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> None:
+def test_each_page_of_a_lab_has_a_script_with_its_own_cells(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
     render_recorded.draw(root)
@@ -196,37 +200,37 @@ def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> 
 
 
 @pytest.mark.thorough
-def test_several_processes_draw_and_one_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
+def test_several_processes_draw_and_a_device_that_is_no_longer_recorded_loses_its_script(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
     render_recorded.draw(root)
-    assert [each.name.endswith(device_choices.LARGE) for each in device_choices.choices(root, LAB)] == [False, True]
+    assert [choice.name.endswith(device_choices.LARGE) for choice in device_choices.choices(root, LAB)] == [False, True]
     shutil.rmtree(root / "results" / "recorded")
     add(root, "20260101T000000Z-000002")
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
-    assert set(drawn(root)) == {only.script}
+    assert set(times_of_scripts(root)) == {only.script}
 
 
-def test_nothing_recorded_is_no_choice_and_not_drawn_for_ever(root: Path) -> None:
+def test_without_records_there_is_no_choice_and_nothing_stale(root: Path) -> None:
     render_recorded.draw(root)
     assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == []
 
 
 def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None:
-    """On the runs that this book has."""
+    """Check the order on the recorded runs of this checkout."""
     listed, store = render_recorded.extents(project_root(), LAB), Store(project_root() / "results")
     assert listed[0].place == "nvidia-h200/cuda"
     kind = {
         data.store_device.id: data.store_device.kind
-        for each in render_recorded.SCALES
-        for data in recorded(registry.get(LAB), store, each)
+        for scale in render_recorded.SCALES
+        for data in recorded(registry.get(LAB), store, scale)
     }
-    kinds = [(each.scale, kind[each.place]) for each in listed]
-    assert kinds == sorted(kinds, key=lambda each: (each[0] != "published", each[1] != "gpu"))
+    kinds = [(extent.scale, kind[extent.place]) for extent in listed]
+    assert kinds == sorted(kinds, key=lambda pair: (pair[0] != "published", pair[1] != "gpu"))
 
 
-def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) -> None:
+def test_only_changed_scripts_are_copied_to_the_site(root: Path, tmp_path: Path) -> None:
     add(root, "20260101T000000Z-000000")
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
@@ -244,16 +248,16 @@ def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) ->
 
 def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
     svg = '<svg><defs><path id="a"/></defs><use href="#a"/></svg>'
-    made = device_switch.finish_cells({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
-    assert 'id="d1-1"' in made["one"] and 'href="#d2-1"' in made["two"] and made["none"] == ""
-    assert 'class="table-scroll"' in made["two"]
+    cells = device_switch.finish_cells({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
+    assert 'id="d1-1"' in cells["one"] and 'href="#d2-1"' in cells["two"] and cells["none"] == ""
+    assert 'class="table-scroll"' in cells["two"]
 
 
-def test_of_gpus_with_as_much_of_a_lab_the_one_with_most_of_all_labs_comes_first(tmp_path: Path) -> None:
+def test_of_gpus_with_equally_many_rows_of_a_lab_the_one_with_most_rows_of_all_labs_comes_first(tmp_path: Path) -> None:
     few, most, least = (StoreDevice(name, "cuda", name.upper(), "gpu") for name in ("a", "b", "c"))
-    rows = [made(name, 1e-4, place) for place in (few, most) for name in ("fused", "soa")]
+    rows = [row_on(name, 1e-4, place) for place in (few, most) for name in ("fused", "soa")]
     store = Store(tmp_path / "results")
-    store.append([*rows, made("fused", 1e-4, least)], "recorded")
-    store.append([made("fused", 1e-4, place, "stencil") for place in (most, least)], "recorded")
-    store.append([made("float4", 1e-4, least, "stencil"), made("float2", 1e-4, least, "stencil")], "recorded")
-    assert [each.place for each in render_recorded.extents(tmp_path, LAB)] == ["b/cuda", "a/cuda", "c/cuda"]
+    store.append([*rows, row_on("fused", 1e-4, least)], "recorded")
+    store.append([row_on("fused", 1e-4, place, "stencil") for place in (most, least)], "recorded")
+    store.append([row_on("float4", 1e-4, least, "stencil"), row_on("float2", 1e-4, least, "stencil")], "recorded")
+    assert [extent.place for extent in render_recorded.extents(tmp_path, LAB)] == ["b/cuda", "a/cuda", "c/cuda"]

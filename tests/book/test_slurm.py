@@ -1,4 +1,4 @@
-"""A sweep on a real Slurm of one node, which the test starts where it is installed, by the script of the page on clusters."""
+"""A campaign on a real Slurm of one node, which the test starts if it is installed, by the script of the page on clusters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PartitionName=debug Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 def missing() -> str:
-    """Why there can be no Slurm here; '' where there can."""
+    """Return the reason why no Slurm can run on this machine, '' if one can."""
     if lacking := [name for name in PROGRAMS if not shutil.which(name)]:
         return f"no {', '.join(lacking)} (Debian: apt-get install slurm-wlm munge)"
     if os.geteuid() != 0:
@@ -70,23 +70,23 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "all is the
 
 
 def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
 
 
-def until(what: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it did not come to pass"
+    while not condition():
+        assert time.monotonic() < end, f"not so after {seconds} s"
         time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[dict[str, str]]:
-    """A Slurm of this node alone: the environment that its commands need."""
+    """Start a Slurm of this node alone, and yield the environment that its commands need."""
     folder = Path(tempfile.mkdtemp(prefix="roofbook-slurm-", dir="/tmp"))
     folder.chmod(0o755)
     munge = pwd.getpwnam("munge")
@@ -113,10 +113,10 @@ def slurm() -> Iterator[dict[str, str]]:
 
     try:
         start("munged", "--foreground", f"--socket={folder}/munge.socket", *files, user="munge", group="munge")
-        until((folder / "munge.socket").exists)
+        wait_until((folder / "munge.socket").exists)
         start("slurmctld", "-D", "-f", str(configuration))
         start("slurmd", "-D", "-f", str(configuration), "-N", socket.gethostname())
-        until(
+        wait_until(
             lambda: b"idle" in subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True).stdout
         )
         yield environment
@@ -133,19 +133,19 @@ def slurm() -> Iterator[dict[str, str]]:
 
 
 def script() -> str:
-    """The page's own, for a partition without GPUs whose jobs come at once."""
+    """Return the script of the page on clusters, changed for a partition without GPUs whose jobs start at once."""
     (text,) = re.findall(
         r"^```python\n(from dask_jobqueue.*?)^```", (ROOT / "book" / "cluster.md").read_text(), re.M | re.S
     )
-    text, changes = re.subn(r'queue="gpu"', 'queue="debug"', text)
-    text, more = re.subn(r"^ *job_extra_directives=.*\n", "", text, flags=re.M)
-    text, most = re.subn(r'memory="\w+"', 'memory="200MB"', text)
-    text, fewer = re.subn(r"jobs=\d+", "jobs=1", text)
-    assert changes == more == most == fewer == 1
+    text, queues = re.subn(r'queue="gpu"', 'queue="debug"', text)
+    text, directives = re.subn(r"^ *job_extra_directives=.*\n", "", text, flags=re.M)
+    text, memories = re.subn(r'memory="\w+"', 'memory="200MB"', text)
+    text, jobs = re.subn(r"jobs=\d+", "jobs=1", text)
+    assert queues == directives == memories == jobs == 1
     return text
 
 
-def test_a_sweep_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_campaign_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None:
     library = os.pathsep.join(filter(None, [str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH")]))
     environment = {**slurm, **tls_settings(tmp_path), "PYTHONPATH": library}
     (tmp_path / "cluster.py").write_text(script())
@@ -169,14 +169,14 @@ def test_a_sweep_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None
         ]
         words += ["--device", "opencl:pocl", "--case", "5x13", "--variant", "flat", "--budget", "1e-6", "--runs", "2"]
         command = [sys.executable, "-m", "roofbook.cli", *words]
-        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=500)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=500)
+        assert process.returncode == 0, process.stdout + process.stderr
         rows = Store(tmp_path / "out").rows("stencil")
         assert list(rows["variant"]) == ["flat"] * 2 and rows["run"].nunique() == 2
         jobs.stdin.write("\n")
         jobs.stdin.flush()
         jobs.wait(500)
-        until(lambda: not subprocess.run(["squeue", "-h"], env=slurm, capture_output=True).stdout.strip())
+        wait_until(lambda: not subprocess.run(["squeue", "-h"], env=slurm, capture_output=True).stdout.strip())
     finally:
         jobs.kill()
         jobs.communicate()
