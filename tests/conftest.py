@@ -90,8 +90,8 @@ TOGETHER = {
 """The tests that one process runs, by how their names begin: they share what is dear to make."""
 FIRST = (
     "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
-    "tests/labs/test_corpus.py", "tests/book/test_", "tests/labs/", "tests/test_", "tests/store/", "tests/measure/",
-    "tests/analysis/",
+    "tests/labs/test_corpus.py", "tests/book/test_", "tests/book/experiment/", "tests/labs/", "tests/test_", "tests/store/",
+    "tests/measure/", "tests/analysis/",
 )  # fmt: skip
 """The files that take longest come first, by how their names begin: at the end short ones fill both processes."""
 

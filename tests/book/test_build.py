@@ -1,4 +1,4 @@
-"""What makes the book: it looks again at what came while it measured, and begins nothing that a broken notebook would stop."""
+"""Building the book: it checks again for rows that came while it measured, and does not begin with a broken notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofbook.errors import UsageError
 
 @pytest.fixture
 def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout where drawing and the site cost nothing."""
+    """Return a checkout where drawing and building the site do nothing."""
     monkeypatch.setattr(render_recorded, "stale", lambda *_: False)
     monkeypatch.setattr(fragments, "update", lambda _: None)
     monkeypatch.setattr(site, "build", lambda *_, **__: None)
@@ -24,7 +24,9 @@ def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Pat
     return unmeasured()
 
 
-def test_a_file_that_is_no_notebook_stops_it_before_it_begins(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_notebook_stops_the_build_before_it_begins(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(building, "_execute", lambda *_: pytest.fail("executes a notebook"))
     (root / "experiments" / "stencil.ipynb").write_text("{")
     with pytest.raises(UsageError, match=r"stencil\.ipynb is no notebook"):
@@ -32,7 +34,7 @@ def test_a_file_that_is_no_notebook_stops_it_before_it_begins(root: Path, monkey
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_rows_that_came_while_it_measured_are_known_to_the_next_and_an_edit_is_not(
+def test_the_next_build_knows_rows_that_this_build_measured_but_no_edit_of_that_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, edited: bool
 ) -> None:
     notebook, times = root / "experiments" / "stencil.ipynb", list[int]()
@@ -53,5 +55,5 @@ def test_rows_that_came_while_it_measured_are_known_to_the_next_and_an_edit_is_n
     monkeypatch.setattr(building, "_execute", execute)
     monkeypatch.setattr(fragments, "update", renew)
     building.build(root, {})
-    assert len(times) == 2, "it looks again"
+    assert len(times) == 2, "the build checks again"
     assert FileTimes(root, {}).is_known() is not edited

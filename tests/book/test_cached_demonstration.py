@@ -1,4 +1,4 @@
-"""A demonstration is computed once for its code and device, and is the same when it is read again."""
+"""The cache of demonstrations: each is computed once for its code and device, and is equal when it is read again."""
 
 from pathlib import Path
 
@@ -11,38 +11,38 @@ from roofbook.devices.contract import Device
 from roofbook.paths import project_root
 from roofbook.spec import registry
 
-MADE = Demonstration(
+DEMONSTRATION = Demonstration(
     "Mass", ["step", "mass"], [["0", "1"]], frozenset({"mass"}), pd.DataFrame({"mass": [1.0]}), ["kept"]
 )
 
 
 class Publication:
-    def __init__(self, made: Demonstration | None) -> None:
-        self.made, self.asked = made, 0
+    def __init__(self, demonstration: Demonstration | None) -> None:
+        self.stored, self.calls = demonstration, 0
 
     def demonstration(self, device: Device) -> Demonstration | None:
-        self.asked += 1
-        return self.made
+        self.calls += 1
+        return self.stored
 
 
-@pytest.mark.parametrize("made", [MADE, None])
+@pytest.mark.parametrize("demonstration", [DEMONSTRATION, None])
 def test_a_demonstration_is_computed_once(
-    made: Demonstration | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device
+    demonstration: Demonstration | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    publication = Publication(made)
+    publication = Publication(demonstration)
     monkeypatch.setattr(module, "publication", lambda lab: publication)
     first, again = (module.cached_demonstration(registry.get("lbm"), device, project_root()) for _ in range(2))
-    assert publication.asked == 1
-    if made is None:
+    assert publication.calls == 1
+    if demonstration is None:
         assert first is again is None
         return
     assert first and again
-    for each in (first, again):
-        assert (each.caption, each.heads, each.rows, each.numbers, each.notes) == (
-            MADE.caption, MADE.heads, MADE.rows, MADE.numbers, MADE.notes
+    for read in (first, again):
+        assert (read.caption, read.heads, read.rows, read.numbers, read.notes) == (
+            DEMONSTRATION.caption, DEMONSTRATION.heads, DEMONSTRATION.rows, DEMONSTRATION.numbers, DEMONSTRATION.notes
         )  # fmt: skip
-        pd.testing.assert_frame_equal(each.frame, MADE.frame, check_dtype=False)
+        pd.testing.assert_frame_equal(read.frame, DEMONSTRATION.frame, check_dtype=False)
     monkeypatch.setattr("roofbook.devices.provenance._version", lambda name: "another")
     module.cached_demonstration(registry.get("lbm"), device, project_root())
-    assert publication.asked == 2, "another driver or library has come"
+    assert publication.calls == 2, "another driver or library has come"

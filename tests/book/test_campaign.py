@@ -1,4 +1,4 @@
-"""Sweeps by real workers of Dask: whoever is killed, in the middle of a case, nothing is measured twice and nothing is lost."""
+"""Campaigns by real workers of Dask: if one process is killed in the middle of a case, nothing is measured twice or lost."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Plan(Runnable):
         time.sleep(1e-4)
 
     def kill(self):
-        # Of the case that is measured for good, at which its worker is killed: the process of Dask, two above this one.
+        # Kill the worker at a case that is measured: the process of Dask, four above this one.
         marks = len(list(MARKS.iterdir()))
         if self.case == "slow":
             (MARKS / "slow").touch()
             time.sleep(0.3)
         elif self.case == "deadly" or not (MARKS / self.case).exists():
             (MARKS / f"{{self.case}}{{marks * (self.case == 'deadly') or ''}}").touch()
-            psutil.Process().parents()[3].kill()  # before it a keeper, the process of the order and its keeper
+            psutil.Process().parents()[3].kill()  # between them: a keeper, the process of the order and its keeper
             time.sleep(60)
 
     def outputs(self):
@@ -93,13 +93,13 @@ class Mortal(Lab):
 LAB = Mortal()
 """
 WAIT_S = 500
-"""Limit for what hangs, not for what is slow."""
+"""Seconds after which a process counts as hanging; a slow one is never so slow."""
 ROLES = ["again one", "step one", "step two"]
-"""Of one case: two steps and the A/A control."""
+"""Roles and variants of a case's rows: two steps and the A/A control."""
 
 
-class Place:
-    """A folder with a made-up lab, its store, and the commands that measure it there."""
+class MadeUpLab:
+    """Folder with a made-up lab and its store, and the commands that measure the lab into this store."""
 
     def __init__(self, folder: Path, *cases: str) -> None:
         self.folder, self.marks, self.cases = folder, folder / "marks", cases
@@ -110,7 +110,7 @@ class Place:
         quick = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
         self.environment = {**os.environ, **quick, "PYTHONPATH": paths_of, "ROOFBOOK_LABS": str(folder / "labs")}
 
-    def record(self, *more: str) -> subprocess.Popen[str]:
+    def record(self, *options: str) -> subprocess.Popen[str]:
         words = [
             "record",
             str(self.folder / "out"),
@@ -122,7 +122,7 @@ class Place:
             "--runs",
             "1",
         ]
-        return self.start("roofbook.cli", *words, "--device", "opencl:pocl", "--budget", "1e-6", *more)
+        return self.start("roofbook.cli", *words, "--device", "opencl:pocl", "--budget", "1e-6", *options)
 
     def start(self, module: str, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -131,24 +131,24 @@ class Place:
         )  # fmt: skip
 
     def rows(self) -> dict[str, list[str]]:
-        """By case: each row's role, variant and, unless it is ok, status; of whole files alone, as readers see them."""
-        store, found = Store(self.folder / "out", ["local"]), dict[str, list[str]]()
-        for each in store.rows("mortal").sort_values(["role", "variant"]).itertuples():
-            found.setdefault(each.case, []).append(
-                f"{each.role} {each.variant}{'' if each.status == 'ok' else ' failed'}"
+        """Return the role, variant and, if failed, status of each row by case; only of complete files, as readers see them."""
+        store, rows_by_case = Store(self.folder / "out", ["local"]), dict[str, list[str]]()
+        for row in store.rows("mortal").sort_values(["role", "variant"]).itertuples():
+            rows_by_case.setdefault(row.case, []).append(
+                f"{row.role} {row.variant}{'' if row.status == 'ok' else ' failed'}"
             )
-        return found
+        return rows_by_case
 
     def processes(self) -> list[int]:
-        """All that know this folder's lab by their environment."""
-        found = []
+        """Return the ids of all processes whose environment names this folder's lab."""
+        pids = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if f"ROOFBOOK_LABS={self.folder}".encode() in (process / "environ").read_bytes():
-                    found.append(int(process.name))
+                    pids.append(int(process.name))
             except OSError:
                 continue
-        return found
+        return pids
 
 
 @pytest.fixture(autouse=True)
@@ -158,8 +158,8 @@ def needs_pocl() -> None:
 
 
 @pytest.fixture
-def ended() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that end with the test."""
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    """Yield a list of processes, and kill those that the test adds when it ends."""
     started: list[subprocess.Popen[str]] = []
     yield started
     for process in started:
@@ -167,105 +167,103 @@ def ended() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def until(what: object, seconds: float = WAIT_S) -> None:
+def wait_until(condition: object, seconds: float = WAIT_S) -> None:
     end = time.monotonic() + seconds
-    while not what():  # type: ignore[operator]
-        assert time.monotonic() < end, "it did not come to pass"
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, f"not so after {seconds} s"
         time.sleep(0.05)
 
 
 @pytest.mark.thorough
-def test_a_case_whose_worker_is_killed_is_taken_by_another_and_one_that_kills_two_is_failed_rows(
+def test_another_worker_takes_the_case_of_a_killed_one_and_a_case_that_kills_two_gets_failed_rows(
     tmp_path: Path,
 ) -> None:
-    place = Place(tmp_path, "deadly", "mortal", "good")
-    done = place.record("--workers", "2")
-    said, _ = done.communicate(timeout=WAIT_S)
-    assert done.returncode == 0, said
-    assert place.rows() == {"good": ROLES, "mortal": ROLES, "deadly": ["step one failed", "step two failed"]}
+    lab = MadeUpLab(tmp_path, "deadly", "mortal", "good")
+    process = lab.record("--workers", "2")
+    output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, output
+    assert lab.rows() == {"good": ROLES, "mortal": ROLES, "deadly": ["step one failed", "step two failed"]}
     reasons = Store(tmp_path / "out").rows("mortal", case="deadly")["reason"]
-    assert all(re.fullmatch(r"it ended 2 workers: \S+, \S+", each) for each in reasons)
-    assert re.search(r"6 measurements taken, 2 of them failed; run", said), said
-    assert sorted(path.name for path in place.marks.iterdir()).count("mortal") == 1
-    until(lambda: not place.processes())
+    assert all(re.fullmatch(r"it ended 2 workers: \S+, \S+", reason) for reason in reasons)
+    assert re.search(r"6 measurements taken, 2 of them failed; run", output), output
+    assert sorted(path.name for path in lab.marks.iterdir()).count("mortal") == 1
+    wait_until(lambda: not lab.processes())
 
 
 @pytest.mark.thorough
-def test_the_same_command_goes_on_after_the_scheduler_was_killed_and_nothing_is_twice(
-    tmp_path: Path, ended: list[subprocess.Popen[str]]
+def test_the_command_continues_after_the_scheduler_was_killed_and_measures_nothing_twice(
+    tmp_path: Path, processes: list[subprocess.Popen[str]]
 ) -> None:
-    place, address = Place(tmp_path, "good", "slow"), tmp_path / "scheduler.json"
-    begin = ["--scheduler-file", str(address)]
-    scheduler = place.start("distributed.cli.dask_scheduler", *begin, "--port", "0", "--no-dashboard")
+    lab, address = MadeUpLab(tmp_path, "good", "slow"), tmp_path / "scheduler.json"
+    scheduler_file = ["--scheduler-file", str(address)]
+    scheduler = lab.start("distributed.cli.dask_scheduler", *scheduler_file, "--port", "0", "--no-dashboard")
     worker = ["--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / "dask")]
-    ended += [scheduler, place.start("distributed.cli.dask_worker", *begin, *worker)]
-    written = re.compile(r'"(tcp://[\d.:]+)"')
-    until(lambda: address.exists() and written.search(address.read_text()))  # Dask makes the file before it fills it
-    client = place.record("--cluster", written.findall(address.read_text())[0])
-    ended.append(client)
-    until((place.marks / "slow").exists)  # in the middle of a case
+    processes += [scheduler, lab.start("distributed.cli.dask_worker", *scheduler_file, *worker)]
+    address_in_file = re.compile(r'"(tcp://[\d.:]+)"')
+    wait_until(lambda: address.exists() and address_in_file.search(address.read_text()))  # Dask fills the file later
+    client = lab.record("--cluster", address_in_file.findall(address.read_text())[0])
+    processes.append(client)
+    wait_until((lab.marks / "slow").exists)  # in the middle of a case
     scheduler.kill()
-    said, _ = client.communicate(timeout=WAIT_S)
-    assert client.returncode == 1 and said.splitlines()[-1].startswith("error: the Dask scheduler is gone"), said
-    again = place.record("--workers", "1")  # at once, while the worker of the first may still be at its case
-    ended.append(again)
-    said, _ = again.communicate(timeout=WAIT_S)
-    assert again.returncode == 0, said
-    until(lambda: not set(place.processes()) - {each.pid for each in ended})
-    assert place.rows() == {"good": ROLES, "slow": ROLES}
+    output, _ = client.communicate(timeout=WAIT_S)
+    assert client.returncode == 1 and output.splitlines()[-1].startswith("error: the Dask scheduler is gone"), output
+    again = lab.record("--workers", "1")  # at once, while the worker of the first may still be at its case
+    processes.append(again)
+    output, _ = again.communicate(timeout=WAIT_S)
+    assert again.returncode == 0, output
+    wait_until(lambda: not set(lab.processes()) - {process.pid for process in processes})
+    assert lab.rows() == {"good": ROLES, "slow": ROLES}
 
 
-def test_whoever_sweeps_is_killed_and_takes_its_workers_along(
-    tmp_path: Path, ended: list[subprocess.Popen[str]]
-) -> None:
-    place = Place(tmp_path, "slow")
-    client = place.record("--workers", "1")
-    ended.append(client)
-    until((place.marks / "slow").exists)
+def test_workers_end_with_a_killed_client(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    lab = MadeUpLab(tmp_path, "slow")
+    client = lab.record("--workers", "1")
+    processes.append(client)
+    wait_until((lab.marks / "slow").exists)
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
-    until(lambda: not place.processes())
-    assert place.rows() == {}
+    wait_until(lambda: not lab.processes())
+    assert lab.rows() == {}
 
 
-def test_a_scheduler_of_ours_takes_a_port_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another sweep on this host may have Dask's usual one, and Dask would warn of that; also where it has no dashboard."""
+def test_our_scheduler_takes_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another campaign on this host has Dask's usual port, Dask would warn; also if it has no dashboard."""
     monkeypatch.setitem(sys.modules, "distributed.dashboard.scheduler", None)
-    with socket.socket() as other, warnings.catch_warnings():
+    with socket.socket() as listener, warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        with contextlib.suppress(OSError):  # another has it indeed
-            other.bind(("", 8787))
-            other.listen()
+        with contextlib.suppress(OSError):  # another process has the port already
+            listener.bind(("", 8787))
+            listener.listen()
         with cluster.connected(None, 1) as client:
             assert client.scheduler_info()["services"]["dashboard"] != 8787
 
 
 @pytest.mark.thorough
-def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, ended: list[subprocess.Popen[str]]) -> None:
-    place, temporary = Place(tmp_path, "slow"), tmp_path / "temporary"
+def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
+    lab, temporary = MadeUpLab(tmp_path, "slow"), tmp_path / "temporary"
     temporary.mkdir()
-    place.environment["TMPDIR"] = str(temporary)
-    client = place.record("--workers", "1")
-    ended.append(client)
-    until((place.marks / "slow").exists)
+    lab.environment["TMPDIR"] = str(temporary)
+    client = lab.record("--workers", "1")
+    processes.append(client)
+    wait_until((lab.marks / "slow").exists)
     client.terminate()  # does as Ctrl-C, which a shell's background job ignores
     assert client.wait() == 130 and not list(temporary.rglob("*"))
-    until(lambda: not place.processes())
+    wait_until(lambda: not lab.processes())
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--cluster", "tcp://127.0.0.1:1"], r"no Dask scheduler answers at 'tcp://127.0.0.1:1': .*"),
         (["--cluster", "nonsense://x"], r"no Dask scheduler answers at 'nonsense://x': .*"),
         (["--cluster", "tcp://127.0.0.1:1", "--workers", "2"], r"--cluster names running workers, .*"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
-    place = Place(tmp_path, "good")
-    done = place.record(*words)
-    out, _ = done.communicate(timeout=WAIT_S)
-    assert done.returncode == 2 and re.fullmatch(rf"error: {said}\n", out), out
+def test_a_wrong_address_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    lab = MadeUpLab(tmp_path, "good")
+    process = lab.record(*words)
+    output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2 and re.fullmatch(rf"error: {message}\n", output), output
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
@@ -277,14 +275,14 @@ def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.Monk
         cluster.require_dask()
 
 
-def test_what_is_put_beside_the_store_does_not_make_a_checkout_changed() -> None:
-    """A row of a changed checkout is not recorded: git passes over the file by which workers see that they see the store."""
+def test_the_token_file_next_to_the_store_does_not_change_the_checkout() -> None:
+    """Git ignores the file by which workers check that they see the store, as rows of a changed checkout are not recorded."""
     root = Path(__file__).parents[2]
-    done = subprocess.run(["git", "check-ignore", "-q", f"results/{campaign.TOKENS}x"], cwd=root)
-    assert done.returncode == 0 or not (root / ".git").exists()
+    process = subprocess.run(["git", "check-ignore", "-q", f"results/{campaign.TOKENS}x"], cwd=root)
+    assert process.returncode == 0 or not (root / ".git").exists()
 
 
-def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_names_the_reason_why_it_cannot_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
     order = {
@@ -297,7 +295,7 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatc
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "there").touch()
     monkeypatch.setenv(gpu_claim.VARIABLE, "")
-    for change, said in (
+    for change, message in (
         ({"device": "auto"}, "other workers of this host have all cards"),
         ({"token": "unfinished/gone"}, f"it does not see the store {tmp_path}: "),
         ({}, "unknown device 'opencl:nowhere' (did you mean 'opencl:0'?); valid: auto, "),
@@ -305,4 +303,4 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatc
         line = json.dumps({**order, **change})
         command = [sys.executable, "-m", "roofbook.book.campaign_worker"]
         answer = json.loads(subprocess.run(command, input=line, capture_output=True, text=True, check=True).stdout)
-        assert answer["host"] and answer["error"].startswith(said)
+        assert answer["host"] and answer["error"].startswith(message)

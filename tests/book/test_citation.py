@@ -1,4 +1,4 @@
-"""How to cite the book, and what readers download: the committed files follow the settings, the Parquet file is the store's."""
+"""Citation and downloads: the committed files follow the settings, and the Parquet file has the rows of the store."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_files_of_the_repository_follow_the_settings() -> None:
-    """`make citation` writes them."""
-    found = Citation.of(ROOT)
-    assert (ROOT / "CITATION.cff").read_text(encoding="utf-8") == found.cff()
-    assert (ROOT / ".zenodo.json").read_text(encoding="utf-8") == found.zenodo()
-    assert {"title", "description", "creators", "upload_type", "license"} <= set(json.loads(found.zenodo()))
-    assert "MIT License" in (ROOT / "LICENSE").read_text() and found.licence == "MIT"
+    """Compare the files with the output of `make citation`."""
+    citation = Citation.of(ROOT)
+    assert (ROOT / "CITATION.cff").read_text(encoding="utf-8") == citation.cff()
+    assert (ROOT / ".zenodo.json").read_text(encoding="utf-8") == citation.zenodo()
+    assert {"title", "description", "creators", "upload_type", "license"} <= set(json.loads(citation.zenodo()))
+    assert "MIT License" in (ROOT / "LICENSE").read_text() and citation.licence == "MIT"
 
 
 def test_the_address_of_the_repository_is_set_once_and_followed(tmp_path: Path) -> None:
     address = "https://example.org/book"
     settings = (ROOT / "_config.yml").read_text().replace('repository_url: ""', f'repository_url: "{address}"')
     (tmp_path / "_config.yml").write_text(settings)
-    found = Citation.of(tmp_path)
-    assert all(address in text for text in (found.cff(), found.zenodo(), found.bibtex()))
+    citation = Citation.of(tmp_path)
+    assert all(address in text for text in (citation.cff(), citation.zenodo(), citation.bibtex()))
 
 
 def test_the_citation_file_is_valid(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_the_citation_file_is_valid(tmp_path: Path) -> None:
     subprocess.run([program, "--validate", "-i", str(ROOT / "CITATION.cff")], check=True)
 
 
-def test_what_is_recorded_comes_as_one_file_that_duckdb_opens(tmp_path: Path) -> None:
+def test_all_recorded_rows_are_in_one_file_that_duckdb_opens(tmp_path: Path) -> None:
     from roofbook.store.parquet import Store
 
     assert downloads.recorded_rows(tmp_path) == (b"", "")

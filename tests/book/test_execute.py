@@ -1,6 +1,6 @@
-"""Executing a notebook: what is shown meanwhile, what a death leaves, and when a page is not what it was made from.
+"""Executing a notebook: progress in a terminal, pages after the process died, and pages that are stale.
 
-That it runs in this interpreter, is made once, and how a cell's error is told: tests/test_site.py.
+tests/book/site/test_site.py tests the interpreter, that a page is made only once, and the message of a cell's error.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ class Terminal(io.StringIO):
 
 def notebook(folder: Path, *cells: str, name: str = "demo") -> Path:
     v4 = nbformat.v4
-    book = v4.new_notebook(
+    notebook_node = v4.new_notebook(
         cells=[v4.new_code_cell("", metadata={"tags": ["parameters"]}), *map(v4.new_code_cell, cells)]
     )
     path = folder / f"{name}.ipynb"
-    nbformat.write(book, path)
+    nbformat.write(notebook_node, path)
     return path
 
 
 @pytest.fixture
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder for temporary files, which is to be empty at the end; its path is short, for sockets."""
+    """Yield an empty folder for temporary files with a path short enough for sockets; fail unless it is empty at the end."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
         assert not list(Path(folder).iterdir())
 
 
-def test_a_terminal_shows_what_is_measured_and_the_page_does_not(
+def test_a_terminal_shows_the_progress_and_the_page_does_not(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Terminal()
@@ -72,7 +72,7 @@ def test_a_terminal_shows_what_is_measured_and_the_page_does_not(
     page = execute.execute(tmp_path, notebook(tmp_path, MEASURES))
     lines = screen.getvalue().split("\r\x1b[K")
     assert any(re.fullmatch(r"demo \d+:\d\d.*  40x24 fused: sample \d", line) for line in lines)
-    assert lines[-1] == "" and "\n" not in screen.getvalue(), "nothing is left of it"
+    assert lines[-1] == "" and "\n" not in screen.getvalue(), "no line of it is left"
     assert [cell.outputs for cell in nbformat.read(page, 4).cells if cell.cell_type == "code"] == [[], []]
     assert progress.VARIABLE not in os.environ
 
@@ -83,7 +83,7 @@ def test_a_pipe_shows_nothing(tmp_path: Path, scratch: Path, capfd: pytest.Captu
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_process_that_dies_is_told_in_a_line(tmp_path: Path, scratch: Path) -> None:
+def test_the_death_of_the_process_is_reported_in_one_line(tmp_path: Path, scratch: Path) -> None:
     page = tmp_path / "book" / "labs" / "demo.ipynb"
     page.parent.mkdir(parents=True)
     page.write_text("earlier")
@@ -108,10 +108,10 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("is_sent_a_cell", [True, False])
-def test_a_kernel_that_is_to_end_is_interrupted_in_a_cell_once_and_killed_at_none(
+def test_a_kernel_to_end_is_interrupted_once_in_a_cell_and_killed_between_cells(
     monkeypatch: pytest.MonkeyPatch, is_sent_a_cell: bool
 ) -> None:
-    assert hasattr(AsyncKernelManager, "_async_interrupt_kernel"), "else it is interrupted twice"
+    assert hasattr(AsyncKernelManager, "_async_interrupt_kernel"), "without it the kernel is interrupted twice"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", KERNEL], stdin=pipe, stdout=pipe, text=True, bufsize=1) as kernel:
         assert kernel.stdin and kernel.stdout and kernel.stdout.readline()
@@ -147,12 +147,12 @@ def test_an_error_of_a_cell_has_its_line_if_it_is_known(tmp_path: Path, tracebac
     assert execute._place(error, notebook(tmp_path, "1")) == place
 
 
-def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_notebook_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no notebook .*demo\.ipynb; a lab has one of its own name"):
         execute.execute(tmp_path, tmp_path / "demo.ipynb")
 
 
-def test_a_long_folder_for_temporary_files_is_no_place_for_sockets(
+def test_sockets_avoid_a_folder_for_temporary_files_with_a_long_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("d" * 100)
@@ -162,13 +162,13 @@ def test_a_long_folder_for_temporary_files_is_no_place_for_sockets(
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '{"cells": [{}], "nbformat": 4, "nbformat_minor": 5}', "\udcff"])
-def test_what_is_no_notebook_is_named_in_one_line(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_notebook_is_named_in_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "demo.ipynb").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(UsageError, match=r"demo\.ipynb is no notebook: [^\n]+$"):
         execute.execute(tmp_path, tmp_path / "demo.ipynb")
 
 
-def test_a_page_is_known_by_what_it_shows_and_not_by_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
+def test_a_page_depends_on_the_parameters_of_its_contents_and_not_on_remeasure(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
     page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})
     assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}
@@ -180,10 +180,10 @@ def test_a_page_is_known_by_what_it_shows_and_not_by_what_was_done_to_make_it(tm
     assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["notebook"]
     page.unlink()
     assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["missing"]
-    assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}, "as it was made last"
+    assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}, "those of the last execution"
 
 
-def test_without_a_manifest_the_page_tells_its_parameters(tmp_path: Path, scratch: Path) -> None:
+def test_without_a_manifest_the_parameters_are_read_from_the_page(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
     page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True, "cases": ["8x8"]})
     shutil.rmtree(tmp_path / "_build")
@@ -193,18 +193,16 @@ def test_without_a_manifest_the_page_tells_its_parameters(tmp_path: Path, scratc
     assert execute.parameters_of(tmp_path, demo) == {}
 
 
-def test_a_page_that_another_has_executed_there_is_made_again_with_its_parameters(
-    tmp_path: Path, scratch: Path
-) -> None:
+def test_a_page_that_another_program_executed_is_made_again_with_its_parameters(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
     page = execute.execute(tmp_path, demo, {"scale": "test"})
-    left = page.read_bytes()
-    by_hand = execute.execute(tmp_path, demo, {"scale": "large"}, page=tmp_path / "by hand" / "demo.ipynb")
-    assert page.read_bytes() == left and execute.stale(tmp_path, demo, {"scale": "test"}) == [], "another path"
-    shutil.copy(by_hand, page)
+    page_bytes = page.read_bytes()
+    other_page = execute.execute(tmp_path, demo, {"scale": "large"}, page=tmp_path / "by hand" / "demo.ipynb")
+    assert page.read_bytes() == page_bytes and execute.stale(tmp_path, demo, {"scale": "test"}) == [], "another path"
+    shutil.copy(other_page, page)
     assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["edited"]
     assert execute.parameters_of(tmp_path, demo) == {"scale": "large"}
     failed = json.loads(page.read_text())
     failed["metadata"]["papermill"]["exception"] = True
     page.write_text(json.dumps(failed))
-    assert execute.parameters_of(tmp_path, demo) == {}, "what failed is not wanted again"
+    assert execute.parameters_of(tmp_path, demo) == {}, "a failed execution is not repeated"

@@ -1,4 +1,4 @@
-"""The page of history: each change once, with when and why, linked to its card; noise is none."""
+"""The page of history: each change once, with its time and reason, linked to its card; noise is no change."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def words(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def drawn(root: Path, *names: str) -> None:
-    """The cards of a step that changed once, on these devices."""
+def draw_cards(root: Path, *names: str) -> None:
+    """Draw the cards of a step that changed once, on these devices."""
     data = data_of_three_runs(root)
     for name in names:
         measurements.draw_recorded(root, data, name, f"Device {name}", Store(root / "results"))
 
 
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
-    drawn(tmp_path, "gpu", HERE.name)
-    recorded, here = ([card_links.read_cards(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
-    found = history_page.recorded(recorded) | history_page.local(here)
-    said = words(found["changed"])
+    draw_cards(tmp_path, "gpu", HERE.name)
+    recorded_cards, local_cards = ([card_links.read_cards(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
+    fragments = history_page.recorded(recorded_cards) | history_page.local(local_cards)
+    changed = words(fragments["changed"])
     for text in (
         "fused on 128x128",
         "2026-01-02 10:00",
@@ -40,22 +40,26 @@ def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
         "these runs",
         "cccccccccc",
     ):
-        assert text in said
-    assert 'data-of="lbm/gpu#fused~128x128"' in found["changed"] and "1 change beyond the noise" in words(found["here"])
-    assert 'data-of="lbm/here#fused~128x128"' in found["here"]
-    assert all("code 1 1 0 0 0 0" in words(found[part]) for part in ("summary", "here")), "a version, which is faster"
+        assert text in changed
+    assert 'data-of="lbm/gpu#fused~128x128"' in fragments["changed"] and "1 change beyond the noise" in words(
+        fragments["here"]
+    )
+    assert 'data-of="lbm/here#fused~128x128"' in fragments["here"]
+    assert all("code 1 1 0 0 0 0" in words(fragments[part]) for part in ("summary", "here")), (
+        "one version, which is faster"
+    )
     assert re.search(
-        r"Some GPU, OpenCL 1 .*fused on 128x128", words(found["runs"])
-    ) and "cccccccccc 2026-01-01 10:00 3 3 1" in words(found["commits"])
+        r"Some GPU, OpenCL 1 .*fused on 128x128", words(fragments["runs"])
+    ) and "cccccccccc 2026-01-01 10:00 3 3 1" in words(fragments["commits"])
 
 
-def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages(tmp_path: Path) -> None:
-    drawn(tmp_path, "gpu", "cpu")
-    told = [card_links.read_cards(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
-    assert len(tables.read_cards(told)) == 1 and len(tables.changes(tables.read_cards(told), "x").rows) == 1
+def test_a_measurement_of_the_host_counts_once_although_several_pages_show_it(tmp_path: Path) -> None:
+    draw_cards(tmp_path, "gpu", "cpu")
+    cards = [card_links.read_cards(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
+    assert len(tables.read_cards(cards)) == 1 and len(tables.changes(tables.read_cards(cards), "x").rows) == 1
 
 
-def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
+def test_without_measurements_the_page_is_empty_and_without_changes_it_says_so(tmp_path: Path) -> None:
     assert {*history_page.recorded([]).values(), *history_page.local([]).values()} == {
         ""
     } and history_page.measurements_page([]) == ""
@@ -64,10 +68,10 @@ def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tm
     assert tables.ONCE in tables.summary([]).html
 
 
-def test_the_page_is_made_again_where_a_card_changed_and_a_lab_lists_its_devices(tmp_path: Path) -> None:
+def test_the_page_is_written_again_if_a_card_changed_and_a_lab_lists_its_devices(tmp_path: Path) -> None:
     (tmp_path / "book" / "_generated").mkdir(parents=True)
     (tmp_path / "results").mkdir()
-    drawn(tmp_path, "gpu", HERE.name)
+    draw_cards(tmp_path, "gpu", HERE.name)
     manifest = Manifest(tmp_path)
 
     def stamps() -> dict[str, int]:

@@ -1,5 +1,6 @@
-"""Hostile text in every column of text, name of metadata and field of JSON of a store: every command prints it and every page
-shows it, and it stays text. A browser listens for what would say otherwise.
+"""Hostile text in every text column, metadata name and JSON field of a store: commands print and pages show it as plain text.
+
+A browser listens for dialogs, errors and requests that would show that some text was executed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ READING = (
     ["push", "OUT/other"],
     ["compact"],
 )
-"""Commands that show what a store holds. `gate` against its rows, `run`, `record` and `profile` measure first."""
+"""Commands that show rows of a store. `gate` against its rows, `run`, `record` and `profile` measure first."""
 OTHERS = {"build", "check", "devices", "diff", "exercise", "gate", "labs", "pdf", "profile", "pull", "record", "run", "serve",
           "show", "train"}  # fmt: skip
 """Commands that show nothing of a store, or that are tried elsewhere: `build` below, the others where they are tested."""
@@ -65,7 +66,7 @@ OTHERS = {"build", "check", "devices", "diff", "exercise", "gate", "labs", "pdf"
 
 @pytest.fixture(scope="module")
 def hostile_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store each of whose rows has hostile text in one of its columns."""
+    """Write a store whose rows each have hostile text in one column, and return its folder."""
     results = tmp_path_factory.mktemp("results")
     write_hostile_store(ROOT / "results" / "recorded", results, LAB, DEVICE)
     return results
@@ -77,10 +78,10 @@ def test_each_command_that_reads_a_store_is_tried() -> None:
 
 def test_commands_write_hostile_text_out(hostile_results: Path, command: Command, tmp_path: Path) -> None:
     for arguments in READING:
-        given = [word.replace("OUT", str(tmp_path)) for word in arguments]
-        code, out, err = command(*given, "--results", str(hostile_results))
+        command_line = [word.replace("OUT", str(tmp_path)) for word in arguments]
+        code, out, err = command(*command_line, "--results", str(hostile_results))
         assert code in (0, 2), f"{arguments}: {err}"
-        assert not (found := CONTROLS.search(out + err)), f"{arguments}: {found}"
+        assert not (control := CONTROLS.search(out + err)), f"{arguments}: {control}"
         assert "Traceback" not in err and (code == 0 or "error: " in err), f"{arguments}: {err}"
     minidom.parse(str(tmp_path / "chart.svg"))
     with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
@@ -90,18 +91,18 @@ def test_commands_write_hostile_text_out(hostile_results: Path, command: Command
     assert {HOSTILE, FORMULA} <= set(pq.read_table(tmp_path / "rows.parquet")["reason"].to_pylist())
 
 
-def test_whatever_a_command_prints_a_terminal_obeys_none_of_it(tmp_path: Path) -> None:
-    """Text that comes from elsewhere than tables and messages, such as a warning of a library."""
+def test_no_printed_text_reaches_a_terminal_as_a_control_sequence(tmp_path: Path) -> None:
+    """Text printed by other code than tables and messages is escaped too, such as a warning of a library."""
     code = (
         "import sys, warnings\nfrom roofbook.errors import UsageError, program\n"
         f"hostile = {HOSTILE!r}\n"
         "def work():\n    print(hostile); warnings.warn(hostile); sys.stderr.writelines([hostile]); raise UsageError(hostile)\n"
         "sys.exit(program(work, ''))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path)
-    for text in (done.stdout.decode(), done.stderr.decode()):
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path)
+    for text in (process.stdout.decode(), process.stderr.decode()):
         assert printable(HOSTILE) in text and not CONTROLS.search(text)
-    assert done.returncode == 2 and b"Traceback" not in done.stderr
+    assert process.returncode == 2 and b"Traceback" not in process.stderr
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ def test_whatever_a_command_prints_a_terminal_obeys_none_of_it(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def hostile_site(unmeasured: Callable[[], Path]) -> Path:
-    """The pages of a lab of which all rows are hostile, as a site by Sphinx."""
+    """Build the pages of a lab whose rows are all hostile by Sphinx, and return the folder of the site."""
     root = unmeasured()
     book = root / "book"
     for path in [*book.glob("*.md"), *book.glob("exercises/*.md"), *(root / "experiments").glob("*.ipynb")]:
@@ -128,19 +129,21 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
         (book / "labs").mkdir(exist_ok=True)
         shutil.copy(root / "experiments" / f"{LAB}.ipynb", book / "labs")
         fragments.update(root)
-    shown = "".join(f"````{{fragments}} {path.name}\n````\n\n" for path in sorted((book / "_generated").glob("*.html")))
-    (book / "index.md").write_text(f"# All that is generated\n\n{shown}\nThe end of the page.\n", encoding="utf-8")
+    directives = "".join(
+        f"````{{fragments}} {path.name}\n````\n\n" for path in sorted((book / "_generated").glob("*.html"))
+    )
+    (book / "index.md").write_text(f"# All that is generated\n\n{directives}\nThe end of the page.\n", encoding="utf-8")
     (book / "_toc.yml").write_text(
         "format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n- file: history\n"
     )
     site = root / "_build" / "html"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "--keep-going", str(book), str(site)], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
+    assert process.returncode == 0, process.stderr
+    lines = [line for line in process.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
     assert not lines, "MyST takes something for its own, beside links to pages that are left out"
-    card_links.copy_cards(root, site, "https://elsewhere.invalid/book")  # where no commit of these rows may lead
+    card_links.copy_cards(root, site, "https://elsewhere.invalid/book")  # an address that no link to a commit may have
     printed = pdf.combined_html(root, LAB, device_choices.choices(root, LAB)[0])
     (site / "labs" / "printed.html").write_text(
         printed.replace("</body>", "<footer></footer></body>"), encoding="utf-8"
@@ -150,66 +153,70 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
 
 @contextmanager
 def _in_this_process() -> Iterator[Callable[..., Any]]:
-    """In the place of processes that draw, which would have stores of their own."""
+    """Yield a function that draws in this process; others would read a store without hostile text."""
 
-    class Done:
+    class FakeFuture:
         def __init__(self, answer: Any) -> None:
             self.result = lambda: answer
 
-    yield lambda work, *of_what: Done(work(*of_what))
+    yield lambda work, *arguments: FakeFuture(work(*arguments))
 
 
 def test_pages_show_hostile_text_as_text(hostile_site: Path, browser: Any) -> None:
     files = (path.relative_to(hostile_site) for path in hostile_site.rglob("*.html"))
     pages = sorted(str(path) for path in files if path.parts[0] != "_static")
     assert len(pages) > 10 and any("measurements/" in page for page in pages)
-    wrong, dialogs, errors, asked_for = list[str](), list[str](), list[str](), list[str]()
+    escaped, dialogs, errors, requested = list[str](), list[str](), list[str](), list[str]()
     with served(hostile_site) as address:
         context = browser.new_context()
         tab = context.new_page()
         tab.on("dialog", lambda dialog: dialogs.append(dialog.message) or dialog.dismiss())  # type: ignore[func-returns-value]
-        tab.on("console", lambda said: errors.append(f"{tab.url}: {said.text}") if said.type == "error" else None)
+        tab.on(
+            "console", lambda message: errors.append(f"{tab.url}: {message.text}") if message.type == "error" else None
+        )
         tab.on("pageerror", lambda error: errors.append(f"{tab.url}: {error}"))
-        tab.on("request", lambda asked: asked_for.append(asked.url))
-        seen = ""
+        tab.on("request", lambda request: requested.append(request.url))
+        page_text = ""
         for page in pages:
             tab.goto(f"{address}/{page}")
-            seen += tab.inner_text("body")
-            wrong += [f"{page}: {what}" for what in tab.evaluate(LEFT_ITS_PLACE)]
+            page_text += tab.inner_text("body")
+            escaped += [f"{page}: {problem}" for problem in tab.evaluate(ESCAPED_TEXT)]
         tab.goto(f"{address}/labs/{LAB}.html")
         tab.select_option("select[name=device]", index=1)
         tab.wait_for_function("document.querySelector('.device-said').textContent")
-        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        escaped += tab.evaluate(ESCAPED_TEXT)
         tab.goto(f"{address}/labs/{LAB}/results.html")
         tab.locator("td a.of:visible").first.click()
         tab.wait_for_selector("dialog.measurement[open] h2")
         assert printable(HOSTILE).splitlines()[0] in tab.inner_text("dialog.measurement")
-        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        escaped += tab.evaluate(ESCAPED_TEXT)
         tab.goto(f"{address}/exercises/{LAB}.html")
         for radio in tab.locator("input[type=radio]:visible").all():
             radio.click()
-        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        escaped += tab.evaluate(ESCAPED_TEXT)
         context.close()
         context = browser.new_context(java_script_enabled=False)
         tab = context.new_page()
-        tab.on("request", lambda asked: asked_for.append(asked.url))
+        tab.on("request", lambda request: requested.append(request.url))
         for page in (
             f"labs/{LAB}.html",
             f"labs/{LAB}/results.html",
             next(name for name in pages if "/measurements/" in name),
         ):
             tab.goto(f"{address}/{page}")
-            wrong += [f"{page} without a script: {what}" for what in tab.evaluate(LEFT_ITS_PLACE)]
+            escaped += [f"{page} without a script: {problem}" for problem in tab.evaluate(ESCAPED_TEXT)]
         context.close()
-    assert not wrong, "\n".join(wrong)
-    own = "printed.html: DOCUMENTATION_OPTIONS is not defined"  # that page is printed without the scripts of the others
-    heard = [*dialogs, *(error for error in errors if own not in error)]
-    assert not heard, "\n".join(heard)
-    assert not [url for url in asked_for if not url.startswith((address, "data:", "blob:"))]
-    assert "\\x1b]0;owned\\x07" in seen and "onerror=alert(window.hacked=1)" in seen, "the rows are shown"
+    assert not escaped, "\n".join(escaped)
+    known_error = (
+        "printed.html: DOCUMENTATION_OPTIONS is not defined"  # that page is printed without the scripts of the others
+    )
+    events = [*dialogs, *(error for error in errors if known_error not in error)]
+    assert not events, "\n".join(events)
+    assert not [url for url in requested if not url.startswith((address, "data:", "blob:"))]
+    assert "\\x1b]0;owned\\x07" in page_text and "onerror=alert(window.hacked=1)" in page_text, "the rows are shown"
 
 
-LEFT_ITS_PLACE = """() => [
+ESCAPED_TEXT = """() => [
     ...(window.hacked ? ["window.hacked"] : []),
     ...[...document.querySelectorAll("[onerror], [onload]:not(link), img[src*=elsewhere], a[href^='javascript'], "
         + "a[href^='//'], a[href^='https://elsewhere']")].map(element => element.outerHTML.slice(0, 200)),
@@ -218,14 +225,16 @@ LEFT_ITS_PLACE = """() => [
 
 
 def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) -> None:
-    """A lab may lie in any folder: its title, the names of its variants and what these say are its author's."""
+    """A lab may be in any folder, so its title and the names and texts of its variants may be hostile."""
     lab = copy(registry.get(LAB))
     base = lab.variant("checked")
     hostile = replace(base, name=HOSTILE, parent=None, change=HOSTILE, expect=HOSTILE)
     lab.title, lab.ladder, lab.peers = HOSTILE, (hostile,), ()
-    known = {HOSTILE: texts(lab, hostile)}
-    assert {Path(each.file).name for each in known[HOSTILE]} == {each.file for each in known[HOSTILE]}
-    tokens = MarkdownIt().parse(kernels_page.page(lab, known, {HOSTILE: "1"}))
+    texts_by_variant = {HOSTILE: texts(lab, hostile)}
+    assert {Path(text.file).name for text in texts_by_variant[HOSTILE]} == {
+        text.file for text in texts_by_variant[HOSTILE]
+    }
+    tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, {HOSTILE: "1"}))
     assert {token.type for token in tokens} <= {"heading_open", "heading_close", "inline", "fence"}
     for token in tokens:
         assert {child.type for child in token.children or ()} <= {"text", "code_inline"}

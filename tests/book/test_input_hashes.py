@@ -1,4 +1,4 @@
-"""What pages are made from, by name: of code what it does, of kernels the text, of labs those that the page needs."""
+"""Input hashes of pages, by name: of code without comments, of kernels as texts, and only of the labs that a page needs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ..analysis.test_comparison import INTEL, POCL, row
 
 @pytest.fixture
 def library(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """A checkout, and a copy of the library that counts as its own."""
+    """Return a checkout, and a copy of the library that is hashed in place of this one."""
     root = unmeasured()
-    copy = root / "lib"
-    shutil.copytree(paths.LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(input_hashes, "LIBRARY", copy)
-    return root, copy
+    library_copy = root / "lib"
+    shutil.copytree(paths.LIBRARY, library_copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(input_hashes, "LIBRARY", library_copy)
+    return root, library_copy
 
 
-def test_a_page_depends_on_all_that_makes_it_by_name(
+def test_a_page_depends_on_each_of_its_inputs_by_name(
     library: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, code = library
@@ -42,7 +42,7 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
     last = InputHashes(root).page(notebook, {})
 
     def changed(parameters: dict[str, str] | None = None) -> set[str]:
-        """The names of what is another than when this was asked last."""
+        """Return the names of the inputs that changed since the last call."""
         nonlocal last
         now, before = InputHashes(root).page(notebook, parameters or {}), last
         last = now
@@ -59,7 +59,7 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
     append(root / "results" / "published" / "cnn.csv", "\n")
     append(code / ".hidden", "")
     append(root / "results" / ".hidden", "")
-    assert changed() == set(), "words, and other labs"
+    assert changed() == set(), "comments, and other labs"
     append(code / "report" / "bars.py", "\nLIMIT = 3\n")
     assert changed() == {"library"}
     append(code / "labs" / "lbm" / "plans.py", "\nLIMIT = 3\n")
@@ -83,8 +83,8 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
     run.parent.mkdir(parents=True)
     run.touch()
     assert changed() == {"store"}
-    was = provenance.environment
-    monkeypatch.setattr(provenance, "environment", lambda device: {**was(device), "python": "4.0"})
+    environment = provenance.environment
+    monkeypatch.setattr(provenance, "environment", lambda device: {**environment(device), "python": "4.0"})
     assert changed() == {"device"}
     assert changed({"device": open_device().spec}) <= {"parameters", "device"}, (
         "another word, and the lab's own backend"
@@ -104,21 +104,21 @@ def test_another_notebook_depends_on_every_lab(library: tuple[Path, Path]) -> No
 
 
 @pytest.mark.parametrize("lab", [*registry.names(), registry.PEAKS])
-def test_no_lab_imports_another_unseen(lab: str) -> None:
-    """What a syntax tree says of each import, whatever lines it takes, is among what the page depends on."""
-    seen = InputHashes(paths.LIBRARY).with_imported(lab)
-    assert {lab, registry.PEAKS} <= seen <= {*registry.names(), registry.PEAKS}
-    for file in (path for name in seen for path in (paths.LIBRARY / "labs" / name).rglob("*.py")):
+def test_no_import_of_another_lab_is_missed(lab: str) -> None:
+    """A page depends on each lab that the syntax trees of its labs import, also in imports over several lines."""
+    labs = InputHashes(paths.LIBRARY).with_imported(lab)
+    assert {lab, registry.PEAKS} <= labs <= {*registry.names(), registry.PEAKS}
+    for file in (path for name in labs for path in (paths.LIBRARY / "labs" / name).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 words = set(re.findall(r"\w+", ast.unparse(node)))
-                assert words & {*registry.names(), registry.PEAKS} <= seen, f"{file}: {ast.unparse(node)}"
+                assert words & {*registry.names(), registry.PEAKS} <= labs, f"{file}: {ast.unparse(node)}"
 
 
-def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(library: tuple[Path, Path]) -> None:
+def test_recorded_sections_and_verdicts_depend_on_one_lab_and_comparisons_on_all(library: tuple[Path, Path]) -> None:
     root, code = library
 
-    def asked() -> dict[str, dict[str, str]]:
+    def hashes_by_question() -> dict[str, dict[str, str]]:
         now = InputHashes(root)
         return {
             "recorded": now.recorded("lbm", Store(root / "results")),
@@ -128,35 +128,35 @@ def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(li
             "ends": now.ends({}),
         }
 
-    before = asked()
+    before = hashes_by_question()
     (code / "labs" / "stencil" / "new.k").write_text("kernel")
-    now = asked()
-    changed = {name: [each for each in now[name] if now[name][each] != before[name][each]] for name in now}
+    now = hashes_by_question()
+    changed = {name: [key for key in now[name] if now[name][key] != before[name][key]] for name in now}
     assert changed == {
         "recorded": [], "verdicts": [], "comparison": ["kernels"], "ladders": ["kernels"], "ends": ["kernels"],
     }  # fmt: skip
     assert InputHashes(root).ends({"lbm": {"store": "1"}}) != InputHashes(root).ends({"lbm": {"store": "2"}})
 
 
-def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_platforms(
+def test_quick_runs_change_the_comparison_only_if_a_cpu_was_measured_by_two_platforms(
     unmeasured: Callable[[], Path],
 ) -> None:
-    """So what `make book` measures makes it again only where it is shown."""
+    """So quick runs of `make book` change the hash only if the comparison shows them."""
     root = unmeasured()
 
-    def compared(*places: StoreDevice) -> str:
+    def store_hash_with(*places: StoreDevice) -> str:
         rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.slug}"} for place in places]
         Store(root / "results").append(rows, "local")
         return InputHashes(root).comparison()["store"]
 
-    nothing = InputHashes(root).comparison()["store"]
-    assert compared(POCL) == nothing
-    both = compared(INTEL)
-    assert both != nothing
-    assert compared(replace(POCL, slug="another")) != both
+    without_rows = InputHashes(root).comparison()["store"]
+    assert store_hash_with(POCL) == without_rows
+    with_both = store_hash_with(INTEL)
+    assert with_both != without_rows
+    assert store_hash_with(replace(POCL, slug="another")) != with_both
 
 
-def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path]) -> None:
+def test_the_site_depends_on_the_files_of_the_book(unmeasured: Callable[[], Path]) -> None:
     root = unmeasured()
     before = InputHashes(root).site()
     for name, file in (
@@ -167,7 +167,7 @@ def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path
         path.parent.mkdir(exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "") + "\n")
         now = InputHashes(root).site()
-        assert [each for each in now if now[each] != before[each]] == [name], file
+        assert [kind for kind in now if now[kind] != before[kind]] == [name], file
         before = now
     (root / "book" / ".ipynb_checkpoints").mkdir()
     (root / "book" / ".ipynb_checkpoints" / "lbm.ipynb").touch()

@@ -1,4 +1,4 @@
-"""A build that finds all as a build left it that had nothing to do looks at names, sizes and times of files alone."""
+"""A build with nothing to do finds that out from the names, sizes and times of files alone."""
 
 import os
 from pathlib import Path
@@ -29,20 +29,20 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", (*SOURCES, *PRODUCTS))
-def test_a_file_that_was_touched_is_seen(root: Path, name: str) -> None:
-    found = (root / name).stat()
-    os.utime(root / name, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
+def test_a_touched_file_is_noticed(root: Path, name: str) -> None:
+    file_stat = (root / name).stat()
+    os.utime(root / name, ns=(file_stat.st_atime_ns, file_stat.st_mtime_ns + 1))
     assert not FileTimes(root, {}).is_known()
 
 
 @pytest.mark.parametrize("name", ("results/local/lab=cnn/device=cpu/two.parquet", "book/new.md"))
-def test_a_file_that_came_is_seen(root: Path, name: str) -> None:
+def test_a_new_file_is_noticed(root: Path, name: str) -> None:
     (root / name).write_text("")
     assert not FileTimes(root, {}).is_known()
 
 
 @pytest.mark.parametrize("name", ("book/_assets/roofbook.css", "_build/html/index.html"))
-def test_a_file_that_is_gone_is_seen(root: Path, name: str) -> None:
+def test_a_missing_file_is_noticed(root: Path, name: str) -> None:
     (root / name).unlink()
     assert not FileTimes(root, {}).is_known()
 
@@ -70,7 +70,7 @@ def test_products_may_change_while_the_build_runs(root: Path) -> None:
     assert FileTimes(root, {}).is_known()
 
 
-def test_such_a_build_does_nothing_else(
+def test_a_build_with_nothing_to_do_hashes_no_file_and_builds_no_site(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(building, "InputHashes", lambda _: pytest.fail("hashes files"))

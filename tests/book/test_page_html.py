@@ -1,4 +1,4 @@
-"""What the site changes in a page's HTML: regions for tables, ids of figures, one legend."""
+"""Changes of the site to a page's HTML: regions for tables, unique ids of figures, one legend."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ def test_a_table_gets_its_region_once() -> None:
     assert page_html.scroll_tables(once) == once
 
 
-def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() -> None:
-    same, own = StandingNote("Times are medians."), "bands: not measured."
-    tables = [Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [same, own]).html for _ in range(3)]
-    page = (
-        f'<section>{tables[0]}{tables[1]}<details class="recorded"><summary>D</summary>{tables[2]}</details></section>'
-    )
+def test_a_standing_note_of_many_tables_is_shown_once_on_a_page() -> None:
+    standing, own_note = StandingNote("Times are medians."), "bands: not measured."
+    table = Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [standing, own_note]).html
+    page = f'<section>{table}{table}<details class="recorded"><summary>D</summary>{table}</details></section>'
     out = page_html.one_legend(page)
-    assert out.count(same) == 1 and out.count(own) == 3, "what a table says of itself stays with it"
-    assert out.index(f'id="{page_html.LEGEND}"') < out.index(same)
-    links = [at.start() for at in re.finditer(f'<a href="#{page_html.LEGEND}">', out)]
+    assert out.count(standing) == 1 and out.count(own_note) == 3, "a table keeps its own notes"
+    assert out.index(f'id="{page_html.LEGEND}"') < out.index(standing)
+    links = [match.start() for match in re.finditer(f'<a href="#{page_html.LEGEND}">', out)]
     assert len(links) == 2 and links[0] < out.index("<details") < links[1], "at the first table, and in each part"
     assert page_html.one_legend("<p>no table</p>") == "<p>no table</p>"

@@ -1,4 +1,4 @@
-"""A lab's page on paper: the tables of the device that its reader chose, unfolded, whole and light."""
+"""A lab's page on paper: the tables of the chosen device, unfolded, not cut off and in light colours."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ from ..report.rows import even, frame
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 SHEET = 718
-"""CSS pixels between the margins of a sheet of A4."""
+"""Width between the margins of a sheet of A4, in CSS pixels."""
 CHOICES = [
     device_choices.DeviceChoice("first/cuda", "First GPU, CUDA"),
     device_choices.DeviceChoice("next/cuda", "Next GPU, CUDA"),
@@ -24,7 +24,7 @@ CHOICES = [
 
 
 def tables(seconds: float) -> str:
-    """A ladder at once and one to unfold."""
+    """Return a ladder, and the same ladder folded."""
     rows = frame(
         even("sequential", 4e-3), even("a-kernel-of-a-long-name", seconds, "sequential"), even("library", 3e-5, role="peer"),
         even("broken", 1e-5, "sequential", status="failed", reason="wrong result: " + "max error 3 > 1e-6, " * 9),
@@ -37,7 +37,7 @@ def tables(seconds: float) -> str:
 
 @pytest.fixture
 def tab(browser: Any, tmp_path: Path) -> Any:
-    """The page of a lab on two devices, in the dark, with the second chosen."""
+    """Open the page of a lab on two devices in dark colours, choose the second device, and yield the tab."""
     (tmp_path / "next.cuda.js").write_text(device_choices.show_script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
     bar = device_switch._bar("lbm", "", CHOICES)
     scripts = "".join(
@@ -49,25 +49,25 @@ def tab(browser: Any, tmp_path: Path) -> Any:
         f'<main class="bd-article"><h1>T</h1>{bar}<div class="on-device" data-cell="x">{tables(1.11e-4)}</div></main>'
         '<footer class="bd-footer-content"><button class="print-page">Print</button></footer></body></html>'
     )
-    opened = browser.new_page(viewport={"width": SHEET, "height": 1000})
-    opened.goto((tmp_path / "lbm.html").as_uri())
-    opened.select_option("select[name=device]", "next/cuda")
-    opened.wait_for_function("document.body.textContent.includes('777')", timeout=300_000)
-    yield opened
-    opened.close()
+    page = browser.new_page(viewport={"width": SHEET, "height": 1000})
+    page.goto((tmp_path / "lbm.html").as_uri())
+    page.select_option("select[name=device]", "next/cuda")
+    page.wait_for_function("document.body.textContent.includes('777')", timeout=300_000)
+    yield page
+    page.close()
 
 
-def test_a_pdf_has_the_tables_of_the_device_that_was_chosen(tab: Any, tmp_path: Path) -> None:
+def test_a_pdf_has_the_tables_of_the_chosen_device(tab: Any, tmp_path: Path) -> None:
     if not shutil.which("pdftotext"):
         pytest.skip("no pdftotext on PATH; to read a PDF: apt-get install poppler-utils")
     tab.pdf(path=tmp_path / "lab.pdf", format="A4", prefer_css_page_size=True)
-    told = subprocess.run(
+    process = subprocess.run(
         ["pdftotext", "-layout", tmp_path / "lab.pdf", "-"], capture_output=True, text=True, check=True
     )
-    words = told.stdout
+    words = process.stdout
     assert "Device: Next GPU, CUDA" in words and words.count("777") >= 2 and "111" not in words
-    assert "Variant" in words and "Folded" in words, "what is folded on a screen too"
-    assert not any(each in words for each in ("CSV", "All columns", "Print", "Error / allowed"))
+    assert "Variant" in words and "Folded" in words, "also the table that is folded on a screen"
+    assert not any(text in words for text in ("CSV", "All columns", "Print", "Error / allowed"))
 
 
 def test_no_table_is_wider_than_the_sheet_and_nothing_to_press_is_on_it(tab: Any) -> None:

@@ -1,4 +1,4 @@
-"""A lab's notebook as it reads on a recorded device: each cell over recorded rows, whatever this machine has run."""
+"""A lab's notebook replayed for a recorded device: each cell shows recorded rows, independent of runs on this machine."""
 
 import json
 import re
@@ -32,21 +32,21 @@ def notebook(*sources: str, lab: str = "lbm") -> dict[str, Any]:
 def recorded(tmp_path: Path) -> tuple[RecordedData, Store]:
     (tmp_path / "results").mkdir()
     store(tmp_path / "results", row("sequential", 1e-2), row("fused", 1e-4))
-    own = Store(tmp_path / "results")
-    return records(registry.get("lbm"), own)[0], own
+    whole_store = Store(tmp_path / "results")
+    return records(registry.get("lbm"), whole_store)[0], whole_store
 
 
-def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
-    """What the cells show, after the one that opens the lab."""
-    given = notebook(*sources, lab=recorded[0].lab.name)
-    found = replay_notebook.replay(given, *recorded)
-    return [found[key_of(cell)] for cell in cells_of(given)]
+def replayed(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
+    """Replay a notebook with these cells, and return the HTML of each, that of the cell that opens the lab first."""
+    lab_notebook = notebook(*sources, lab=recorded[0].lab.name)
+    cell_html = replay_notebook.replay(lab_notebook, *recorded)
+    return [cell_html[key_of(cell)] for cell in cells_of(lab_notebook)]
 
 
-def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
+def test_each_cell_shows_the_rows_of_a_device_and_names_the_device(
     recorded: tuple[RecordedData, Store],
 ) -> None:
-    opened, measured, ladder, steps, shown, words = told(
+    intro, measured, ladder, steps, demonstration, summary = replayed(
         recorded,
         "lab.measure()",
         "for case in lab.cases:\n    display(lab.ladder(case.name))",
@@ -54,10 +54,10 @@ def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
         "lab.demonstration()",
         "lab.summary()",
     )
-    assert str(CUDA) in opened and "2 measurements, the newest of " in opened and "at scale published" in opened
-    assert measured == "" and f"under Device, {HERE.label}" in shown
+    assert str(CUDA) in intro and "2 measurements, the newest of " in intro and "at scale published" in intro
+    assert measured == "" and f"under Device, {HERE.label}" in demonstration
     assert "fused" in ladder and "100" in ladder, "the recorded time"
-    assert '<ul class="effect">' in steps and "100" in steps and words.startswith("<p>"), "sentences are Markdown"
+    assert '<ul class="effect">' in steps and "100" in steps and summary.startswith("<p>"), "sentences are Markdown"
 
 
 @pytest.mark.parametrize(
@@ -75,29 +75,29 @@ def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
         ("other = roofbook.open('cnn', globals())", "it opens another lab, cnn"),
     ],
 )
-def test_a_cell_that_cannot_be_repeated_says_so_and_stops_nothing(
+def test_a_cell_that_cannot_be_replayed_says_so_and_later_cells_are(
     recorded: tuple[RecordedData, Store], source: str, reason: str
 ) -> None:
-    opened, cell, failed = told(recorded, source, "lab.failed()")
-    assert opened and failed and "This cell is not repeated for a recorded device: " in cell and reason in cell
+    intro, cell, failed = replayed(recorded, source, "lab.failed()")
+    assert intro and failed and "This cell is not repeated for a recorded device: " in cell and reason in cell
 
 
-def test_a_cell_after_one_that_cannot_be_repeated_says_so_too(recorded: tuple[RecordedData, Store]) -> None:
-    _, first, second, unknown = told(
+def test_a_cell_that_needs_one_that_cannot_be_replayed_says_so_too(recorded: tuple[RecordedData, Store]) -> None:
+    _, first, second, missing_case = replayed(
         recorded, "cells = lab.plan()\nnumber = len(cells)", "number + 1", "lab.ladder('512x512')"
     )
-    assert "lab.plan" in first and "<code>number</code> is known only" in second and "512x512" in unknown
+    assert "lab.plan" in first and "<code>number</code> is known only" in second and "512x512" in missing_case
 
 
-def test_a_notebook_may_call_the_lab_and_the_library_as_it_likes(recorded: tuple[RecordedData, Store]) -> None:
+def test_a_notebook_may_give_the_lab_and_the_library_other_names(recorded: tuple[RecordedData, Store]) -> None:
     source = "import roofbook as rb\nmine = rb.open('lbm')\nfrom roofbook import open as open_lab\nopen_lab('lbm')"
-    _, opened, ladder, text, hidden = told(recorded, source, "mine.ladder()", "print('a < b')\n1 + 1", "2 + 2;")
-    assert str(CUDA) in opened and "fused" in ladder and hidden == ""
+    _, intro, ladder, text, hidden = replayed(recorded, source, "mine.ladder()", "print('a < b')\n1 + 1", "2 + 2;")
+    assert str(CUDA) in intro and "fused" in ladder and hidden == ""
     assert text == "<pre>a &lt; b</pre>\n<pre>2</pre>"
 
 
 @pytest.mark.parametrize(
-    ("source", "line", "said"),
+    ("source", "line", "message"),
     [
         ("lab.tabel()", 1, "AttributeError"),
         ("# of all\n\nlab.ladder(colour='red')", 3, "TypeError"),
@@ -107,14 +107,16 @@ def test_a_notebook_may_call_the_lab_and_the_library_as_it_likes(recorded: tuple
     ],
 )
 def test_an_error_of_a_line_with_the_lab_ends_the_build_with_notebook_cell_and_line(
-    recorded: tuple[RecordedData, Store], source: str, line: int, said: str
+    recorded: tuple[RecordedData, Store], source: str, line: int, message: str
 ) -> None:
     try:
-        *_, shown = told(recorded, "lab.ladder()", source)
+        *_, html = replayed(recorded, "lab.ladder()", source)
     except replay_notebook.ReplayFailed as error:
-        assert re.match(rf"lbm\.ipynb, cell 5, line {line}, on {CUDA}: ({said})", str(error)) and "\n" not in str(error)
+        assert re.match(rf"lbm\.ipynb, cell 5, line {line}, on {CUDA}: ({message})", str(error)) and "\n" not in str(
+            error
+        )
     else:
-        assert "UsageError" in said and "3" in shown, "a case that is not there is said on the page"
+        assert "UsageError" in message and "3" in html, "the page reports a missing case"
 
 
 @pytest.mark.parametrize("drawing", ["ladder", "ladder_chart", "summary", "steps"])
@@ -129,10 +131,10 @@ def test_an_error_while_something_is_drawn_ends_the_build(
     with pytest.raises(
         replay_notebook.ReplayFailed, match=rf"^lbm\.ipynb, cell 4, line 2, on {CUDA}: KeyError: 'a bug in drawing'"
     ):
-        told(recorded, f"# drawn\ndisplay(lab.{drawing}())\nlab.failed()")
+        replayed(recorded, f"# drawn\ndisplay(lab.{drawing}())\nlab.failed()")
 
 
-def test_an_error_deep_in_the_book_names_its_own_line_too(
+def test_an_error_in_the_library_names_its_own_line_too(
     recorded: tuple[RecordedData, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("roofbook.report.ladder_table._library_note", lambda *_: 1 / 0)
@@ -140,56 +142,57 @@ def test_an_error_deep_in_the_book_names_its_own_line_too(
         replay_notebook.ReplayFailed,
         match=r"ZeroDivisionError: division by zero \(report/ladder_table\.py, line \d+\)$",
     ):
-        told(recorded, "lab.ladder()")
+        replayed(recorded, "lab.ladder()")
 
 
-def test_what_failed_on_a_recorded_device_is_told_of_that_device(tmp_path: Path) -> None:
-    """So that `Nothing failed` of another is not read as of this one."""
+def test_failures_on_a_recorded_device_are_listed_with_the_device(tmp_path: Path) -> None:
+    """So `Nothing failed` on one device is not read as true of another."""
     (tmp_path / "results").mkdir()
-    wrong = row("soa", 1e-3) | {"status": "failed", "reason": "out of time: a run would take 80 s"}
-    store(tmp_path / "results", row("fused", 1e-4), wrong)
-    own = Store(tmp_path / "results")
-    _, failed = told((records(registry.get("lbm"), own)[0], own), "lab.failed()")
-    assert f"What failed on {CUDA.name} by CUDA, scale published" in failed and "out of time" in failed
+    failed_row = row("soa", 1e-3) | {"status": "failed", "reason": "out of time: a run would take 80 s"}
+    store(tmp_path / "results", row("fused", 1e-4), failed_row)
+    whole_store = Store(tmp_path / "results")
+    _, html = replayed((records(registry.get("lbm"), whole_store)[0], whole_store), "lab.failed()")
+    assert f"What failed on {CUDA.name} by CUDA, scale published" in html and "out of time" in html
 
 
-def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
-    given = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
-    assert replay_notebook.executed_outputs(given) == {}, "no cell has run"
+def test_outputs_that_this_machine_executed_are_returned_as_html() -> None:
+    lab_notebook = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
+    assert replay_notebook.executed_outputs(lab_notebook) == {}, "no cell has run"
     outputs: list[dict[str, Any]] = [
         {"data": {"text/html": ["<p>a</p>", "<p>b</p>"], "text/plain": "ab"}},
         {"text": ["1 < 2\n"]},
         {"data": {"text/markdown": "*so*"}},
         {"data": {"text/plain": "2"}},
     ]
-    for cell, output in zip(cells_of(given)[1:], outputs, strict=True):
+    for cell, output in zip(cells_of(lab_notebook)[1:], outputs, strict=True):
         cell["outputs"] = [output]
-    found = list(replay_notebook.executed_outputs(given).values())
-    assert found == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
+    outputs_shown = list(replay_notebook.executed_outputs(lab_notebook).values())
+    assert outputs_shown == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
 
 
 def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_parameters() -> None:
-    given = notebook("lab.ladder()")
-    cells_of(given)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
-    made = replay_notebook.unmeasured(given)
-    nbformat.validate(nbformat.from_dict(made))
-    assert not any("parameters" in cell["metadata"].get("tags", []) for cell in made["cells"])
-    assert replay_notebook.executed_outputs(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
+    lab_notebook = notebook("lab.ladder()")
+    cells_of(lab_notebook)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
+    without_outputs = replay_notebook.unmeasured(lab_notebook)
+    nbformat.validate(nbformat.from_dict(without_outputs))
+    assert not any("parameters" in cell["metadata"].get("tags", []) for cell in without_outputs["cells"])
+    assert replay_notebook.executed_outputs(without_outputs) == {}
+    assert len(without_outputs["cells"]) == len(lab_notebook["cells"]) - 1
 
 
 @pytest.mark.parametrize("name", ["cnn", "peaks"])
-def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: str) -> None:
+def test_each_cell_of_a_real_notebook_shows_recorded_rows(name: str) -> None:
     root = project_root()
-    kept = Store(root / "results")
-    given = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
-    found = replay_notebook.replay(given, records(registry.get(name), kept)[0], kept)
-    assert len(found) == len(cells_of(given))
-    silent = [cell["source"] for cell in cells_of(given) if not found[key_of(cell)]]
+    all_rows = Store(root / "results")
+    lab_notebook = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
+    cell_html = replay_notebook.replay(lab_notebook, records(registry.get(name), all_rows)[0], all_rows)
+    assert len(cell_html) == len(cells_of(lab_notebook))
+    silent = [cell["source"] for cell in cells_of(lab_notebook) if not cell_html[key_of(cell)]]
     assert silent in ([], [["lab.measure()"]])
 
 
-def test_what_a_device_has_nothing_of_is_said_once_whatever_the_host_has(tmp_path: Path) -> None:
-    """A series that only a library on the host was measured in, and a sweep of which no point was."""
+def test_series_and_sweeps_without_a_row_of_the_device_are_noted_once(tmp_path: Path) -> None:
+    """Check a series in which only a library on the host was measured, and a sweep without a measured point."""
     (tmp_path / "results").mkdir()
     sparse = registry.get("convpool").series("published")[0].points[0][1]
     lenet = [row("tensor", 1e-4, lab="lenet", case="batch-100")]
@@ -197,17 +200,17 @@ def test_what_a_device_has_nothing_of_is_said_once_whatever_the_host_has(tmp_pat
         tmp_path / "results", row("lists", 1e-3, lab="convpool", case="512x512x32x32-k3"),
         row("torch-cpu", 2e-3, lab="convpool", case=sparse), *lenet,
     )  # fmt: skip
-    own = Store(tmp_path / "results")
-    page = (records(registry.get("convpool"), own)[0], own)
-    (shown, *_) = told(page, "display(lab.series_chart('weight zeros'), lab.crossings('weight zeros'))")[1:]
+    whole_store = Store(tmp_path / "results")
+    page = (records(registry.get("convpool"), whole_store)[0], whole_store)
+    (chart, *_) = replayed(page, "display(lab.series_chart('weight zeros'), lab.crossings('weight zeros'))")[1:]
     question = registry.get("convpool").series("published")[0].question
-    assert shown.count("<p") == 1 and f"{question} It was not measured on this device." in shown and "svg" not in shown
-    page = (records(registry.get("lenet"), own)[0], own)
-    (twice,) = told(page, "display(lab.sweep_table('segment'), lab.line_sweep('segment'))")[1:]
-    assert twice.count("it was not measured") == 1
+    assert chart.count("<p") == 1 and f"{question} It was not measured on this device." in chart and "svg" not in chart
+    page = (records(registry.get("lenet"), whole_store)[0], whole_store)
+    (table,) = replayed(page, "display(lab.sweep_table('segment'), lab.line_sweep('segment'))")[1:]
+    assert table.count("it was not measured") == 1
 
 
-def test_what_this_machine_lacks_is_no_reason_of_a_recorded_device(
+def test_a_library_that_this_machine_lacks_is_no_reason_on_a_recorded_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = registry.get("convpool")

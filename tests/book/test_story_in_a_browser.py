@@ -1,4 +1,4 @@
-"""The answer and the steps of a story as a reader meets them: on a phone, in the dark, one case after the other."""
+"""The answer and the steps of a story in a browser: on a phone and a desktop, in light and dark, on several cases."""
 
 from __future__ import annotations
 
@@ -34,74 +34,78 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page in two themes: the answer on two cases, and two steps, of which one is confirmed and one refuted."""
-    to = tmp_path_factory.mktemp("site")
+    """Write a page in two themes, with the answer on two cases, a confirmed step and a refuted one; return its folder."""
+    folder = tmp_path_factory.mktemp("site")
     times = {"no-finish": 4e-4, "fused": 2e-4, "soa": 2.5e-4}
     rows = frame(
         *(even(name, time, LAB.variant(name).parent, case=case) for case in CASES for name, time in times.items()),
         *(even(name, 3e-4, case=case, role="peer") for case in CASES for name in ("lbmpy", "lbmpy-bare")),
     )
-    order, changes = [*times, "lbmpy", "lbmpy-bare"], {each.name: each.change for each in LAB.all_variants()}
-    on = [CaseData(rows, order, case, bounds={"float32": Bound(1e-4, "memory")}, changes=changes) for case in CASES]
+    order, changes = [*times, "lbmpy", "lbmpy-bare"], {variant.name: variant.change for variant in LAB.all_variants()}
+    data_by_case = [
+        CaseData(rows, order, case, bounds={"float32": Bound(1e-4, "memory")}, changes=changes) for case in CASES
+    ]
     predictions = {"128x128": FASTER, "1024x1024": SAME}
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-int a;\n+int b;\n"
     steps = [
         step(LAB.variant(name), rows, dict.fromkeys(CASES, ""), diff, "lbm", predictions=predictions)
         for name in ("fused", "soa")
     ]
-    shown = finish_cells({"answer": "".join(answer(data, answered(LAB, data)) for data in on), "steps": "".join(steps)})
-    shutil.copy(ASSETS / "roofbook.css", to)
+    answers = [answer(data, answered(LAB, data)) for data in data_by_case]
+    cells = finish_cells({"answer": "".join(answers), "steps": "".join(steps)})
+    shutil.copy(ASSETS / "roofbook.css", folder)
     for theme in ("light", "dark"):
-        (to / f"{theme}.html").write_text(PAGE.format(theme=theme, **shown), encoding="utf-8")
-    return to
+        (folder / f"{theme}.html").write_text(PAGE.format(theme=theme, **cells), encoding="utf-8")
+    return folder
 
 
 @pytest.fixture
-def opened(browser: Any, site: Path) -> Iterator[Any]:
+def open_page(browser: Any, site: Path) -> Iterator[Any]:
     contexts = []
 
-    def open_page(theme: str, width: int) -> Any:
+    def open_theme(theme: str, width: int) -> Any:
         contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme))
         tab = contexts[-1].new_page()
         tab.goto(f"file://{site}/{theme}.html")
         return tab
 
-    yield open_page
-    for each in contexts:
-        each.close()
+    yield open_theme
+    for context in contexts:
+        context.close()
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1400), ("dark", 390), ("light", 320)])
-def test_nothing_of_it_is_wider_than_the_screen_and_axe_finds_nothing(opened: Any, theme: str, width: int) -> None:
-    tab = opened(theme, width)
-    for each in tab.locator(".answer, .answer dd, .step, .effect > li").all():
-        assert each.evaluate("element => element.scrollWidth <= element.clientWidth + 1"), each.inner_text()
+def test_no_element_is_wider_than_the_screen_and_axe_finds_no_problem(open_page: Any, theme: str, width: int) -> None:
+    tab = open_page(theme, width)
+    for element in tab.locator(".answer, .answer dd, .step, .effect > li").all():
+        assert element.evaluate("element => element.scrollWidth <= element.clientWidth + 1"), element.inner_text()
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert violations(tab, {}) == []
 
 
-def test_the_answer_is_read_at_once_and_says_which_kernel_which_share_and_which_peer(opened: Any) -> None:
-    tab = opened("light", 390)
-    said = tab.locator(".answer").first.inner_text()
+def test_the_answer_names_the_kernel_its_time_its_share_of_the_bound_and_the_peer(open_page: Any) -> None:
+    tab = open_page("light", 390)
+    answer_text = tab.locator(".answer").first.inner_text()
     for words in ("On 128x128", "fused", "200\u202fµs", "50.0\u202f%", "1.50 times as fast", "lbmpy", "no-finish"):
-        assert words in said, words
+        assert words in answer_text, words
     assert tab.locator(".answer").count() == len(CASES)
 
 
-def test_a_step_says_in_a_few_lines_what_came_of_it(opened: Any) -> None:
-    tab = opened("light", 1400)
-    heights = [each["height"] for each in (one.bounding_box() for one in tab.locator(".step").all())]
+def test_a_step_shows_its_verdicts_in_a_few_lines(open_page: Any) -> None:
+    tab = open_page("light", 1400)
+    heights = [box["height"] for box in (element.bounding_box() for element in tab.locator(".step").all())]
     assert max(heights) < 190
     lines = tab.locator(".step .effect > li").all_inner_texts()
     assert [line.split(":")[0] for line in lines] == ["Confirmed", "Refuted", "Refuted", "Refuted"]
     colours = {
-        each.evaluate("element => getComputedStyle(element).color") for each in tab.locator(".effect strong").all()
+        verdict.evaluate("element => getComputedStyle(element).color")
+        for verdict in tab.locator(".effect strong").all()
     }
-    assert len(colours) == 2, "one of what was confirmed, and one of what was refuted"
+    assert len(colours) == 2, "one for confirmed, and one for refuted"
 
 
-def test_the_site_has_a_link_to_code_in_the_place_of_the_difference(opened: Any) -> None:
-    tab = opened("light", 1400)
+def test_the_site_links_to_the_code_and_shows_no_difference(open_page: Any) -> None:
+    tab = open_page("light", 1400)
     link = tab.get_by_role("link", name="Code and difference").first
     assert link.is_visible() and link.get_attribute("href") == "lbm/kernels.html#fused"
     assert tab.locator("details").count() == 0 and tab.get_by_text("int b;").count() == 0

@@ -1,4 +1,4 @@
-"""Tables as CSV: all digits and units in the heads, as a file beside the page of a site, from wherever a table is shown."""
+"""Tables as CSV: all digits, units in the heads, in a file next to the page of the site, or in the link of a table itself."""
 
 import re
 from html import unescape
@@ -27,19 +27,19 @@ def read(text: str) -> pd.DataFrame:
 
 def test_a_ladder_as_csv_has_all_digits_and_units() -> None:
     table = report.ladder(CaseData(lab_rows(), ORDER, "256x256"))
-    shown = read(table.csv)
-    assert {"seconds (s per step)", "low (s per step)", "vs_parent", "vs_library", "n"} <= {*shown.columns}
-    assert list(shown["seconds (s per step)"].dropna()) == list(table.frame["seconds"].dropna())
-    assert list(shown["variant"]) == list(table.frame["variant"]), "failed and missing ones too"
-    assert "wrong result" in " ".join(map(str, shown["reason"]))
+    csv = read(table.csv)
+    assert {"seconds (s per step)", "low (s per step)", "vs_parent", "vs_library", "n"} <= {*csv.columns}
+    assert list(csv["seconds (s per step)"].dropna()) == list(table.frame["seconds"].dropna())
+    assert list(csv["variant"]) == list(table.frame["variant"]), "failed and missing ones too"
+    assert "wrong result" in " ".join(map(str, csv["reason"]))
 
 
-def test_of_one_or_two_samples_there_is_no_infinite_interval() -> None:
+def test_one_or_two_samples_give_no_infinite_interval() -> None:
     rows = frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2))
     assert "inf" not in report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",))).csv
 
 
-def test_a_table_without_a_frame_gives_what_it_shows() -> None:
+def test_the_csv_of_a_table_without_a_frame_has_its_cells() -> None:
     nasty = 'a "b", <c> & 50 % #d'
     rows = [Row([Cell("x"), Cell("1", small="(s)")]), Row([Cell(nasty), Cell("µ")])]
     table = Table("The 'T' & <U>", [Cell("Name"), Cell("Value")], rows, pd.DataFrame())
@@ -49,7 +49,7 @@ def test_a_table_without_a_frame_gives_what_it_shows() -> None:
     assert "csv" not in Table("Empty", [Cell("Name")], [], pd.DataFrame()).html
 
 
-def test_pages_link_to_files_whose_names_say_what_they_are(tmp_path: Path) -> None:
+def test_pages_link_to_files_named_by_lab_device_and_table(tmp_path: Path) -> None:
     table = ladder()
     html, files = table_files.split_files(f"<p>before</p>{table.html}", "lbm", "nvidia-h200.cuda")
     assert files == {"lbm-nvidia-h200.cuda-ladder-on-256x256.csv": table.csv} and "data:" not in html
@@ -65,14 +65,14 @@ def test_pages_link_to_files_whose_names_say_what_they_are(tmp_path: Path) -> No
     assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [before]
 
 
-def test_two_tables_of_one_name_are_two_files_unless_they_are_the_same() -> None:
+def test_two_tables_of_one_name_are_two_files_unless_they_are_equal() -> None:
     cells = {"x": ladder().html, "y": ladder(seconds=2e-3).html, "z": ladder().html}
-    shown, files = table_files.split_files_of_cells(cells, "lbm")
+    html_by_cell, files = table_files.split_files_of_cells(cells, "lbm")
     assert [*files] == ["lbm-ladder-on-256x256.csv", "lbm-ladder-on-256x256-2.csv"]
-    assert ["-2.csv" in shown[key] for key in cells] == [False, True, False]
+    assert ["-2.csv" in html_by_cell[key] for key in cells] == [False, True, False]
     assert table_files.split_files_of_cells({}, "lbm") == ({}, {})
 
 
 @pytest.mark.parametrize("text", ["", "<table><caption>C</caption></table>"])
-def test_what_is_no_table_of_ours_stays(text: str) -> None:
+def test_a_text_without_a_table_of_the_book_stays(text: str) -> None:
     assert table_files.split_files(text, "x") == (text, {})

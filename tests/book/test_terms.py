@@ -1,4 +1,4 @@
-"""Terms of the glossary: linked at their first use in a section, found by the site's search, and explained where one lands."""
+"""Terms of the glossary: linked at their first use in a section, found by the site's search, and explained on one page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TERMS = Terms(
 
 
 def linked(text: str, seen: set[str] | None = None) -> list[str]:
-    """What is linked of a text: word>term."""
+    """Return `word>term` for each word of a text that is linked."""
     return [
         f"{' '.join(word.split())}>{term}" for word, term in TERMS.pieces(text, set() if seen is None else seen) if term
     ]
@@ -53,7 +53,7 @@ def test_whole_words_their_plurals_and_forms_are_linked_once(text: str, links: l
     assert "".join(piece for piece, _ in TERMS.pieces(text, set())) == text
 
 
-def test_what_a_section_has_linked_already_is_not_linked_again() -> None:
+def test_a_term_that_the_section_has_linked_is_not_linked_again() -> None:
     seen = {"warp"}
     assert linked("A warp and a bank conflict", seen) == ["bank conflict>bank conflict"]
     assert seen == {"warp", "bank conflict"}
@@ -68,8 +68,8 @@ def test_plurals_are_regular() -> None:
     assert {word: plural(word) for word in words} == words
 
 
-def in_html(fragment: str, seen: set[str] | None = None) -> str:
-    """A fragment with its terms linked, each link written [word]."""
+def link_in_html(fragment: str, seen: set[str] | None = None) -> str:
+    """Return a fragment of HTML with its terms linked, each link written [word]."""
     text = TERMS.link_html(fragment, set() if seen is None else seen, lambda term: f"g.html#{term}&")
     return re.sub(
         r'<a class="reference internal" href="g\.html#[^"]+&amp;"><span class="[^"]+">(.*?)</span></a>', r"[\1]", text
@@ -92,13 +92,13 @@ def in_html(fragment: str, seen: set[str] | None = None) -> str:
     ],
 )
 def test_prose_of_html_is_linked_and_nothing_else(fragment: str, out: str) -> None:
-    assert in_html(fragment) == out
+    assert link_in_html(fragment) == out
 
 
-def test_what_is_folded_counts_for_itself_alone() -> None:
+def test_a_folded_part_links_its_terms_apart_from_the_section() -> None:
     fold = "<details><summary>warp</summary><p>warp warp</p></details>"
     linked_fold = "<details><summary>warp</summary><p>[warp] warp</p></details>"
-    assert in_html(f"{fold}{fold}<p>warp</p>{fold}") == f"{linked_fold}{linked_fold}<p>[warp]</p>{fold}"
+    assert link_in_html(f"{fold}{fold}<p>warp</p>{fold}") == f"{linked_fold}{linked_fold}<p>[warp]</p>{fold}"
 
 
 GLOSSARY = """---
@@ -151,21 +151,21 @@ A warp.
 
 
 def build(source: Path, out: Path) -> str:
-    """Build by Sphinx with nothing but Markdown and our terms; the warnings."""
+    """Build by Sphinx with no extension but Markdown and the book's terms, and return the warnings."""
     confpy = 'extensions = ["myst_parser", "roofbook.book.terms"]\nroot_doc = "page"\nexclude_patterns = ["out"]\n'
     (source / "conf.py").write_text(confpy)
     command = [sys.executable, "-m", "sphinx", "-q", str(source), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return process.stderr
 
 
 def links(page: Path) -> list[str]:
-    """The links to terms of a page, and its headings, in order."""
+    """Return a page's headings and links to terms, in order."""
     body = page.read_text(encoding="utf-8").partition('<div class="body"')[2].partition('<div class="sphinxsidebar"')[0]
-    found = re.findall(
+    matches = re.findall(
         r'<h\d>(.*?)<a|<a class="reference internal" href="([^"]*#term-[^"]*)"[^>]*>(.*?)</a>', body, re.S
     )
-    texts = [f"# {head}" if head else f"{re.sub('<[^>]+>', '', text)}>{href}" for head, href, text in found]
+    texts = [f"# {head}" if head else f"{re.sub('<[^>]+>', '', text)}>{href}" for head, href, text in matches]
     return [" ".join(text.split()) for text in texts]
 
 
@@ -175,43 +175,43 @@ def test_pages_link_each_term_once_in_a_section_and_the_glossary_none_to_itself(
     out = tmp_path / "out"
     assert build(tmp_path, out) == ""
     warp, bank, run, memory = (f"glossary.html#term-{name}" for name in ("warp", "bank-conflict", "run", "memory"))
-    of_page = ["# Of a warp", f"warp>{warp}", f"run>{run}", "# Below", f"Warps>{warp}", f"bank conflicts>{bank}"]
-    of_page += [f"memory>{memory}"] * 2  # once where another device may take its place
-    assert links(out / "page.html") == [*of_page, "# Further below", f"warp>{warp}"]
+    links_of_page = ["# Of a warp", f"warp>{warp}", f"run>{run}", "# Below", f"Warps>{warp}", f"bank conflicts>{bank}"]
+    links_of_page += [f"memory>{memory}"] * 2  # once in a cell whose device may change, and once after it
+    assert links(out / "page.html") == [*links_of_page, "# Further below", f"warp>{warp}"]
     assert links(out / "glossary.html") == ["# Glossary", "bank conflict>#term-bank-conflict", "warp>#term-warp"]
-    # A term that comes joins the other pages too, though no page but the glossary was edited.
+    # A new term is linked on other pages too, although only the glossary was edited.
     (tmp_path / "glossary.md").write_text(GLOSSARY.replace("by_role: [run]", "by_role: []"))
     assert build(tmp_path, out) == ""
     assert links(out / "page.html")[:5] == ["# Of a warp", f"warp>{warp}", f"run>{run}", "# Below", f"Warps>{warp}"]
     assert f"runs>{run}" in links(out / "page.html")
     page = out / "page.html"
-    written = page.stat().st_mtime_ns
+    written_ns = page.stat().st_mtime_ns
     build(tmp_path, out)
-    assert page.stat().st_mtime_ns == written, "nothing changed, so nothing is written"
+    assert page.stat().st_mtime_ns == written_ns, "nothing changed, so nothing is written"
     (tmp_path / "glossary.md").write_text(GLOSSARY.replace("forms: {", "forms: {no such term: [x], "))
     assert "WARNING: the front matter names 'no such term', which has no entry" in build(tmp_path, out)
 
 
 @pytest.fixture(scope="module")
 def site(written_site: Path) -> Iterator[str]:
-    """The address of the book's pages."""
+    """Serve the book's written pages, and yield their address."""
     with served(written_site) as address:
         yield address
 
 
-LANDED = """() => {
+TERM_IN_SIGHT = """() => {
     const term = document.querySelector("dt:target"), at = term?.getBoundingClientRect();
     const seen = term && at.top >= 0 && at.bottom <= innerHeight;
     const name = term && [...term.childNodes].filter(element => !element.matches?.(".headerlink"));
     return seen ? [name.map(element => element.textContent).join(""), term.nextElementSibling.innerText] : null;
 }"""
-"""The term on which a reader has landed, in sight, and what it means."""
+"""JavaScript: the term that the address names, if it is in sight, and its meaning."""
 
 
 @pytest.mark.site
 @pytest.mark.parametrize("width", [1400, 390])
-def test_a_reader_asks_what_a_term_means_by_click(browser: Any, site: str, width: int) -> None:
-    """From the first page to a lab, then on the first use of a term."""
+def test_a_click_on_a_term_shows_its_meaning(browser: Any, site: str, width: int) -> None:
+    """Click from the first page to a lab, then on the first use of a term."""
     tab = browser.new_page(viewport={"width": width, "height": 900})
     for lab, word, term in (
         ("Sparse convolution", "ridge point", "ridge point"),
@@ -223,8 +223,8 @@ def test_a_reader_asks_what_a_term_means_by_click(browser: Any, site: str, width
             tab.click("button.primary-toggle:visible")
         tab.click(f".bd-links a:text('{lab}')")
         tab.click(f"article a:has(.std-term:text-is('{word}')) >> nth=0")
-        tab.wait_for_function(LANDED)
-        name, meaning = tab.evaluate(LANDED)
+        tab.wait_for_function(TERM_IN_SIGHT)
+        name, meaning = tab.evaluate(TERM_IN_SIGHT)
         assert name == term and len(meaning) > 40
     tab.close()
 
@@ -243,39 +243,39 @@ def test_a_reader_asks_what_a_term_means_by_click(browser: Any, site: str, width
         ("tensor cores", "tensor core"),
     ],
 )
-def test_a_reader_finds_a_term_by_search_and_lands_on_it(browser: Any, site: str, words: str, term: str) -> None:
+def test_a_search_for_a_term_leads_to_its_entry(browser: Any, site: str, words: str, term: str) -> None:
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
     tab.goto(f"{site}/index.html")
     tab.keyboard.press("Control+K")
     tab.keyboard.type(words)
     tab.keyboard.press("Enter")
     tab.click("#search-results li a >> nth=0")
-    tab.wait_for_function(LANDED)
-    assert tab.evaluate(LANDED)[0] == term
+    tab.wait_for_function(TERM_IN_SIGHT)
+    assert tab.evaluate(TERM_IN_SIGHT)[0] == term
     tab.close()
 
 
 @pytest.mark.site
 def test_no_section_of_the_book_links_a_term_twice_and_none_in_headings_or_code(browser: Any, site: str) -> None:
     tab = browser.new_page()
-    seen = 0
+    link_count = 0
     for page in (
         "index",
         "method",
         "your-device",
-        *(f"labs/{each.stem}" for each in (ROOT / "experiments").glob("[!p]*")),
+        *(f"labs/{notebook.stem}" for notebook in (ROOT / "experiments").glob("[!p]*")),
     ):
         tab.goto(f"{site}/{page}.html")
-        found = tab.evaluate("""() => [...document.querySelectorAll("article a:has(.std-term)")].map(element => [
+        term_links = tab.evaluate("""() => [...document.querySelectorAll("article a:has(.std-term)")].map(element => [
             element.closest("section")?.id, element.hash, !!element.closest("h1, h2, h3, pre, code, table, dt")])""")
-        seen += len(found)
-        assert len({tuple(each) for each in found}) == len(found), page
-        assert not any(wrong for *_, wrong in found), page
+        link_count += len(term_links)
+        assert len({tuple(link) for link in term_links}) == len(term_links), page
+        assert not any(misplaced for *_, misplaced in term_links), page
     tab.close()
-    assert seen > 100
+    assert link_count > 100
 
 
-def test_the_glossary_says_what_is_asked_for_and_in_few_words() -> None:
+def test_the_glossary_has_the_usual_terms_and_short_meanings() -> None:
     text = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
     entries = [
         re.split(r"\n  ", entry.strip(), maxsplit=1)
@@ -284,9 +284,9 @@ def test_the_glossary_says_what_is_asked_for_and_in_few_words() -> None:
     ]
     terms = [entry[0] for entry in entries]
     assert len(terms) == len(set(terms))
-    asked = {"ridge point", "warp", "sub-group", "work-group", "block", "occupancy", "bank conflict", "coalescing"}
-    assert asked | {"tensor core", "shared memory", "local memory", "work-item", "thread"} <= set(terms)
+    required = {"ridge point", "warp", "sub-group", "work-group", "block", "occupancy", "bank conflict", "coalescing"}
+    assert required | {"tensor core", "shared memory", "local memory", "work-item", "thread"} <= set(terms)
     for term, meaning in entries:
         assert len(re.findall(r"[.)](?:\s|$)", meaning)) <= 5 and len(meaning) < 480, term
-    said = yaml.safe_load(text.split("---")[1])
-    assert {*said["forms"], *said["by_role"]} <= set(terms)
+    front_matter = yaml.safe_load(text.split("---")[1])
+    assert {*front_matter["forms"], *front_matter["by_role"]} <= set(terms)

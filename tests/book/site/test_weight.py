@@ -168,7 +168,11 @@ def test_the_one_style_sheet_looks_like_all_sheets_of_the_theme(
     styles_of_theme = tab.evaluate(STYLES)
     tab.close()
     assert len(styles_of_site) == len(styles_of_theme) > 50
-    assert [one[:200] for one, other in zip(styles_of_site, styles_of_theme, strict=True) if one != other] == []
+    assert [
+        site_style[:200]
+        for site_style, theme_style in zip(styles_of_site, styles_of_theme, strict=True)
+        if site_style != theme_style
+    ] == []
 
 
 def first_paint(browser: Any, address: str) -> float:
