@@ -12,7 +12,7 @@ import pytest
 
 from roofbook import own_python, paths
 from roofbook.book.experiment import _names_of_the_profile
-from roofbook.measure import case_process
+from roofbook.measure import worker_process
 from roofbook.report import figure
 
 SAY = """
@@ -56,7 +56,7 @@ def check(told: dict[str, Any], readers: Path) -> None:
 
 
 def test_a_measuring_process_runs_nothing_of_the_readers(readers: Path) -> None:
-    worker = case_process.Worker([sys.executable, "-c", SAY])
+    worker = worker_process.WorkerProcess([sys.executable, "-c", SAY])
     assert worker.process.stdout
     told = json.loads(worker.process.stdout.read())
     worker.end()

@@ -209,8 +209,9 @@ class Lines:
     MOST_BYTES = 1 << 20
     """Bytes of a line."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self.pipe, self.held = pipe, b""
+    def __init__(self, pipe: IO[bytes], most_bytes: int = MOST_BYTES) -> None:
+        """most_bytes: largest size of a line."""
+        self.pipe, self.held, self.most_bytes = pipe, b"", most_bytes
         self.ready = selectors.DefaultSelector()
         self.ready.register(pipe, selectors.EVENT_READ)
 
@@ -218,8 +219,8 @@ class Lines:
         """Return the next line; empty at the end. Raises TimeoutError, and BadLine for one without an end."""
         clock = PatientClock(seconds)
         while b"\n" not in self.held:
-            if len(self.held) > self.MOST_BYTES:
-                raise BadLine(f"a line of more than {self.MOST_BYTES} bytes")
+            if len(self.held) > self.most_bytes:
+                raise BadLine(f"a line of more than {self.most_bytes} bytes")
             if not self.ready.select(clock.slice_s()):  # a signal may come to another thread
                 clock.tick()
                 if clock.is_over():

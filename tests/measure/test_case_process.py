@@ -19,7 +19,7 @@ from roofbook import labs
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import Failed, UsageError
-from roofbook.measure import case_process
+from roofbook.measure import case_process, worker_process
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.process_keeper import descendants
@@ -372,14 +372,14 @@ def test_a_fork_that_goes_on_from_a_plan_measures_nothing(measure: Measure) -> N
 def test_what_a_kernel_writes_into_the_pipe_is_not_believed(measure: Measure) -> None:
     rows = measure("one", "writes in run", "two")
     assert dict(rows["status"]) == {"one": "ok", "writes in run": "failed", "two": "ok"}
-    assert rows.loc["writes in run", "reason"].startswith("sent an invalid message: a row that nobody ordered")
+    assert rows.loc["writes in run", "reason"].startswith("sent an invalid message: not expected")
 
 
 @pytest.mark.parametrize("name", ["hang", "slow"])
 def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
     measure: Measure, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(case_process, "GRACE_S", 1.0 if name == "hang" else 120.0)
+    monkeypatch.setattr(worker_process, "GRACE_S", 1.0 if name == "hang" else 120.0)
     monkeypatch.setattr(PatientClock, "is_over", lambda clock: False)
     started: list[Any] = []
     popen = subprocess.Popen
@@ -469,7 +469,7 @@ def workers(faulty: Lab) -> Iterator[case_process.Workers]:
         yield workers
 
 
-def states(worker: case_process.Worker) -> set[str]:
+def states(worker: worker_process.WorkerProcess) -> set[str]:
     """States of all processes that a worker's keeper keeps."""
     return {state(number) for number in descendants(worker.process.pid)}
 

@@ -17,7 +17,7 @@ import pytest
 
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
-from roofbook.measure import case_process, sampling
+from roofbook.measure import case_process, sampling, worker_process
 from roofbook.measure.case_run import measure_and_store
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
@@ -199,8 +199,10 @@ def test_a_process_that_measures_has_quiet_threads_unless_the_user_has_said_how_
 
 
 def environment_of_a_worker() -> dict[str, str]:
-    """Return the environment of a process that `case_process` starts."""
-    worker = case_process.Worker([sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"])
+    """Return the environment of a process that `worker_process` starts."""
+    worker = worker_process.WorkerProcess(
+        [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    )
     assert worker.process.stdout
     environment: dict[str, str] = json.loads(worker.process.stdout.read())
     worker.end()

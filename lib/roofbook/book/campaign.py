@@ -40,8 +40,7 @@ MODULE = "roofbook.book.campaign_worker"
 def check_answer(order: Order, answer: Answer) -> None:
     """Check that an answer has the shape that its order demands. Raise BadMessage before any part of it is used."""
     if order["do"] in ("measure", "fail"):
-        messages.expect(answer, {"kept": list})
-        messages.kept_rows(answer["kept"], order["case"], order["variants"])
+        messages.expect(answer, {"kept": messages.stored_rows(order["case"], order["variants"])})
     else:
         messages.expect(answer, _ANSWERS[order["do"]])
 

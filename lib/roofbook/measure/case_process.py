@@ -6,34 +6,23 @@ A case is complete only with its closing record. Without one, another process me
 """
 
 import contextlib
-import json
-import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .. import own_python
 from ..errors import Failed, UsageError
-from ..peers import threads
-from ..process_tree import BadLine, Lines, ProcessTree, how_ended
-from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import StorePart
 from ..store.parquet import Store
 from . import background_group, messages
 from .case_run import WAITING, StoredRow
-from .case_worker import GRACE_S, POISONED
-from .checked_runnable import plain_text
 from .measurement import Measurement
-from .messages import BadMessage
 from .placement import Setting, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
+from .worker_process import WorkerFailed, WorkerProcess
 
 COMPILE_ALLOWANCE_S = 60.0
 """Seconds that a driver may compile in a run, in addition to twice the limit of a run."""
@@ -43,8 +32,6 @@ REFERENCE_LIMIT_S = 7200.0
 """Seconds in which a lab must prepare, compute its reference or compare outputs with it."""
 START = "start"
 """Stage of a process before its first variant."""
-MOST_ERROR_BYTES = 1 << 16
-"""Bytes at the end of standard error in which the last message is looked for."""
 
 
 class Workers:
@@ -57,7 +44,7 @@ class Workers:
         """cases: their number; no process starts ahead for further ones."""
         self._command = [sys.executable, "-m", "roofbook.measure.case_worker", lab, device]
         self._left = cases
-        self._ready: Worker | None = None
+        self._ready: WorkerProcess | None = None
 
     def __enter__(self) -> "Workers":
         return self
@@ -68,9 +55,9 @@ class Workers:
 
     def prepare(self) -> None:
         """Start the process for the next case now."""
-        self._ready = self._ready or Worker(self._command)
+        self._ready = self._ready or WorkerProcess(self._command)
 
-    def take(self) -> "Worker":
+    def take(self) -> WorkerProcess:
         """Return the process for the next case."""
         worker, self._ready = self._ready, None
         self._left -= 1
@@ -79,7 +66,7 @@ class Workers:
             return worker
         if worker:
             worker.end()
-        return Worker(self._command)
+        return WorkerProcess(self._command)
 
     def follow(self, stage: str) -> None:
         """Start, pause or resume the next process, now that the measuring one has reached a stage."""
@@ -90,38 +77,6 @@ class Workers:
             self._ready.tree.resume()
         elif self._left > 0 and not sampling:
             self.prepare()
-
-
-class Worker:
-    """Process that measures a case when it receives an order, with all processes that its kernels start."""
-
-    def __init__(
-        self, command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
-    ) -> None:
-        """folder, environment: of the process; by default this process's folder, and what it needs to find the same labs."""
-        environment = registry.environment() if environment is None else environment
-        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
-        self.tree = ProcessTree(
-            command, grace_s=GRACE_S + 2.0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
-            cwd=folder,
-            env={**threads.QUIET, **own_python.environment(), **background_group.parent_environment(), **environment},
-        )  # fmt: skip
-        self.process = self.tree.process
-
-    def tell(self, order: Mapping[str, Any]) -> None:
-        """Send an order. Ignored if the process has died: the reader of its messages notices that."""
-        assert self.process.stdin
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
-            self.process.stdin.flush()
-
-    def end(self) -> None:
-        """Kill the process, if it has not ended, and all processes that it started."""
-        self.tree.end()
-        for pipe in (self.process.stdin, self.process.stdout, self.complaints):
-            assert pipe
-            with contextlib.suppress(BrokenPipeError):  # for an order that it did not read
-                pipe.close()
 
 
 @dataclass
@@ -216,64 +171,51 @@ def _messages(
     """
     variant, stage = "", START
     names = [variant.name for variant in variants]
+    shapes = message_shapes(setting.case.name, names)
     worker = workers.take()
-    process = worker.process
-    assert process.stdout
     try:
         worker.tell({
             "case": setting.case.name, "scale": setting.case.scale, "run": run, "policy": asdict(setting.policy),
             "variants": names, "root": store.address, "where": where,
             "resume": resume, "once": once,
         })  # fmt: skip
-        lines, stored_count, message_count = Lines(process.stdout), 0, 0
-        while line := lines.next(seconds_allowed(setting.policy, stage)):
-            message = checked_message(line, setting.case.name, names)
-            message_count += 1
-            if message_count > message_limit(setting.policy, len(names)):
-                raise BadMessage("messages without end")
+        stored_count = 0
+        for _ in range(message_limit(setting.policy, len(names))):
+            message = worker.receive(seconds_allowed(setting.policy, stage), *shapes)
             if "what" in message:
                 variant, stage = message["variant"], message["what"]
                 workers.follow(stage)
             elif "kept" in message:
                 stored_count += len(message["kept"])
             elif "error" in message and message["usage"]:
-                raise UsageError(plain_text(message["error"]))
+                raise UsageError(message["error"])
             elif "error" in message:
-                raise WorkerEnded(plain_text(message["error"]), variant, stage)
+                raise WorkerEnded(message["error"], variant, stage)
             elif message["closed"] != stored_count:
-                raise BadMessage(f"a closing record of {message['closed']} rows after {stored_count}")
+                closing = f"a closing record of {message['closed']} rows after {stored_count}"
+                raise WorkerEnded(f"sent an invalid message: {closing}", variant, stage)
             else:
                 return
             yield message
-        raise WorkerEnded(describe_end(process.wait(), worker.complaints), variant, stage)
-    except TimeoutError:
-        raise WorkerEnded(
-            f"did not answer for {seconds_allowed(setting.policy, stage):.0f} s", variant, stage, hung=True
-        ) from None
-    except (BadMessage, BadLine) as bad:
-        raise WorkerEnded(f"sent an invalid message: {bad}", variant, stage) from None
+        raise WorkerEnded("sent messages without end", variant, stage)
+    except WorkerFailed as failed:
+        raise WorkerEnded(str(failed), variant, stage, failed.hung) from None
     except (KeyboardInterrupt, GeneratorExit):  # here, or while the caller handles a message
-        _interrupt(worker)
+        worker.interrupt()
         raise
     finally:
         worker.end()
         background_group.resume()
 
 
-def checked_message(line: bytes, case: str, variants: Collection[str]) -> dict[str, Any]:
-    """Return a message of a process that measures these variants of a case. Raises BadMessage."""
-    message = messages.expect(
-        messages.parse(line),
+def message_shapes(case: str, variants: Collection[str]) -> tuple[dict[str, messages.Shape], ...]:
+    """Return the shapes of messages of a process that measures these variants of a case."""
+    return (
         {"variant": messages.one_of({"", *variants}), "what": str},
-        {"kept": list},
+        {"kept": messages.stored_rows(case, variants)},
         {"closed": int},
         {"error": str, "usage": bool},
     )
-    if "kept" in message:
-        message["kept"] = messages.kept_rows(message["kept"], case, variants)
-    elif "what" in message:
-        message["what"] = plain_text(message["what"])
-    return message
 
 
 def message_limit(policy: Policy, variants: int) -> int:
@@ -288,20 +230,3 @@ def seconds_allowed(policy: Policy, stage: str) -> float | None:
     if stage.startswith(("plan", "first run", "warm up", "sample", "last run")):
         return 2 * policy.limit_s + COMPILE_ALLOWANCE_S
     return READ_LIMIT_S if stage in ("outputs", "facts", "close") else REFERENCE_LIMIT_S
-
-
-def describe_end(code: int, complaints: IO[bytes]) -> str:
-    """Return why a process ended without its closing record, with the last line of its standard error."""
-    if code == POISONED:
-        return "left the device in an error that it does not leave"
-    complaints.seek(0, os.SEEK_END)
-    complaints.seek(max(0, complaints.tell() - MOST_ERROR_BYTES))
-    lines = [line.strip() for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
-    return how_ended(code) + (f" ({plain_text(lines[-1][:200])})" if lines else "")
-
-
-def _interrupt(worker: Worker) -> None:
-    """Interrupt the process, so that it saves its samples and ends; wait GRACE_S seconds for that."""
-    worker.tree.interrupt()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        worker.process.wait(GRACE_S)

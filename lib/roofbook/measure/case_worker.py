@@ -22,11 +22,7 @@ from . import case_run, gpu_claim, verify
 from .background_group import end_with_parent
 from .placement import Setting
 from .policy import Policy
-
-GRACE_S = 10.0
-"""Seconds in which a process must save its samples after Ctrl-C."""
-POISONED = 70
-"""Exit code of a process whose device no longer works."""
+from .worker_process import GRACE_S, POISONED
 
 
 class _WithoutPandas(Store):

@@ -6,11 +6,9 @@ dask and distributed are imported on first use.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,11 +20,11 @@ from .. import own_python
 from ..errors import Failed, UsageError, ctrl_c_waits
 from ..escaping import printable
 from ..paths import scratch_folder
-from ..process_tree import BadLine, Lines, ProcessTree, how_ended
 from . import gpu_claim, host_locks, messages
 from .background_group import parent_environment
 from .checked_runnable import plain_text
 from .progress import Progress
+from .worker_process import WorkerFailed, WorkerProcess
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -90,53 +88,24 @@ def run_order(order: Order, environment: Mapping[str, str]) -> Answer:
     folder = host_locks.host_folder()
     gpu_claim.claim(folder)
     temporary = get_worker().local_directory  # files of a killed process vanish with its worker
-    environment = {
-        **own_python.environment(),
-        **parent_environment(),
-        **environment,
-        host_locks.VARIABLE: str(folder),
-        "TMPDIR": temporary,
-    }
+    environment = {**environment, host_locks.VARIABLE: str(folder), "TMPDIR": temporary}
+    limit_s = None if order["do"] in OWN_TIMEOUT else ANSWER_TIMEOUT_S
     last = 0.0
-    with contextlib.ExitStack() as start_lock, tempfile.TemporaryFile() as complaints:
+    with contextlib.ExitStack() as resources, contextlib.ExitStack() as start_lock:
         start_lock.enter_context(host_locks.HostLocks(folder).working())  # starting uses a processor
-        tree = ProcessTree(
-            [sys.executable, "-m", order["module"]],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment,
-        )  # fmt: skip
-        process = tree.process
-        assert process.stdin and process.stdout
-        reason = ""
+        command = [sys.executable, "-m", order["module"]]
+        worker = WorkerProcess(command, environment=environment, line_bytes=MOST_ANSWER)
+        resources.callback(worker.end)
+        worker.tell(order)
         try:
-            process.stdin.write(json.dumps(order).encode() + b"\n")
-            process.stdin.flush()
-            lines = Lines(process.stdout)
-            lines.MOST_BYTES = MOST_ANSWER
-            while line := lines.next(None if order["do"] in OWN_TIMEOUT else ANSWER_TIMEOUT_S):
-                message = messages.parse(line)
-                if "what" not in message:
-                    return message
-                message = messages.expect(message, {"variant": str, "what": str})
+            while "what" in (message := worker.receive(limit_s)):
                 start_lock.close()
                 if time.monotonic() - last > REPORT_EVERY_S:
                     last = time.monotonic()
-                    _report(message)
-            reason = how_ended(process.wait())
-        except BrokenPipeError:
-            reason = how_ended(tree.end())
-        except TimeoutError:
-            reason = f"did not answer for {ANSWER_TIMEOUT_S:.0f} s"
-        except (messages.BadMessage, BadLine) as bad:
-            reason = f"sent an invalid message: {bad}"
-        finally:
-            tree.end()
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        complaints.seek(0)
-        words = [line for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
-        last_words = plain_text(words[-1]) if words else "without a word"
-        return {"error": f"the process {reason}: {last_words}", "usage": False}
+                    _report(messages.expect(message, {"variant": str, "what": str}))
+            return message
+        except (WorkerFailed, messages.BadMessage) as failed:
+            return {"error": f"the process {failed}", "usage": False}
 
 
 def _report(message: Answer) -> None:

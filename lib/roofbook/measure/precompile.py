@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +16,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import memory, own_python
+from .. import memory
 from ..devices import provenance
 from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
-from ..process_tree import BadLine, Lines, ProcessTree
+from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from . import messages
-from .background_group import end_with_parent, parent_environment
+from .background_group import end_with_parent
+from .worker_process import WorkerFailed, WorkerProcess
 
 CELL_LIMIT_S = 60.0
 """Seconds in which a kernel must be compiled and launched; a slower one is left to its measurement."""
@@ -42,51 +42,30 @@ SCALES = ("quick", "test")
 Cell = tuple[Case, Variant]
 
 
-class _Compiler:
+class _Compiler(WorkerProcess):
     """Process that compiles, in the process group of this one, so that it is paused with it while samples are taken."""
 
     def __init__(self) -> None:
         # PoCL compiles in one thread: if bound, those of two processes may share a processor while another idles.
-        free = {**own_python.environment(), **parent_environment(), AFFINITY: "0"}
-        self._tree = ProcessTree(
-            [sys.executable, "-m", __name__], own_session=False, env=free,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        self._process = self._tree.process
-        assert self._process.stdout
-        self._lines = Lines(self._process.stdout)
+        free = {**registry.environment(), AFFINITY: "0"}
+        super().__init__([sys.executable, "-m", __name__], environment=free, own_session=False)
 
     def compile(self, order: Mapping[str, Any]) -> int | None:
         """Run an order. Return None if it is done, else the number of the cell at which the process ended or hung, -1 before
         the first. The process cannot be used any more then."""
-        assert self._process.stdin
         number, cells = -1, len(order["cells"])
-        try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            self._process.stdin.flush()
+        self.tell(order)
+        with contextlib.suppress(WorkerFailed):
             while True:
-                line = self._lines.next(CELL_LIMIT_S if number >= 0 else START_LIMIT_S)
-                message = messages.expect(
-                    messages.parse(line),
+                message = self.receive(
+                    CELL_LIMIT_S if number >= 0 else START_LIMIT_S,
                     {"cell": lambda n: messages.has_shape(n, int) and 0 <= n < cells},
                     {"done": bool},
                 )
                 if "done" in message:
                     return None
                 number = message["cell"]
-        except (OSError, ValueError, TimeoutError, messages.BadMessage, BadLine):
-            return number
-
-    def end(self) -> None:
-        """Kill it, and all processes that it started."""
-        self._tree.end()
-
-    def close(self) -> None:
-        """Close its pipes."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe
-            with contextlib.suppress(BrokenPipeError):  # for an order that it did not read
-                pipe.close()
+        return number
 
 
 class Compilers:
@@ -103,15 +82,15 @@ class Compilers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._kill()
         for compiler in self._all:
-            compiler.close()
+            compiler.end()
 
-    def _end(self) -> None:
+    def _kill(self) -> None:
         with self._lock:
             self._is_over = True
             for compiler in self._all:
-                compiler.end()
+                compiler.kill()
 
     def compile(self, orders: Sequence[Mapping[str, Any]]) -> None:
         """Run each order in a process of its own, and wait for all. An order is the arguments of `launch`."""
@@ -122,7 +101,10 @@ class Compilers:
             for share in shares:
                 share.join()
         except BaseException:  # Ctrl-C
-            self._end()
+            self._kill()
+            for share in shares:
+                if share.ident:  # it was started
+                    share.join()
             raise
 
     def _run_order(self, order: Mapping[str, Any]) -> None:
@@ -133,7 +115,7 @@ class Compilers:
                 with self._lock:
                     self._idle.append(compiler)
                 return
-            compiler.end()
+            compiler.kill()
             left, ended = left[number + 1 :] if number >= 0 else [], ended + 1
 
     def _take(self) -> _Compiler | None:
@@ -209,7 +191,6 @@ def launch(
     report_number: called with the number of each cell before its launch.
     """
     from ..devices.find import open_device
-    from ..spec import registry
 
     lab = registry.get(lab_name)
     device = open_device(spec, lab.preferred_backend)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import Failed, UsageError, UserFacingError
-from ..process_tree import BadLine, Lines
 from . import messages, stats
-from .case_process import START, Worker, describe_end, message_limit, seconds_allowed
-from .checked_runnable import plain_text
+from .case_process import START, message_limit, seconds_allowed
 from .policy import Policy
 from .progress import Progress, silent
 from .source_tree import SourceTree
+from .worker_process import WorkerFailed, WorkerProcess
 
 Verdict = Literal["slower", "faster", "unchanged", "undecided", "broken", "not compared"]
 SIDES = ("before", "now")
@@ -177,9 +176,7 @@ class _Side:
         """variants: names that its messages may contain."""
         self.name, self.policy, self.variants, self.at = name, policy, variants, ("", START)
         command = [sys.executable, "-P", str(Path(__file__).with_name("gate_worker.py"))]
-        self.worker = Worker(command, tree.folder, tree.environment)
-        assert self.worker.process.stdout
-        self.lines = Lines(self.worker.process.stdout)
+        self.worker = WorkerProcess(command, tree.folder, tree.environment)
 
     def tell(self, do: str, **order: Any) -> None:
         self.worker.tell({"do": do, **order})
@@ -191,20 +188,13 @@ class _Side:
         """
         stage = {"variant": messages.one_of({"", *self.variants}), "what": str}
         for _ in range(message_limit(self.policy, len(self.variants))):
-            allowed = seconds_allowed(self.policy, self.at[1])
             try:
-                line = self.lines.next(allowed)
-                if not line:
-                    code = self.worker.process.wait()
-                    raise _SideEnded(self.name, describe_end(code, self.worker.complaints), *self.at)
-                message = messages.expect(messages.parse(line), *last, *earlier, stage, {"error": str})
-            except TimeoutError:
-                raise _SideEnded(self.name, f"did not answer for {allowed:.0f} s", *self.at) from None
-            except (messages.BadMessage, BadLine) as bad:
-                raise _SideEnded(self.name, f"sent an invalid message: {bad}", *self.at) from None
+                limit_s = seconds_allowed(self.policy, self.at[1])
+                message = self.worker.receive(limit_s, *last, *earlier, stage, {"error": str})
+            except WorkerFailed as failed:
+                raise _SideEnded(self.name, str(failed), *self.at) from None
             if message.keys() == {"error"}:
-                raise _SideEnded(self.name, plain_text(message["error"]), *self.at)
-            message = {name: plain_text(value) if isinstance(value, str) else value for name, value in message.items()}
+                raise _SideEnded(self.name, message["error"], *self.at)
             if "what" in message:
                 self.at = message["variant"], message["what"]
             yield message
