@@ -1,5 +1,5 @@
-/* The page that compares devices: draws what the reader picks of the data that a script brings, once all else is there. What is
-   picked stands in the address, so that it can be linked:
+/* The page that compares devices: draws the cases, variants and devices that the reader picks. A script loads the data after the
+   rest of the page. The reader's picks are in the address, so that they can be linked:
    #lab=lbm&case=published/128x128&variants=fused,soa&devices=...&axis=linear */
 window.roofbookDevices = ({ places, labs }) => {
   const form = document.getElementById("devices-pick");
@@ -9,49 +9,55 @@ window.roofbookDevices = ({ places, labs }) => {
   const table = form.querySelector(".table-scroll");
   let picked = {};
 
-  function make(tag, given = {}, ...inside) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
-    made.append(...inside);
-    return made;
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
   }
 
-  /* From the address. What it does not say, or says of what there is not, is the default: null for a list. */
+  /* Read the picks from the address. For a missing or an unknown name the default is taken: null for a list. */
   function read() {
-    const said = new URLSearchParams(location.hash.slice(1));
-    const lab = labs.find((each) => each.name === said.get("lab")) ?? labs[0];
-    const known = lab.cases.find((each) => each.id === said.get("case")) ?? lab.cases[0];
-    const names = (key) => said.has(key) ? said.get(key).split(",").filter(Boolean) : null;
-    picked = { lab, case: known, variants: names("variants"), devices: names("devices"), log: said.get("axis") !== "linear" };
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    const lab = labs.find(({ name }) => name === parameters.get("lab")) ?? labs[0];
+    const labCase = lab.cases.find(({ id }) => id === parameters.get("case")) ?? lab.cases[0];
+    const names = (key) => parameters.has(key) ? parameters.get(key).split(",").filter(Boolean) : null;
+    const isLog = parameters.get("axis") !== "linear";
+    picked = { lab, case: labCase, variants: names("variants"), devices: names("devices"), log: isLog };
   }
 
   function write() {
-    const said = new URLSearchParams({ lab: picked.lab.name, case: picked.case.id });
-    for (const key of ["variants", "devices"]) if (picked[key]) said.set(key, picked[key].join(","));
-    if (!picked.log) said.set("axis", "linear");
-    history.replaceState(null, "", `#${said.toString().replaceAll("%2F", "/").replaceAll("%2C", ",")}`);
+    const parameters = new URLSearchParams({ lab: picked.lab.name, case: picked.case.id });
+    for (const key of ["variants", "devices"]) if (picked[key]) parameters.set(key, picked[key].join(","));
+    if (!picked.log) parameters.set("axis", "linear");
+    history.replaceState(null, "", `#${parameters.toString().replaceAll("%2F", "/").replaceAll("%2C", ",")}`);
   }
 
-  const published = (at) => places[at][0].startsWith("published/");
-  const look = (at) => `place-${present().filter((each) => published(each) === published(at)).indexOf(at) % 7}` +
-    (published(at) ? " place-published" : "");
+  /* A place, that is a device and its backend, or a publication, is known by its index in `places`. */
+  const isPublished = (place) => places[place][0].startsWith("published/");
+  const colourClass = (place) =>
+    `place-${presentPlaces().filter((other) => isPublished(other) === isPublished(place)).indexOf(place) % 7}` +
+    (isPublished(place) ? " place-published" : "");
   const variants = () => Object.keys(picked.case.cells);
-  const present = () => places.map((_, at) => at).filter((at) => variants().some((name) => at in picked.case.cells[name]));
+  const presentPlaces = () =>
+    places.map((_, place) => place).filter((place) => variants().some((name) => place in picked.case.cells[name]));
   const chosenVariants = () => variants().filter((name) => (picked.variants ?? picked.case.start).includes(name));
-  const chosenPlaces = () => present().filter((at) => !picked.devices || picked.devices.includes(places[at][0]));
+  const chosenPlaces = () =>
+    presentPlaces().filter((place) => !picked.devices || picked.devices.includes(places[place][0]));
 
   function fill() {
-    const options = (of, key) => of.map((each) => make("option", { value: each[key] }, each.title ?? each.name));
+    const options = (choices, key) => choices.map((choice) => make("option", { value: choice[key] }, choice.title ?? choice.name));
     labs_.replaceChildren(...options(labs, "name"));
     cases_.replaceChildren(...options(picked.lab.cases, "id"));
     [labs_.value, cases_.value, log.checked] = [picked.lab.name, picked.case.id, picked.log];
-    const box = (value, text, on, at) => {
+    const box = (value, text, isChecked, place) => {
       const input = make("input", { type: "checkbox", value });
-      input.checked = on;
-      return make("label", {}, input, ...(at === undefined ? [] : [make("i", { class: `pick-key ${look(at)}` })]), text);
+      input.checked = isChecked;
+      const key = place === undefined ? [] : [make("i", { class: `pick-key ${colourClass(place)}` })];
+      return make("label", {}, input, ...key, text);
     };
     list("devices").replaceChildren(
-      ...present().map((at) => box(places[at][0], places[at][1], chosenPlaces().includes(at), at)));
+      ...presentPlaces().map((place) => box(places[place][0], places[place][1], chosenPlaces().includes(place), place)));
     list("variants").replaceChildren(...variants().map((name) => box(name, name, chosenVariants().includes(name))));
     search();
   }
@@ -60,10 +66,11 @@ window.roofbookDevices = ({ places, labs }) => {
     for (const label of list("variants").children) label.hidden = !label.textContent.includes(find.value.trim().toLowerCase());
   }
 
-  const together = (text) => text.replace(/\[([^\],]*), ([^\],]*)\]/g, "[$1,\u00a0$2]");  // an interval stays in one line
+  const unbroken = (text) => text.replace(/\[([^\],]*), ([^\],]*)\]/g, "[$1,\u00a0$2]");  // an interval stays in one line
   const percent = (share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
 
-  /* The axis: from 0, or from the power of ten below the shortest time; where a time lies on it, from 0 to 1; its ticks. */
+  /* Return an axis for these times, from 0 or from the power of ten below the shortest: its ticks, and a function `at` that gives
+     the position of a time from 0 to 1. */
   function axis(times) {
     const top = Math.max(...times);
     if (picked.log) {
@@ -72,23 +79,23 @@ window.roofbookDevices = ({ places, labs }) => {
       const ticks = Array.from({ length: Math.floor((last - first) / step) + 1 }, (_, i) => 10 ** (first + i * step));
       return { at: (time) => (Math.log10(time) - first) / (last - first), ticks };
     }
-    const size = 10 ** Math.floor(Math.log10(top)), step = size * [0.5, 1, 2, 5].find((each) => top / size / each <= 4);
+    const size = 10 ** Math.floor(Math.log10(top)), step = size * [0.5, 1, 2, 5].find((factor) => top / size / factor <= 4);
     const ticks = Array.from({ length: Math.ceil(top / step) + 1 }, (_, i) => i * step);
     return { at: (time) => time / ticks.at(-1), ticks };
   }
 
-  /* Of the places of a variant those that get a bar. A time of the host stands at each place that it is the host of, and is
-     drawn once: as the host's own, where that is a place too. */
-  function drawn(times, places_) {
-    const same = (one, other) => [1, 2, 3].every((part) => times[one][part] === times[other][part]);
-    return places_.filter((at, rank) => !times[at][4]
-      || !places_.some((other, before) => other !== at && same(at, other) && (!times[other][4] || before < rank)));
+  /* Return the places of a variant that get a bar. A time of a host is listed at each device of this host, but drawn only once:
+     at the place of the host itself, if it is there. */
+  function placesWithBar(times, candidates) {
+    const isEqual = (one, other) => [1, 2, 3].every((part) => times[one][part] === times[other][part]);
+    return candidates.filter((place, rank) => !times[place][4]
+      || !candidates.some((other, before) => other !== place && isEqual(place, other) && (!times[other][4] || before < rank)));
   }
 
   function bar({ at, ticks }, place, [text, time, low, high, host]) {
     const lines = ticks.map((tick) => make("i", { style: `left: ${percent(at(tick))}` }));
     const track = make("span", { class: "pick-track" }, ...lines);
-    track.append(make("b", { class: host ? "pick-host" : look(place), style: `width: ${percent(at(time))}` }));
+    track.append(make("b", { class: host ? "pick-host" : colourClass(place), style: `width: ${percent(at(time))}` }));
     if (low !== undefined)
       track.append(make("u", { style: `left: ${percent(at(low))}; width: ${percent(at(high) - Math.max(0, at(low)))}` }));
     return make("div", { class: "pick-bar" }, make("span", {}, host ?? places[place][1]), track, make("span", {}, text));
@@ -96,44 +103,45 @@ window.roofbookDevices = ({ places, labs }) => {
 
   function draw() {
     const { cells, unit, ratios, pairs } = picked.case, rows = chosenVariants(), columns = chosenPlaces();
-    const bars = rows.map((name) => [name, drawn(cells[name], columns.filter((at) => cells[name][at]?.length > 1))]);
-    const times = bars.flatMap(([name, own]) => own.flatMap((at) => cells[name][at].slice(1, 4)));
+    const bars = rows.map((name) => [name, placesWithBar(cells[name], columns.filter((place) => cells[name][place]?.length > 1))]);
+    const times = bars.flatMap(([name, barPlaces]) => barPlaces.flatMap((place) => cells[name][place].slice(1, 4)));
     caption.textContent = times.length
       ? `${picked.lab.title}, ${picked.case.name}: time in ${unit}, ${picked.log ? "logarithmic" : "linear"}; shorter is faster`
       : "No times to draw: choose at least one device and one variant that was measured there.";
     chart.replaceChildren();
     if (times.length) {
       const scale = axis(times);
-      const words = (tick) => tick >= 1e7 ? tick.toExponential(0)
+      const tickText = (tick) => tick >= 1e7 ? tick.toExponential(0)
         : String(+tick.toPrecision(3)).replace(/\B(?=(\d{3})+$)/g, tick >= 1e4 ? "\u202f" : "");
-      const labels = scale.ticks.map((tick) => make("i", { style: `left: ${percent(scale.at(tick))}` }, words(tick)));
-      chart.append(...bars.map(([name, own]) =>
-        make("div", { class: "pick-group" }, make("strong", {}, name), ...own.map((at) => bar(scale, at, cells[name][at])))));
+      const labels = scale.ticks.map((tick) => make("i", { style: `left: ${percent(scale.at(tick))}` }, tickText(tick)));
+      chart.append(...bars.map(([name, barPlaces]) => make("div", { class: "pick-group" }, make("strong", {}, name),
+        ...barPlaces.map((place) => bar(scale, place, cells[name][place])))));
       const track = make("span", { class: "pick-track" }, ...labels);
       chart.append(make("div", { class: "pick-bar pick-axis" }, make("span"), track, make("span")));
     }
-    const held = Object.keys(pairs).filter((pair) => pair.split("/").every((at) => columns.includes(+at)));
-    const ours = columns.filter((at) => !published(at)), theirs = columns.filter(published);
-    const names = (of) => of.map((at) => places[at][1]);
-    const [scale, of] = picked.case.id.split("/");
-    const card = (name, at) => `labs/${picked.lab.name}/measurements/${places[at][0].replaceAll("/", ".")}` +
-      `${scale === "large" ? ".large" : ""}.html#${`${name}~${of}`.replaceAll(" ", "_")}`;
-    const time = (name, at) => {  // of a recorded measurement, whose card it leads to
-      const [said, ...timed] = cells[name][at] ?? ["–"], text = together(said);
-      return timed.length && scale !== "quick" && !published(at) ? make("a", { class: "of", href: card(name, at) }, text) : text;
+    const shownPairs = Object.keys(pairs).filter((pair) => pair.split("/").every((place) => columns.includes(+place)));
+    const devices = columns.filter((place) => !isPublished(place)), publications = columns.filter(isPublished);
+    const names = (columnPlaces) => columnPlaces.map((place) => places[place][1]);
+    const [scale, caseName] = picked.case.id.split("/");
+    const card = (name, place) => `labs/${picked.lab.name}/measurements/${places[place][0].replaceAll("/", ".")}` +
+      `${scale === "large" ? ".large" : ""}.html#${`${name}~${caseName}`.replaceAll(" ", "_")}`;
+    const time = (name, place) => {  // a recorded measurement links to its card
+      const [display, ...seconds] = cells[name][place] ?? ["–"], text = unbroken(display);
+      const hasCard = seconds.length && scale !== "quick" && !isPublished(place);
+      return hasCard ? make("a", { class: "of", href: card(name, place) }, text) : text;
     };
-    const cell = (name, at) => make("td", { class: "num" }, time(name, at));
-    const ratio = (found) => found
-      ? make("td", { class: `num verdict ${found[0]}` }, `${found[0]} `, make("small", {}, together(found[1])))
+    const cell = (name, place) => make("td", { class: "num" }, time(name, place));
+    const ratioCell = (ratio) => ratio
+      ? make("td", { class: `num verdict ${ratio[0]}` }, `${ratio[0]} `, make("small", {}, unbroken(ratio[1])))
       : make("td", { class: "num" }, "–");
     const line = (name) => make("tr", {}, make("th", { scope: "row" }, name),
-      ...ours.map((at) => cell(name, at)), ...held.map((pair) => ratio(ratios[name]?.[pair])),
-      ...theirs.map((at) => cell(name, at)));
-    const heads = ["Variant", ...names(ours), ...held.map((pair) => pairs[pair]), ...names(theirs)];
-    const head = heads.map((text, at) => make("th", { scope: "col", class: at ? "num" : "" }, text));
+      ...devices.map((place) => cell(name, place)), ...shownPairs.map((pair) => ratioCell(ratios[name]?.[pair])),
+      ...publications.map((place) => cell(name, place)));
+    const heads = ["Variant", ...names(devices), ...shownPairs.map((pair) => pairs[pair]), ...names(publications)];
+    const head = heads.map((text, column) => make("th", { scope: "col", class: column ? "num" : "" }, text));
     const lines = rows.map(line);
-    for (const each of lines) [...each.children].forEach((td, at) => {  // on a phone a line is a list of what there is
-      if (at) td.setAttribute("data-head", `${heads[at]}: `);
+    for (const row of lines) [...row.children].forEach((td, column) => {  // on a phone a row is a list of its filled cells
+      if (column) td.setAttribute("data-head", `${heads[column]}: `);
       td.classList.toggle("empty", td.textContent === "–");
     });
     table.replaceChildren(make("table", { class: "roofbook comparison stack" }, make("caption", {}, `Time in ${unit}`),
@@ -145,19 +153,19 @@ window.roofbookDevices = ({ places, labs }) => {
   form.addEventListener("change", ({ target }) => {
     const checked = (name) => [...list(name).querySelectorAll("input:checked")].map((input) => input.value);
     if (target === find) return;
-    if (target === labs_) Object.assign(picked, { lab: labs.find((each) => each.name === target.value), variants: null });
+    if (target === labs_) Object.assign(picked, { lab: labs.find(({ name }) => name === target.value), variants: null });
     if (target === labs_ || target === cases_)
-      picked.case = picked.lab.cases.find((each) => each.id === target.value) ?? picked.lab.cases[0];
+      picked.case = picked.lab.cases.find(({ id }) => id === target.value) ?? picked.lab.cases[0];
     if (target === log) picked.log = log.checked;
     for (const name of ["devices", "variants"]) if (list(name).contains(target)) picked[name] = checked(name);
     if (target === labs_ || target === cases_) fill();
     write();
     draw();
   });
-  for (const [name, on] of [["all", true], ["none", false]])
+  for (const [name, isChecked] of [["all", true], ["none", false]])
     form.elements[name].addEventListener("click", () => {
       const boxes = [...list("variants").children].filter((label) => !label.hidden).map((label) => label.firstChild);
-      for (const input of boxes) input.checked = on;
+      for (const input of boxes) input.checked = isChecked;
       boxes[0]?.dispatchEvent(new Event("change", { bubbles: true }));
     });
   const restore = () => { read(); fill(); draw(); };

@@ -1,23 +1,25 @@
-/* The exercises: compares what the reader picks with the measurement, and shows the point of a sweep that a slider is at. They are
-   of the device that the reader has chosen on a lab's page (devices-of-page.js), where they have it. All data stands in the page; without this script a reader opens the measurement, and a sweep is a table. */
+/* The exercises: compares the reader's choice with the measurement, and shows the point of a sweep that a slider is at. They are
+   about the device that the reader has chosen on a lab's page (devices-of-page.js), if it has the measurements. All data is in
+   the page; without this script a reader opens the measurement, and a sweep is a table. */
 (() => {
   let chosen = null;
-  try { chosen = localStorage.getItem("roofbook-place"); } catch { /* a browser that keeps nothing */ }
+  try { chosen = localStorage.getItem("roofbook-place"); } catch { /* the browser stores no choices */ }
 
   for (const exercise of document.querySelectorAll(".exercise[data-estimate]")) {
-    const of = JSON.parse(exercise.querySelector(".exercise-data").textContent).find(({ place }) => place === chosen);
-    if (of) {
-      for (const name of ["estimate", "low", "high", "said"]) exercise.dataset[name] = of[name];
-      for (const there of exercise.querySelectorAll(".exercise-there")) there.textContent = of.there;
-      exercise.querySelector(".exercise-measured").innerHTML = of.measured;
+    const answers = JSON.parse(exercise.querySelector(".exercise-data").textContent);
+    const ofDevice = answers.find(({ place }) => place === chosen);
+    if (ofDevice) {
+      for (const name of ["estimate", "low", "high", "said"]) exercise.dataset[name] = ofDevice[name];
+      for (const device of exercise.querySelectorAll(".exercise-there")) device.textContent = ofDevice.there;
+      exercise.querySelector(".exercise-measured").innerHTML = ofDevice.measured;
     }
-    const { estimate, low, high, said } = exercise.dataset;
+    const { estimate, low, high, said: factor } = exercise.dataset;
     const answer = exercise.querySelector(".exercise-said");
     exercise.querySelector("fieldset").addEventListener("change", ({ target }) => {
       const from = Number(target.dataset.from), to = target.dataset.to ? Number(target.dataset.to) : Infinity;
       const right = Number(high) >= from && Number(low) < to;
       const verdict = right ? "Right" : Number(estimate) < from ? "Less than that" : "More than that";
-      answer.textContent = `${verdict}: measured ${said} times. You picked: ${target.parentNode.textContent.trim()}.`;
+      answer.textContent = `${verdict}: measured ${factor} times. You picked: ${target.parentNode.textContent.trim()}.`;
       answer.className = `exercise-said ${right ? "right" : "missed"}`;
       exercise.querySelector("details").open = true;
     });
@@ -39,15 +41,16 @@
       return { bar, text };
     });
     const draw = () => {
-      const at = Number(input.value);
-      output.textContent = points[at];
-      input.setAttribute("aria-valuetext", [points[at], ...places.map(({ name, texts }) => `${name}: ${texts[at]}`)].join("; "));
+      const point = Number(input.value);
+      output.textContent = points[point];
+      input.setAttribute("aria-valuetext", [points[point], ...places.map(({ name, texts }) => `${name}: ${texts[point]}`)].join("; "));
       places.forEach(({ times, texts }, place) => {
-        const known = times.filter((time) => time !== null), best = Math.min(...known);
-        rows[place].bar.style.width = times[at] === null ? "0" : `${(100 * times[at]) / Math.max(...known)}%`;
-        rows[place].bar.className = times[at] === best ? "best" : "";
-        const beside = times[at] === null ? "" : times[at] === best ? ", the shortest" : `, ${(times[at] / best).toFixed(2)} × the shortest`;
-        rows[place].text.textContent = texts[at] + beside;
+        const measured = times.filter((time) => time !== null), best = Math.min(...measured), time = times[point];
+        const { bar, text } = rows[place];
+        bar.style.width = time === null ? "0" : `${(100 * time) / Math.max(...measured)}%`;
+        bar.className = time === best ? "best" : "";
+        const comparison = time === null ? "" : time === best ? ", the shortest" : `, ${(time / best).toFixed(2)} × the shortest`;
+        text.textContent = texts[point] + comparison;
       });
     };
     input.addEventListener("input", draw);

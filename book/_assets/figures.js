@@ -1,13 +1,13 @@
-// What a point of a figure is: said where a reader points, taps or goes by the keyboard. A figure is one stop of the tab key;
-// arrows go from point to point, Escape hides what is said.
+// Labels of the points of a figure, shown where a reader points, taps or goes by the keyboard. A figure is one stop of the Tab
+// key; arrows go from point to point, Escape hides the label.
 (() => {
   "use strict";
-  const REACH = 24; // pixels from a point at which it is meant
+  const REACH = 24; // most pixels between a pointer and the point that it chooses
   const tip = document.createElement("div");
   tip.className = "figure-tip";
-  tip.setAttribute("aria-hidden", "true"); // a point's label says the same
+  tip.setAttribute("aria-hidden", "true"); // the point's own label has the same text
   tip.hidden = true;
-  let now = null;
+  let current = null;
 
   const pointsOf = (figure) => [...figure.querySelectorAll("[data-tip]")];
 
@@ -18,68 +18,68 @@
       figure.dataset.points = points.length;
       if (!points.length) continue;
       figure.setAttribute("role", "group");
-      points.forEach((point, at) => {
+      points.forEach((point, index) => {
         point.setAttribute("role", "img");
         point.setAttribute("aria-label", point.dataset.tip);
-        point.setAttribute("tabindex", at ? -1 : 0);
+        point.setAttribute("tabindex", index ? -1 : 0);
       });
     }
   }
 
   function show(point, more = "") {
-    if (now !== point) now?.classList.remove("now");
-    now = point;
+    if (current !== point) current?.classList.remove("now");
+    current = point;
     tip.hidden = !point;
     if (!point) return;
     point.classList.add("now");
     tip.textContent = point.dataset.tip + more;
-    const at = point.getBoundingClientRect(), width = document.documentElement.clientWidth;
-    const left = Math.min(Math.max(at.left + at.width / 2 - tip.offsetWidth / 2, 4), width - tip.offsetWidth - 4);
-    const above = at.top - tip.offsetHeight - 8;
+    const box = point.getBoundingClientRect(), width = document.documentElement.clientWidth;
+    const left = Math.min(Math.max(box.left + box.width / 2 - tip.offsetWidth / 2, 4), width - tip.offsetWidth - 4);
+    const above = box.top - tip.offsetHeight - 8;
     tip.style.left = `${left + scrollX}px`;
-    tip.style.top = `${(above < 60 ? at.bottom + 8 : above) + scrollY}px`; // the bars at the top of a page cover 60
+    tip.style.top = `${(above < 60 ? box.bottom + 8 : above) + scrollY}px`; // the bars at the top of a page cover 60
   }
 
   function nearest({ clientX: x, clientY: y, target }) {
     const figure = target.closest?.("svg.roofbook-figure");
-    let found = null, least = REACH;
+    let closest = null, least = REACH;
     for (const point of figure ? pointsOf(figure) : []) {
       const { left, right, top, bottom } = point.getBoundingClientRect();
-      const away = Math.hypot(Math.max(left - x, 0, x - right), Math.max(top - y, 0, y - bottom));
-      if (away < least) [found, least] = [point, away];
+      const distance = Math.hypot(Math.max(left - x, 0, x - right), Math.max(top - y, 0, y - bottom));
+      if (distance < least) [closest, least] = [point, distance];
     }
-    return found;
+    return closest;
   }
 
-  function point(event) {
+  function followPointer(event) {
     if (tip.contains(event.target)) return;
-    const found = nearest(event);
-    if (found || !now?.matches(":focus-visible")) show(found);
+    const point = nearest(event);
+    if (point || !current?.matches(":focus-visible")) show(point);
   }
 
-  function go(event) {
+  function moveByKey(event) {
     const from = event.target.closest?.("[data-tip]");
     if (event.key === "Escape") return show(null);
     if (!from) return;
-    const points = pointsOf(from.ownerSVGElement), at = points.indexOf(from), last = points.length - 1;
-    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
-    if (to === undefined) return;
+    const points = pointsOf(from.ownerSVGElement), index = points.indexOf(from), last = points.length - 1;
+    const moves = { ArrowRight: index + 1, ArrowDown: index + 1, ArrowLeft: index - 1, ArrowUp: index - 1, Home: 0, End: last };
+    if (!(event.key in moves)) return;
     event.preventDefault();
-    const next = points[Math.min(Math.max(to, 0), last)];
+    const next = points[Math.min(Math.max(moves[event.key], 0), last)];
     from.setAttribute("tabindex", -1);
     next.setAttribute("tabindex", 0);
     next.focus();
   }
 
-  addEventListener("pointermove", point);
-  addEventListener("pointerdown", point);
-  addEventListener("keydown", go);
+  addEventListener("pointermove", followPointer);
+  addEventListener("pointerdown", followPointer);
+  addEventListener("keydown", moveByKey);
   addEventListener("focusin", ({ target }) => {
     if (!target.matches("[data-tip]:focus-visible")) return;
     const points = pointsOf(target.ownerSVGElement);
     show(target, ` (${points.indexOf(target) + 1} of ${points.length}, by arrow keys)`);
   });
-  addEventListener("focusout", ({ target }) => target === now && show(null));
+  addEventListener("focusout", ({ target }) => target === current && show(null));
   document.body.append(tip);
   prepare();
   new MutationObserver(prepare).observe(document.querySelector("article, main") ?? document.body, { childList: true, subtree: true });

@@ -1,28 +1,28 @@
-/* The kernels of a lab: the links to a kernel's texts become tabs, whose texts a script brings when one is opened. An address
-   that ends in #NAME opens that kernel's difference, or its text where it has no parent. Without this script the links open files. */
+/* The kernels of a lab: the links to a kernel's texts become tabs, and a script loads the texts when a tab is opened. An address
+   that ends in #NAME opens that kernel's difference, or its text if it has no parent. Without this script the links open files. */
 (() => {
   "use strict";
-  const remembered = "roofbook-language", kernels = new Map(), texts = new Map(), waiting = new Map();
+  const LANGUAGE_KEY = "roofbook-language", kernels = new Map(), texts = new Map(), waiting = new Map();
 
-  // What a kernel's script calls.
-  window.roofbookKernel = (lab, name, found) => {
-    texts.set(name, found);
-    waiting.get(name)?.forEach((done) => done(found));
+  // Called by a kernel's script.
+  window.roofbookKernel = (lab, name, kernelTexts) => {
+    texts.set(name, kernelTexts);
+    waiting.get(name)?.forEach((resolve) => resolve(kernelTexts));
   };
 
   function load(kernel) {
     const { kernel: name, script } = kernel.dataset;
     if (texts.has(name)) return Promise.resolve(texts.get(name));
-    return new Promise((done, failed) => {
-      waiting.set(name, [...(waiting.get(name) ?? []), done]);
-      document.head.append(Object.assign(document.createElement("script"), { src: script, onerror: failed }));
+    return new Promise((resolve, reject) => {
+      waiting.set(name, [...(waiting.get(name) ?? []), resolve]);
+      document.head.append(Object.assign(document.createElement("script"), { src: script, onerror: reject }));
     });
   }
 
-  // The language that the reader looked at last, or else that of the device that the book's pages show.
+  // The language that the reader chose last, otherwise that of the device that the reader chose on the book's pages.
   function language() {
     try {
-      return localStorage.getItem(remembered) ?? localStorage.getItem("roofbook-device")?.split("/")[1] ?? "cuda";
+      return localStorage.getItem(LANGUAGE_KEY) ?? localStorage.getItem("roofbook-device")?.split("/")[1] ?? "cuda";
     } catch { return "cuda"; }
   }
 
@@ -41,7 +41,7 @@
     return Object.assign(document.createElement("span"), { className: css, textContent: text });
   }
 
-  // Of a difference its lines, of a source its words, in the classes that the theme colours.
+  // Split a difference into lines, or a source into words, as spans with the classes that the theme colours.
   function coloured(text, isDifference) {
     if (isDifference) {
       return text.split(/(?<=\n)/).map((line) => {
@@ -51,16 +51,17 @@
     }
     const parts = [];
     let end = 0;
-    for (const found of text.matchAll(WORDS)) {
-      parts.push(text.slice(end, found.index), span(KINDS[found.slice(1).findIndex((each) => each !== undefined)][0], found[0]));
-      end = found.index + found[0].length;
+    for (const match of text.matchAll(WORDS)) {
+      const kind = match.slice(1).findIndex((group) => group !== undefined);
+      parts.push(text.slice(end, match.index), span(KINDS[kind][0], match[0]));
+      end = match.index + match[0].length;
     }
     return [...parts, text.slice(end)];
   }
 
-  function copy(text, said) {
-    const done = () => { said.textContent = "Copied"; setTimeout(() => { said.textContent = ""; }, 3000); };
-    const failed = () => { said.textContent = "This browser does not let a page copy: open the plain text."; };
+  function copy(text, message) {
+    const done = () => { message.textContent = "Copied"; setTimeout(() => { message.textContent = ""; }, 3000); };
+    const failed = () => { message.textContent = "This browser does not let a page copy: open the plain text."; };
     navigator.clipboard ? navigator.clipboard.writeText(text).then(done, failed) : failed();
   }
 
@@ -73,29 +74,29 @@
   async function open(kernel, tab) {
     close(kernel);
     tab.setAttribute("aria-selected", "true");
-    kernel.tabs.forEach((each) => { each.tabIndex = each === tab ? 0 : -1; });
+    kernel.tabs.forEach((other) => { other.tabIndex = other === tab ? 0 : -1; });
     const { panel } = kernel, { tab: name } = tab.link.dataset;
     panel.setAttribute("aria-labelledby", tab.id);
     panel.hidden = false;
     panel.textContent = "Loading…";
-    let found;
-    try { found = (await load(kernel.root))[name]; } catch {
+    let text;
+    try { text = (await load(kernel.root))[name]; } catch {
       panel.replaceChildren("The text could not be loaded; ", Object.assign(tab.link.cloneNode(), { textContent: "open it by itself" }), ".");
       return;
     }
     if (tab.getAttribute("aria-selected") !== "true") return;
-    const said = span("kernel-said", "");
-    said.setAttribute("role", "status");
+    const message = span("kernel-said", "");
+    message.setAttribute("role", "status");
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
-    button.addEventListener("click", () => copy(found, said));
+    button.addEventListener("click", () => copy(text, message));
     const plain = Object.assign(tab.link.cloneNode(), { textContent: "Plain text" });
     const bar = document.createElement("p"), pre = document.createElement("pre"), block = document.createElement("div");
     bar.className = "kernel-bar";
-    bar.append(button, plain, said);
+    bar.append(button, plain, message);
     pre.tabIndex = 0;
     pre.setAttribute("role", "region");
     pre.setAttribute("aria-label", `${kernel.root.dataset.kernel}: ${tab.textContent}`);
-    pre.append(...coloured(found, name.endsWith("-difference")));
+    pre.append(...coloured(text, name.endsWith("-difference")));
     block.className = "highlight";
     block.append(pre);
     panel.replaceChildren(bar, block);
@@ -103,7 +104,7 @@
 
   function choose(kernel, tab) {
     if (tab.getAttribute("aria-selected") === "true") return close(kernel);
-    try { localStorage.setItem(remembered, tab.link.dataset.language); } catch { /* a browser that keeps nothing */ }
+    try { localStorage.setItem(LANGUAGE_KEY, tab.link.dataset.language); } catch { /* the browser stores no choices */ }
     return open(kernel, tab);
   }
 
@@ -114,9 +115,9 @@
     list.setAttribute("aria-label", `Texts of ${name}`);
     Object.assign(panel, { id: `text-of-${name}`, hidden: true, className: "kernel-text" });
     panel.setAttribute("role", "tabpanel");
-    for (const [at, link] of [...files.querySelectorAll("a")].entries()) {
+    for (const [index, link] of [...files.querySelectorAll("a")].entries()) {
       const tab = Object.assign(document.createElement("button"), {
-        type: "button", id: `tab-${at}-of-${name}`, textContent: link.textContent, tabIndex: at ? -1 : 0, link });
+        type: "button", id: `tab-${index}-of-${name}`, textContent: link.textContent, tabIndex: index ? -1 : 0, link });
       tab.setAttribute("role", "tab");
       tab.setAttribute("aria-selected", "false");
       tab.setAttribute("aria-controls", panel.id);
@@ -125,11 +126,11 @@
       list.append(tab);
     }
     list.addEventListener("keydown", (event) => {
-      const { tabs } = kernel, at = tabs.indexOf(document.activeElement);
-      const to = { ArrowRight: at + 1, ArrowLeft: at - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
-      if (to === undefined || at < 0) return;
+      const { tabs } = kernel, index = tabs.indexOf(document.activeElement);
+      const moves = { ArrowRight: index + 1, ArrowLeft: index - 1 + tabs.length, Home: 0, End: tabs.length - 1 };
+      if (!(event.key in moves) || index < 0) return;
       event.preventDefault();
-      const tab = tabs[to % tabs.length];
+      const tab = tabs[moves[event.key] % tabs.length];
       tab.focus();
       if (tab.getAttribute("aria-selected") !== "true") choose(kernel, tab);
     });
@@ -138,16 +139,16 @@
     kernels.set(name, kernel);
   }
 
-  async function follow() {
-    const aim = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const kernel = kernels.get(aim?.querySelector(":scope > .kernel, :scope > * > .kernel")?.dataset.kernel);
+  async function openFromAddress() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const kernel = kernels.get(target?.querySelector(":scope > .kernel, :scope > * > .kernel")?.dataset.kernel);
     if (!kernel || !kernel.panel.hidden) return;
-    const wanted = language();
-    const rank = ({ link: { dataset: { tab, language: own } } }) => 2 * tab.endsWith("-difference") + (own === wanted);
+    const preferred = language();
+    const rank = ({ link: { dataset } }) => 2 * dataset.tab.endsWith("-difference") + (dataset.language === preferred);
     await open(kernel, kernel.tabs.reduce((best, tab) => (rank(tab) > rank(best) ? tab : best)));
-    aim.scrollIntoView();
+    target.scrollIntoView();
   }
 
-  addEventListener("hashchange", follow);
-  follow();
+  addEventListener("hashchange", openFromAddress);
+  openFromAddress();
 })();

@@ -1,16 +1,16 @@
-// A page on paper: its tables unfolded, light whatever the screen is. As it was before, afterwards.
+// A page on paper: its tables unfolded, in light colours. After printing the page is as before.
 (() => {
   "use strict";
   const html = document.documentElement;
   let folded = [], theme;
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open]):has(table)")];
-    for (const each of folded) each.open = true;
+    for (const details of folded) details.open = true;
     theme = html.dataset.theme;
     html.dataset.theme = "light";
   });
   addEventListener("afterprint", () => {
-    for (const each of folded) each.open = false;
+    for (const details of folded) details.open = false;
     html.dataset.theme = theme;
   });
 })();

@@ -155,7 +155,7 @@ def test_a_case_is_remembered_on_the_pages_of_its_lab(open_page: Open) -> None:
     assert cases_in_sight(open_page("results.html")) == [SMALL]
     assert cases_in_sight(open_page("other.html")) == [LARGE], "another lab has other cases"
     assert cases_in_sight(open_page(f"results.html?case={LARGE}")) == [LARGE], (
-        "the address goes before what is remembered"
+        "the address comes before the remembered choice"
     )
     assert cases_in_sight(open_page("results.html?case=no-such-case")) == [LARGE]
     assert not open_page("published.html").is_visible(CASE), "a page that shows nothing of a case has none to choose"
@@ -203,7 +203,7 @@ def test_terms_are_linked_in_the_cells_of_another_device(open_page: Open) -> Non
 
 
 def test_the_chosen_device_is_highlighted_in_the_tables_of_other_pages(open_page: Open) -> None:
-    assert not open_page("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
+    assert not open_page("devices.html").query_selector("[aria-current]"), "no device was chosen yet"
     open_page().select_option(DEVICE, "gpu/large")
     highlighted = open_page("devices.html").eval_on_selector_all(
         "[aria-current]", "all => all.map(element => element.innerText)"

@@ -86,7 +86,7 @@ def test_commands_write_hostile_text_out(hostile_results: Path, command: Command
     minidom.parse(str(tmp_path / "chart.svg"))
     with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
         texts = [text for row in csv.reader(file) for text in row]
-    assert HOSTILE in texts, "a file has what the rows have"
+    assert HOSTILE in texts, "a file has the texts of the rows"
     assert f"'{FORMULA}" in texts and FORMULA not in texts, "no spreadsheet computes it"
     assert {HOSTILE, FORMULA} <= set(pq.read_table(tmp_path / "rows.parquet")["reason"].to_pylist())
 
@@ -142,7 +142,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     )
     assert process.returncode == 0, process.stderr
     lines = [line for line in process.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
-    assert not lines, "MyST takes something for its own, beside links to pages that are left out"
+    assert not lines, "MyST warns of more than links to pages that are left out"
     card_links.copy_cards(root, site, "https://elsewhere.invalid/book")  # an address that no link to a commit may have
     printed = pdf.combined_html(root, LAB, device_choices.choices(root, LAB)[0])
     (site / "labs" / "printed.html").write_text(

@@ -341,9 +341,7 @@ def test_a_page_is_light(site: Path, lab: str) -> None:
     """A page loads only the texts that a reader opens."""
     page = (site / "labs" / lab / "kernels.html").read_text()
     most = 40_000 + 1_500 * page.count('<div class="kernel"')
-    assert (
-        len(first_screen.without_rules(page).encode()) < most
-    )  # what it has of the style sheet is as much on each page
+    assert len(first_screen.without_rules(page).encode()) < most, "without the rules that are on each page"
     assert f"_static/kernels/{lab}/" not in "".join(re.findall(r"<script[^>]*>", page))
     for script in (site / "_static" / "kernels" / lab).glob("*.js"):
         call = re.fullmatch(r'roofbookKernel\("(\S+)", "(\S+)", (\{.*\})\);\n', script.read_text())

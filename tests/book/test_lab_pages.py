@@ -87,7 +87,7 @@ def test_a_tag_of_no_page_is_refused_with_its_cell(tag: str) -> None:
         UsageError, match=rf"^cell 2: unknown tag of a page '{tag}'.*; valid: page-story, page-results, "
     ):
         lab_pages.pages_of([markdown("# A"), markdown("## B", tag)])
-    assert lab_pages.pages_of([markdown("# A", "pagebreak", "remove-input")])[0][0] == "story", "a tag of somebody else"
+    assert lab_pages.pages_of([markdown("# A", "pagebreak", "remove-input")])[0][0] == "story", "a tag of another tool"
 
 
 def test_each_page_has_its_cells_a_title_and_links_that_work_from_its_folder() -> None:
@@ -146,7 +146,7 @@ def test_pages_are_written_if_they_changed_and_removed_with_their_cells(tmp_path
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "kernels.md"}
     story.write_text("{")
     lab_page_files.write_pages(tmp_path)
-    assert (folder / "results.ipynb").exists(), "whoever reads the story says what is wrong with it"
+    assert (folder / "results.ipynb").exists(), "Sphinx reports the broken story"
 
 
 def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_the_script_that_records_accepts_the_options_of_the_pages(words: list[st
     called = python.with_name("python.log").read_text().splitlines()
     install_lines = [line for line in called if "-m pip install" in line]
     assert any("locks/record.txt" in line for line in install_lines)
-    for line in install_lines:  # by hash alone, what locks pin
+    for line in install_lines:  # only packages that a lock pins, by hash
         (lock,) = re.findall(r"--requirement (\S+)", line)
         assert "--require-hashes" in line and Path(lock).is_file() and Path(lock).is_relative_to(ROOT / "locks")
     assert shlex.split(called[-1])[:4] == ["-P", "-m", "roofbook.cli", "record"]

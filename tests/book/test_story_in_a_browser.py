@@ -109,4 +109,4 @@ def test_the_site_links_to_the_code_and_shows_no_difference(open_page: Any) -> N
     link = tab.get_by_role("link", name="Code and difference").first
     assert link.is_visible() and link.get_attribute("href") == "lbm/kernels.html#fused"
     assert tab.locator("details").count() == 0 and tab.get_by_text("int b;").count() == 0
-    assert link.bounding_box()["y"] < tab.locator(".step p").first.bounding_box()["y"], "beside the heading"
+    assert link.bounding_box()["y"] < tab.locator(".step p").first.bounding_box()["y"], "at the height of the heading"

@@ -22,7 +22,7 @@ def test_one_style_sheet_replaces_all() -> None:
     assert sheets == ("styles/theme.css", "roofbook.css")
     sheet, fallback = '<link rel="stylesheet" href="../_static/site.css?v="', "<noscript>"
     assert page.count('rel="stylesheet"') == 2 and f'{sheet} media="print" onload=' in page, "the page waits for none"
-    assert f"{fallback}{sheet} />" in page, "but where no script can say that it has come"
+    assert f"{fallback}{sheet} />" in page, "but without JavaScript, which cannot wait for it"
     assert '<link rel="next" href="next.html" />' in page and "preload" not in page
 
 

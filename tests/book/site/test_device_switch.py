@@ -84,7 +84,7 @@ def test_the_choice_stands_in_the_address_and_is_remembered(open_page: Open) -> 
     assert cell_texts(remembered) == cell_texts(tab)
     linked = open_page(f"{PAGE}?device=nvidia-h200/cuda/large")
     wait_for_device(linked, "nvidia-h200/cuda/large")
-    assert "at scale large" in cell_texts(linked)[0], "the address goes before what is remembered"
+    assert "at scale large" in cell_texts(linked)[0], "the address comes before the remembered choice"
     assert "NVIDIA H200, CUDA:" in cell_texts(open_page(f"{PAGE}?device=no-such-device"))[0]
 
 
