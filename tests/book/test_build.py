@@ -1,16 +1,14 @@
-"""Building the book: it checks again for rows that came while it measured, and does not begin with a broken notebook."""
+"""Building the book: it does only what is due, and does not begin with a broken notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from roofbook.book import build as building
 from roofbook.book import fragments, render_recorded, site
-from roofbook.book.noop_check import FileTimes
 from roofbook.errors import UsageError
 
 
@@ -33,27 +31,8 @@ def test_a_file_that_is_no_notebook_stops_the_build_before_it_begins(
         building.build(root, {})
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_the_next_build_knows_rows_that_this_build_measured_but_no_edit_of_that_time(
-    root: Path, monkeypatch: pytest.MonkeyPatch, edited: bool
-) -> None:
-    notebook, times = root / "experiments" / "stencil.ipynb", list[int]()
-
-    def due(*_: Any) -> dict[Path, building.Due]:
-        times.append(len(times))
-        return {notebook: building.Due({}, "not made yet")} if len(times) == 1 else {}
-
-    def execute(*_: Any) -> None:
-        (root / "results" / "local").mkdir(parents=True)
-        (root / "results" / "local" / "run.parquet").write_text("rows")
-
-    def renew(_: Path) -> None:
-        if edited and len(times) == 2:
-            (root / "book" / "method.md").write_text("# Edited meanwhile")
-
-    monkeypatch.setattr(building, "_due", due)
-    monkeypatch.setattr(building, "_execute", execute)
-    monkeypatch.setattr(fragments, "update", renew)
+def test_a_build_with_nothing_to_do_executes_and_draws_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "_due", lambda *_: {})
+    for module, name in ((building, "_execute"), (render_recorded, "draw"), (site, "start")):
+        monkeypatch.setattr(module, name, lambda *_, name=name: pytest.fail(f"{name} works"))
     building.build(root, {})
-    assert len(times) == 2, "the build checks again"
-    assert FileTimes(root, {}).is_known() is not edited

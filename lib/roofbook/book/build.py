@@ -9,7 +9,6 @@ from ..terminal import say
 from . import execute, site
 from .input_hashes import InputHashes
 from .manifest import because, making
-from .noop_check import FileTimes
 
 
 class Due(NamedTuple):
@@ -24,9 +23,6 @@ def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False) -> 
 
     parameters: those of all notebooks; if empty, each page keeps those of its last execution. fresh: make every page.
     """
-    if not fresh and FileTimes(root, parameters).is_known():
-        say(f"The site is up to date: {root / site.INDEX}")
-        return
     for notebook in execute.notebooks(root):
         execute.check_notebook(notebook)
     with making(root, say):
@@ -34,10 +30,9 @@ def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False) -> 
 
 
 def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
-    # These bring pandas and Sphinx: half of the time of a build with nothing to do.
     from . import fragments, render_recorded
 
-    old_times, now = FileTimes(root, parameters), InputHashes(root)
+    now = InputHashes(root)
     due = _due(root, parameters, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (fallback := why_auto()):
         say(fallback)
@@ -57,13 +52,6 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
         if builder:
             builder.kill()
             builder.wait()
-    if due:  # new rows may have made something stale
-        old_times, now = FileTimes(root, parameters), InputHashes(root)
-        if _due(root, parameters, False, now) or render_recorded.stale(root, now):
-            return
-        fragments.update(root)
-        site.build(root)
-    FileTimes(root, parameters).remember(old_times)
 
 
 def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
