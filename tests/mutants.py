@@ -24,8 +24,10 @@ from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting, Target
 from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
-from roofbook.spec.lab import Case, Lab, Runnable, Variant
+from roofbook.spec.lab import Case, Lab, Variant
 from roofbook.spec.source import Source
+
+from .plain_plan import PlainPlan
 
 Array = NDArray[Any]
 Outputs = Mapping[str, Array]
@@ -194,7 +196,7 @@ def replanned(plan: Any, file: Path, words: str, instead: str) -> Any:
 def emulated(variant: Variant, compute: Callable[[Case, Mapping[str, Any]], Outputs]) -> Variant:
     """The variant with a plan whose outputs NumPy computes."""
 
-    class Computed(Runnable):
+    class Computed(PlainPlan):
         def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
             self.units, self.case, self.inputs = case.units, case, inputs
 

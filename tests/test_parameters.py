@@ -1,6 +1,7 @@
 """What a user types: `-p` as papermill reads it, `~` in any name of a folder, and cases that some scales lack."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from roofbook.book.experiment import parse_list
 from roofbook.book.record_device import chosen_cases
 from roofbook.cli.measuring import _literal
 from roofbook.errors import UsageError
+from roofbook.labs.lbm.sharded import Jax
 from roofbook.spec import registry
 from roofbook.spec.lab import by_make
 from roofbook.store.storage import located
@@ -130,14 +132,21 @@ def test_what_no_lab_knows_is_refused_before_anything_is_measured(
     assert str(why.value).startswith(said)
 
 
+class NotInstalled(Jax):
+    @staticmethod
+    def missing() -> str | None:
+        return "JAX is not installed: pip install 'roofbook[peers]'"
+
+
 def test_what_is_not_installed_is_named_with_the_projects_own_command() -> None:
     assert (
         by_make("JAX is not installed: pip install 'roofbook[peers]'")
         == "JAX is not installed: `make book WITH=peers` installs it"
     )
     assert by_make(None) is None and by_make("no ghc") == "no ghc"
-    known = registry.get("lbm")
-    assert type(known).skip_reason.__wrapped__, "each lab's own"  # type: ignore[attr-defined]
+    lab = registry.get("lbm")
+    variant = replace(lab.variant("jax"), plan=NotInstalled)
+    assert lab.skip_reason(variant, lab.cases("test")[0]) == "JAX is not installed: `make book WITH=peers` installs it"
     makefile = (paths.LIBRARY.parents[1] / "Makefile").read_text()
     for extra in ("peers", "cluster", "bucket"):
         assert (paths.LIBRARY.parents[1] / "locks" / f"{extra}.txt").is_file() and extra in makefile

@@ -30,12 +30,23 @@ from roofbook.analysis.evidence import (
 from roofbook.analysis.publication import publication
 from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
 
+from ..plain_plan import PlainPlan
+
 CASE = "small"
 STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
 
 
+class Never(PlainPlan):
+    """Nothing runs here."""
+
+    def __init__(self, *_: Any) -> None:
+        pytest.fail("nothing runs here")
+
+    reset = run = outputs = __init__  # type: ignore[assignment]
+
+
 def variant(name: str, **fields: Any) -> Variant:
-    return Variant(name, None, None, lambda *_: pytest.fail("nothing runs here"), "", "", **fields)
+    return Variant(name, None, None, Never, "", "", **fields)
 
 
 class MadeUp(Lab):

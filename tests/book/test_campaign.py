@@ -30,12 +30,13 @@ import os, signal, time
 from pathlib import Path
 import numpy as np
 import psutil
-from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+from roofbook.spec.lab import Case, Lab, Variant, Work
+from ..plain_plan import PlainPlan
 
 MARKS = Path({marks!r})
 
 
-class Plan(Runnable):
+class Plan(PlainPlan):
     def __init__(self, device, variant, case, inputs):
         self.units, self.case, self.runs = case.units, case.name, 0
 

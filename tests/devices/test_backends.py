@@ -26,6 +26,7 @@ from roofbook.spec.lab import Case, Lab, Variant, Work
 from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
 
+from ..plain_plan import PlainPlan
 from .numpy_backend import KERNELS, NUMPY
 
 N = 4096
@@ -38,7 +39,7 @@ KERNEL void NAME(GLOBAL float *RESTRICT out, GLOBAL const float *RESTRICT x, int
 """
 
 
-class Doubled(KernelRun):
+class Doubled(PlainPlan, KernelRun):
     """Plan that computes 2 x + 1 by the kernel that the knob NAME names."""
 
     group, size = (64,), (N,)

@@ -14,9 +14,8 @@ from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure import sanitize
 from roofbook.measure.sanitize import CheckedVariant
-from roofbook.peers import missing
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import Case, Lab, Variant, missing
 
 LABS = [*registry.names(), registry.PEAKS]
 LONG = {"lbm", "lenet"}

@@ -13,7 +13,9 @@ from roofbook.devices import contract
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
-from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+from roofbook.spec.lab import Case, Lab, Variant, Work
+
+from ..plain_plan import PlainPlan
 
 RIGHT = np.arange(1.0, 9.0)
 CASE = Case("small", "test", {"n": 8}, units=10)
@@ -38,7 +40,7 @@ class Log(list[tuple[str, str]]):
         return [name for name, event in self if event == what]
 
 
-class Made(Runnable):
+class Made(PlainPlan):
     """Does what the options of its variant say: how long a run takes, what comes out, where it fails."""
 
     def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:

@@ -18,8 +18,9 @@ from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.measure.progress import Progress, silent
-from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+from roofbook.spec.lab import Case, Lab, Plan, Variant, Work
 
+from ..plain_plan import PlainPlan
 from .made_up import Bench, made
 
 COUNT, ROUNDS = 4096, 2000
@@ -41,7 +42,7 @@ CHEATS = {
 }
 
 
-class Chains(Runnable):
+class Chains(PlainPlan):
     """A chain of operations on each number: x is an operand, y the output, s scratch, c a counter that reset fills."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -100,9 +101,7 @@ class Chained(Lab):
         return Work(2.0 * ROUNDS * COUNT, 8.0 * COUNT, 8.0 * COUNT)
 
 
-def rows_of(
-    *texts: str, plan: type[Runnable] = Chains, progress: Progress = silent, **policy: Any
-) -> list[dict[str, Any]]:
+def rows_of(*texts: str, plan: type[Plan] = Chains, progress: Progress = silent, **policy: Any) -> list[dict[str, Any]]:
     """Measure kernels of Chained on the first device by OpenCL; the first is the parent of all."""
     variants = [
         Variant(f"k{number}", "k0" if number else None, None, plan, "", "", options={"text": text})
@@ -340,7 +339,7 @@ def test_scratch_is_poisoned_and_what_a_plan_made_or_cleared_is_not() -> None:
     copy = "__kernel void f(__global float *to, __global float *of) { to[get_global_id(0)] = of[get_global_id(0)]; }"
     held: dict[str, Any] = {}
 
-    class Prepared(Runnable):
+    class Prepared(PlainPlan):
         units = 1
 
         def __init__(self) -> None:

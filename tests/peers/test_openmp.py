@@ -12,9 +12,9 @@ import pytest
 
 from roofbook.devices.host import processors
 from roofbook.errors import UsageError
-from roofbook.peers import cc, missing, openmp
+from roofbook.peers import cc, openmp
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab, Variant, missing
 
 from ..labs.c_program import LABS as LABS_WITH_ONE
 from ..labs.c_program import c_peer, error_beyond_allowed, make, needs_compiler

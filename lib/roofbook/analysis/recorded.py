@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..escaping import read_json
 from ..measure.placement import target_of
-from ..peers import missing
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Case, Lab, Variant, missing
 from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE

@@ -13,14 +13,14 @@ import numpy as np
 
 from ..devices.contract import Device
 from ..devices.host import processors
-from ..spec.lab import Case, Runnable, Variant
+from ..spec.lab import Case, Plan, Variant, stated_conditions
 from . import cc, compilers
 
 SLACK = 128
 """Number of zeros behind an array: more than the values in all vectors that a thread of any of the programs holds."""
 
 
-class CProgram(Runnable):
+class CProgram(Plan):
     """Base of the C peers: builds the first of `sources` and calls one function of it. The time is that of the whole call.
 
     Raises cc.NoCompiler or cc.BuildFailed.
@@ -43,6 +43,8 @@ class CProgram(Runnable):
     def missing() -> str | None:
         """Return the reason, in one line, why no C peer runs on this machine; None if they do."""
         return cc.missing()
+
+    conditions = staticmethod(stated_conditions)
 
     @staticmethod
     def compilers(variant: Variant) -> dict[str, str]:

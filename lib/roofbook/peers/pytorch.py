@@ -18,7 +18,7 @@ import numpy as np
 from ..devices.backends import HOST
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..devices.host import processors
-from ..spec.lab import Case, Runnable, Variant
+from ..spec.lab import Case, Plan, Variant, stated_conditions
 from . import compilers
 
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -36,7 +36,7 @@ HEAD_START_NS = 5_000_000
 slow, and its kernels would wait for it."""
 
 
-class Call(Runnable):
+class Call(Plan):
     """Base of the peers in PyTorch.
 
     Options: `compile` for torch.compile, else eager; `precision`, a key of DTYPES, fp32 by default, where "tf32" lets cuDNN
@@ -68,6 +68,8 @@ class Call(Runnable):
     def missing() -> str | None:
         """Return the reason, in one line, why no call runs on this machine; None if they do."""
         return missing()
+
+    conditions = staticmethod(stated_conditions)
 
     @cached_property
     def form(self) -> dict[str, Any]:

@@ -28,8 +28,13 @@ PLAN_MODULES = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
 """Prefixes of modules whose code drives launches. A definition in them that a plan uses is part of its identity, and so is
 one of the package of a lab outside of `roofbook`. Other definitions count by their names alone."""
 PACKAGE = "roofbook"
-UNTIMED_METHODS = ("facts", "theory", "compilers")
-"""Methods of a plan that describe a run and are not timed: no part of its identity."""
+UNTIMED_METHODS = frozenset({
+    "facts", "theory", "compilers",
+    "traffic", "conditions", "refusal", "timed_units", "small_options", "verified_on", "run_options",
+    "judge", "checked_units", "judge_lossy",
+})  # fmt: skip
+"""Methods of a plan that describe a run or its variants and are not timed: no part of its identity. What they decide of a run,
+its units and inputs, is part of it by itself."""
 
 RECORDED = Path(__file__).with_name("recorded_plans.json")
 """File of `_recorded_hashes`. Delete it once all rows have been recorded anew."""
@@ -266,7 +271,7 @@ class _Simplifier(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.body = [statement for statement in node.body if getattr(statement, "name", None) not in UNTIMED_METHODS]
+        node.body = [statement for statement in node.body if not UNTIMED_METHODS.intersection(_bound(statement))]
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:

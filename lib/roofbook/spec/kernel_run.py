@@ -7,7 +7,7 @@ import numpy as np
 
 from ..devices.contract import Buffer, Device, Kernel, Unsupported
 from ..devices.occupancy import occupancy, share
-from .lab import Runnable
+from .lab import Plan
 
 
 def ceil_div(size: int, part: int) -> int:
@@ -15,7 +15,7 @@ def ceil_div(size: int, part: int) -> int:
     return -(-size // part)
 
 
-class KernelRun(Runnable):
+class KernelRun(Plan):
     """A runnable with one queue. `run` returns the seconds of all that `submit` launches.
 
     The `__init__` of a subclass sets `kernel`, `group` and `size`, and adds each buffer to `buffers`, which `close` releases.

@@ -1,19 +1,20 @@
 """The parts of a lab: cases, variants in a ladder, sweeps, and the least work that the algorithm needs.
 
-Serves authors of labs. `Lab` is the contract of a lab, `Runnable` that of a program which a lab measures.
+Serves authors of labs. `Lab` is the contract of a lab, `Plan` that of a program which a lab measures.
 """
 
+import os
 import re
+import shlex
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..devices import backends
-from ..errors import one_of
+from ..errors import UsageError, one_of
 from .host_code import hash_of_plan
 from .prediction import Predicted, check_words
 from .source import Source
@@ -27,11 +28,15 @@ SCALES = ("quick", "published", "large", "test")
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "tfloat32": "TF32"}
 """Types that operands and results can be rounded to, with their names in sentences."""
 ROUNDS_OPERANDS = "rounds operands to"
-"""Start of a condition of `Lab.conditions`; the name of the type in which the variant multiplies follows."""
+"""Start of a condition of `Plan.conditions`; the name of the type in which the variant multiplies follows."""
+ROUNDS_RESULTS = "rounds results to"
+"""Start of a condition; the name of the type follows."""
 LAID_OUT = "finds its operands laid out beforehand"
-"""Condition of `Lab.conditions`: converting and reordering the operands is not timed."""
+"""Condition: converting and reordering the operands is not timed."""
+UNFOLDED = "finds the input unfolded beforehand"
+"""Condition: the input is written out for a matrix product before the time begins."""
 CHANNELS_LAST = "leaves results channels-last"
-"""Condition of `Lab.conditions`: the output is channels-last (NHWC); a step's output is channels-first."""
+"""Condition: the output is channels-last (NHWC); a step's output is channels-first."""
 
 AWKWARD_RUNS = 2
 """Number of small cases of awkward sizes on which each variant is verified before it is timed."""
@@ -43,7 +48,7 @@ ONE_WORK_ITEM = "one work-item on the host's CPU"
 def differing_conditions(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the conditions that only the first variant has, and those that only the second has.
 
-    first, second: results of `Lab.conditions`.
+    first, second: results of `Plan.conditions`.
 
     >>> differing_conditions(["rounds operands to fp16", LAID_OUT], ["rounds operands to fp16"])
     (['finds its operands laid out beforehand'], [])
@@ -79,14 +84,13 @@ class Case:
 
 
 class Runnable(ABC):
-    """A variant on a case on a device, ready to run. The variant's plan makes it, and `measure` drives it.
+    """A variant on a case on a device, ready to run, as `measure` drives it.
 
-    The plan does all that is not timed: it builds kernels, allocates buffers and copies inputs. Then `reset`, `run` and
-    `outputs` are called in this order, `run` many times, and `close` last.
+    `reset`, `run` and `outputs` are called in this order, `run` many times, and `close` last.
     """
 
     units: int
-    """Units (steps, calls) of one run. The plan sets it."""
+    """Units (steps, calls) of one run."""
     parts: Mapping[str, float] = MappingProxyType({})
     """Seconds of parts of the last run by name, such as copies, even if the time of the run leaves them out."""
 
@@ -116,6 +120,67 @@ class Runnable(ABC):
         """Return facts of this run beside its time, such as work-group, launches and registers: they are stored in the row."""
         return {}
 
+    def close(self) -> None:
+        """Release the memory of the device. Called once, after the last run. Override if any was allocated."""
+
+
+class Plan(Runnable):
+    """Host code of a variant: the class makes the variant ready to run, and answers for it before anything runs.
+
+    `__init__` does all that is not timed: it builds kernels, allocates buffers and copies inputs. Each plan states its
+    `traffic` and `conditions`, since no default would be right for a new one. It may override `refusal`, `timed_units`,
+    `small_options`, `verified_on`, `missing` and `compilers`.
+    """
+
+    @abstractmethod
+    def __init__(self, device: "Device", variant: "Variant", case: Case, inputs: Mapping[str, Any]) -> None:
+        """Make everything ready for `reset` and `run`, and set `units`. inputs: result of `Lab.inputs`."""
+
+    @classmethod
+    @abstractmethod
+    def traffic(cls, case: Case, variant: "Variant", least: float) -> float:
+        """Return the bytes per unit that the data flow moves to and from memory at least: a model, not a count.
+
+        least: bytes that the algorithm needs, `Work.bytes`. Return it if this plan moves each value once.
+        """
+
+    @classmethod
+    @abstractmethod
+    def conditions(cls, variant: "Variant") -> tuple[str, ...]:
+        """Return how a variant's result or time differs from a plain step's, in words such as `rounds operands to fp16`.
+
+        Two variants with equal conditions are compared like for like; otherwise the page names the differences. Return () for
+        a plain step, and `stated_conditions` if options say all. Use the constants of this module.
+        """
+
+    @classmethod
+    def refusal(cls, case: Case, variant: "Variant") -> str | None:
+        """Return why a variant cannot run a case, such as a side that is no power of two; None if it can.
+
+        Called before anything is planned or compiled. Override if not all cases can be run.
+        """
+        return None
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: "Variant", device: "Device") -> int:
+        """Return the number of units in one timed sample. Override if this plan needs more or fewer than `case.units`."""
+        return case.units
+
+    @classmethod
+    def small_options(cls, variant: "Variant") -> Mapping[str, Any]:
+        """Return options with which a small run has several parts, such as a chunk that is smaller than the run."""
+        return {}
+
+    @classmethod
+    def verified_on(cls, variant: "Variant") -> str:
+        """Return the `name` of `Lab.verification_inputs`; variants with equal names share a reference."""
+        return ""
+
+    @staticmethod
+    def missing() -> str | None:
+        """Return the reason, in one line, why no such program runs on this machine; None if it may."""
+        return None
+
     @staticmethod
     def compilers(variant: "Variant") -> dict[str, str]:
         """Return the names and versions of the host's compilers that make this program: part of the row and of its key.
@@ -124,13 +189,6 @@ class Runnable(ABC):
         that the device's driver compiles needs nothing here.
         """
         return {}
-
-    def close(self) -> None:
-        """Release the memory of the device. Called once, after the last run. Override if the plan allocates any."""
-
-
-Plan = Callable[["Device", "Variant", Case, Mapping[str, Any]], Runnable]
-"""Host code of a variant: makes a runnable of the device, the variant, the case and the inputs of `Lab.inputs`."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +200,7 @@ class Variant:
     """Name of the variant that this one changes; None if it changes none."""
     source: Source | None
     """Kernel text with its knobs; None for a program without a kernel of ours."""
-    plan: Plan
+    plan: type[Plan]
     """Host code that drives the kernel."""
     change: str
     """The change over the parent, in a sentence of the page."""
@@ -285,6 +343,46 @@ class Series:
     """Names of the variants that are measured."""
     against: tuple[tuple[str, str], ...] = ()
     """Pairs of variants. The figure says from which x on the first is faster than the second."""
+
+
+def least_bytes(case: Case, variant: Variant, least: float) -> float:
+    """Return the traffic of a plan that moves each value of the problem once."""
+    return least
+
+
+def no_conditions(variant: Variant) -> tuple[str, ...]:
+    """Return the conditions of a plain step: none."""
+    return ()
+
+
+def stated_conditions(variant: Variant) -> tuple[str, ...]:
+    """Return the conditions that the options of a variant state.
+
+    `operand_roundoff`: operands are rounded. `precision` or `result_roundoff`: results are, to a type of two bytes.
+    `prepared`: operands are laid out beforehand. `channels_last`: they are, and results keep this order.
+    """
+    options, last = variant.options, bool(variant.options.get("channels_last"))
+    precision = PRECISIONS.get(variant.dtype, variant.dtype)
+    rounds_results = options.get("precision") in ("fp16", "bf16") or "result_roundoff" in options
+    return (
+        *[f"{ROUNDS_OPERANDS} {precision}"] * ("operand_roundoff" in options),
+        *[f"{ROUNDS_RESULTS} {precision}"] * rounds_results,
+        *[LAID_OUT] * (last or bool(options.get("prepared"))),
+        *[CHANNELS_LAST] * last,
+    )
+
+
+def missing(variant: Variant) -> str | None:
+    """Return the reason, in one line, why a variant's program cannot run on this machine; None if it can.
+
+    Raises UsageError if the variable CC, which names a compiler, has quotation marks that do not match.
+    """
+    command = os.environ.get("CC", "")
+    try:
+        shlex.split(command)  # here, since the code in peers/cc.py is part of the identity of measurements
+    except ValueError as error:
+        raise UsageError(f"CC={command} is no command: {str(error).lower()}") from None
+    return variant.plan.missing()
 
 
 def by_make(reason: str | None) -> str | None:
@@ -431,11 +529,8 @@ class Lab(ABC):
         """Return the least work of one unit of a case, whatever the variant. The bound of the case is computed from it."""
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """Return the bytes per unit that the variant's data flow moves to and from memory at least: a model, not a count.
-
-        The default is the least of the algorithm. Override if variants move different amounts.
-        """
-        return self.work(case).bytes
+        """Return the bytes per unit that the variant's data flow moves to and from memory at least, by its plan."""
+        return float(variant.plan.traffic(case, variant, self.work(case).bytes))
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         """Return the knobs that hold the size of the case, with their values, for kernels that a page or a diff shows.
@@ -445,8 +540,8 @@ class Lab(ABC):
         return {}
 
     def units(self, case: Case, variant: Variant, device: "Device") -> int:
-        """Return the number of units in one timed sample. Override if a variant needs more or fewer than `case.units`."""
-        return case.units
+        """Return the number of units in one timed sample, by the variant's plan."""
+        return variant.plan.timed_units(case, variant, device)
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         """Return the case on which a variant is verified before it is timed.
@@ -456,11 +551,8 @@ class Lab(ABC):
         return case
 
     def verified_on(self, variant: Variant) -> str:
-        """Return the `name` of `verification_inputs` for a variant; variants with equal names share a reference.
-
-        Override if some variants need inputs of their own.
-        """
-        return ""
+        """Return the `name` of `verification_inputs` for a variant, by its plan; equal names share a reference."""
+        return variant.plan.verified_on(variant)
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the inputs on which variants are verified before they are timed, by default those drawn by `inputs`.
@@ -476,9 +568,10 @@ class Lab(ABC):
     def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
         """Return small runs of awkward sizes on which a variant is verified, too, before it is timed on `case`.
 
-        These are the first AWKWARD_RUNS cases of `awkward` that the variant can run. Override to set other options of the
-        variant there, such as a chunk small enough for a small run to have several.
+        These are the first AWKWARD_RUNS cases of `awkward` that the variant, with the plan's `small_options`, can run.
         """
+        if small_options := variant.plan.small_options(variant):
+            variant = replace(variant, options={**variant.options, **small_options})
         awkward_cases = [self.awkward_case(name) for name in self.awkward if name != case.name]
         runnable_cases = [small for small in awkward_cases if self.skip_reason(variant, small) is None]
         return [(variant, small) for small in runnable_cases[:AWKWARD_RUNS]]
@@ -491,19 +584,9 @@ class Lab(ABC):
         """
         return {}
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Pass the reasons of a lab's `skip_reason` through `by_make`."""
-        super().__init_subclass__(**options)
-        if "skip_reason" in vars(cls):
-            skip_reason = vars(cls)["skip_reason"]
-            setattr(cls, "skip_reason", wraps(skip_reason)(lambda self, *args: by_make(skip_reason(self, *args))))  # noqa: B010
-
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        """Return why a variant cannot run a case, such as a side that is no power of two; None if it can.
-
-        Called before anything is planned or compiled. Override if some variants cannot run all cases.
-        """
-        return None
+        """Return why a variant cannot run a case on this machine; None if it can."""
+        return by_make(missing(variant)) or variant.plan.refusal(case, variant)
 
     def case_class(self, case: Case) -> str:
         """Return `prediction.SMALL` or `prediction.LARGE` for a case that predictions mean by these words, otherwise ''.
@@ -513,12 +596,8 @@ class Lab(ABC):
         return ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        """Return how a variant's result or time differs from a plain step's, in words such as `rounds operands to fp16`.
-
-        Two variants with equal conditions are compared like for like; otherwise the page names the differences. Override if
-        some variants round operands, or leave conversions and reorderings untimed. Use the constants of this module.
-        """
-        return ()
+        """Return how a variant's result or time differs from a plain step's, by its plan."""
+        return variant.plan.conditions(variant)
 
     def exact_as(self, variant: Variant) -> str:
         """Return the type whose plain steps are as exact as a variant.

@@ -71,7 +71,7 @@ def get(name: str) -> "Lab":
 
 
 def _check(lab: "Lab") -> None:
-    """Raise ValueError if two variants have one name, or if the parent of a step is no variant."""
+    """Raise ValueError if two variants have one name, the parent of a step is no variant, or a plan lacks a method."""
     from collections import Counter
 
     names = Counter(variant.name for variant in lab.all_variants())
@@ -79,6 +79,10 @@ def _check(lab: "Lab") -> None:
         raise ValueError(f"two variants are named {', '.join(repeated)}")
     if orphans := [f"{v.parent!r} of {v.name}" for v in lab.ladder if v.parent and v.parent not in names]:
         raise ValueError(f"no variant is the parent {', '.join(orphans)}")
+    for variant in lab.all_variants():
+        if lacks := sorted(getattr(variant.plan, "__abstractmethods__", ())):
+            where = f"{variant.plan.__qualname__}, the plan of {variant.name},"
+            raise ValueError(f"{where} lacks {', '.join(lacks)}: roofbook.spec.lab.Plan says what each returns")
 
 
 def _line_of(error: BaseException, folder: Path) -> str:

@@ -37,8 +37,8 @@ from roofbook.labs.lbm.problem import (
     taylor_green_decay,
 )
 from roofbook.measure.placement import target_of
-from roofbook.peers import cc, missing
-from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.peers import cc
+from roofbook.spec.lab import Case, Runnable, Variant, missing
 
 from ... import mutants
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roofbook import report
 from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
-from roofbook.labs.peaks import LAB, TENSOR_PLANS, plans, theory
+from roofbook.labs.peaks import LAB, plans, theory
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting, target_of
 from roofbook.measure.policy import Policy
@@ -169,7 +169,7 @@ def test_the_checks_refuse_a_wrong_element(value: float) -> None:
         assert not error <= allowed
 
 
-TENSORS = [variant for variant in LAB.ladder if variant.plan in TENSOR_PLANS]
+TENSORS = [variant for variant in LAB.ladder if issubclass(variant.plan, plans.Tensor)]
 
 
 @pytest.mark.parametrize("variant", TENSORS, ids=lambda v: v.name)

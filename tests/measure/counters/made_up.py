@@ -14,9 +14,11 @@ import pandas as pd
 
 from roofbook.devices import contract
 from roofbook.devices.contract import Unsupported
-from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+from roofbook.spec.lab import Case, Lab, Variant, Work
 from roofbook.store.parquet import Store
 from roofbook.store.schema import PROFILE
+
+from ...plain_plan import PlainPlan
 
 SAMPLE = Path(__file__).with_name("ncu.csv").read_text()
 """`lbm fused` on 1024x1024, three steps: two kernels each."""
@@ -39,7 +41,7 @@ PERMISSION = (
 )
 
 
-class Made(Runnable):
+class Made(PlainPlan):
     """A run that notes what it does; by its device's clock where the variant's options say so."""
 
     def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:

@@ -6,7 +6,6 @@ The ladder follows the report's five knobs. Local memory, an implicit matrix pro
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...peers import missing
-from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, ROUNDS_OPERANDS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
-from . import boxes, peers, plans, tensor, tuned
-from .ladder import LADDER, LARGEST, NO_ADDRESS, PEERS
+from . import plans
+from .ladder import LADDER, NO_ADDRESS, PEERS
 from .problem import (
     Arithmetic,
     Layer,
@@ -123,69 +121,10 @@ class ConvolutionLayer(Lab):
         layer = plans.layer(case)
         return Work(layer.flops, layer.bytes, layer.bytes)
 
-    def conditions(self, variant: Variant) -> tuple[str, ...]:
-        options = variant.options
-        conditions = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in options else []
-        if options.get("precision") in ("fp16", "bf16"):
-            conditions.append(f"rounds results to {PRECISIONS[variant.dtype]}")
-        if variant.plan is peers.Product:
-            return (*conditions, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
-        last = bool(options.get("channels_last")) and not getattr(variant.plan, "as_steps", False)
-        return (*conditions, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
-
     def sizes(self, case: Case) -> Mapping[str, int]:
         layer = plans.layer(case)
         sides = {"HEIGHT": layer.height, "WIDTH": layer.width}
         return {"CHANNELS": layer.channels, "FILTERS": layer.filters, "TAPS": layer.kernel} | sides
-
-    def traffic(self, case: Case, variant: Variant) -> float:
-        """Return bytes: input, weights and output once, in the type that is multiplied; three times if a call lays them out."""
-        layer = plans.layer(case)
-        weight, conv = 4 * prod(layer.weight_shape), 4 * prod(layer.conv_shape)
-        operands = 4 * prod(layer.x_shape) + weight
-        if variant.plan in (tensor.Tensor, tensor.Columns, tensor.Window):
-            assert variant.source is not None
-            parts = (int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2
-            laid_out = operands * parts // 2
-            return layer.bytes - operands + (laid_out if variant.options.get("prepared") else operands + 2 * laid_out)
-        if variant.plan in (boxes.Tf32, boxes.Split):  # one part of 4 bytes, two of 2
-            return layer.bytes if variant.options.get("prepared") else layer.bytes + 2 * operands
-        if variant.plan in (plans.Gemm, plans.Vectors):
-            return layer.bytes + 2 * weight
-        if variant.plan is tuned.SplitConvolution:
-            return layer.bytes + 3 * operands + 2 * conv
-        if variant.plan in (tuned.FusedConvolution, tuned.Autotuned):
-            precision = variant.options["precision"]
-            part = 0.5 if precision == "fp16" else 1.0
-            converted = 0.0 if precision == "fp32" else 2 * part * operands
-            begins = part * operands if variant.options.get("prepared") else operands + converted
-            return layer.bytes - operands + begins + 2 * part * conv
-        if variant.plan is peers.Product:
-            matrix = 4 * layer.terms * layer.height * layer.width
-            unfolded = weight + matrix if variant.options.get("prepared") else operands + 2 * matrix
-            return layer.bytes - operands + unfolded + 2 * conv
-        return layer.bytes / 2 if variant.options.get("precision") in ("fp16", "bf16") else layer.bytes
-
-    def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        layer = plans.layer(case)
-        if variant.role == "peer":
-            by_eight = variant.plan in (tuned.FusedConvolution, tuned.SplitConvolution)
-            is_unsupported = by_eight and (layer.channels % 8 or layer.filters % 8)
-            return missing(variant) or (
-                "not on this case: cuDNN takes channels and filters by eight" if is_unsupported else None
-            )
-        if variant.plan in (plans.Tiled, plans.LocalTile):
-            sides = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP, **variant.options}
-            reason = plans.misfit(layer, sides["sub"], sides["group"])
-            return f"not on this case: {reason}" if reason else None
-        if variant.plan is plans.Vectors and layer.width < 32:
-            return "not on this case: narrower than 32 columns"
-        if variant.plan is plans.Gemm and layer.kernel > 5:
-            return "not on this case: filters larger than 5x5"
-        largest = LARGEST.get(variant.plan, layer.kernel)
-        if layer.kernel > largest:
-            return f"not on this case: filters larger than {largest}x{largest}, whose box of pixels leaves no room for weights"
-        return missing(variant)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -10,7 +10,7 @@ from ...devices.hopper import tensor_map
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
-from .plans import HERE, Convolution
+from .plans import HERE, Convolution, layer, operand_bytes, too_large_for_a_box
 from .problem import Layer
 
 LINE, TILE_I, TILE_H, STAGES_BYTES = 128, 128, 8, 230400
@@ -42,6 +42,11 @@ class Boxes(Convolution):
     """Value of the knob OPERANDS of pack_operands.k."""
     tile_w: int
     """Number of columns in a block's tile."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; packed operands are as large as the given ones: one part of four bytes, or two of two."""
+        return least if variant.options.get("prepared") else least + 2 * operand_bytes(layer(case))
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -94,8 +99,16 @@ class Tf32(Boxes):
 
     operands, tile_w = "TF32", 32
 
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return too_large_for_a_box(layer(case), 11)
+
 
 class Split(Boxes):
     """Operands of two parts of fp16, in the tiles of tensor_split.cu."""
 
     operands, tile_w = "SPLIT", 16
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return too_large_for_a_box(layer(case), 7)

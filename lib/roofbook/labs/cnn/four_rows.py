@@ -7,7 +7,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, least_bytes
 from .plans import Convolution
 
 
@@ -15,6 +15,8 @@ class FourRows(Convolution):
     """One work-item for four rows by a vector of columns, of all filters."""
 
     kernel_name = "four_rows"
+
+    traffic = staticmethod(least_bytes)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         x = inputs["x"]

@@ -1,8 +1,6 @@
 """The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ...devices import hopper
 from ...peers import one_thread
@@ -43,9 +41,6 @@ TENSOR_TURNS = TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED", WAITS="ALL")
 TENSOR_SPLIT = Source.of(HERE / "tensor_split.cu", **LAYER)
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
-
-LARGEST: Mapping[Any, int] = {tensor.Window: 11, boxes.Tf32: 11, boxes.Split: 7}
-"""Side of the largest filter of plans whose boxes of pixels serve all taps."""
 
 LADDER = (
     Variant(

@@ -1,6 +1,7 @@
 """The peers of the layer: PyTorch with cuDNN or oneDNN, a library's matrix product, and a page of C with OpenMP."""
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
+from ...spec.lab import LAID_OUT, UNFOLDED, Case, Variant, least_bytes, stated_conditions
+from . import plans
 from .problem import Layer
 
 
@@ -16,6 +19,10 @@ class TorchConvolution(Call):
 
     Options are those of every Call. The inputs are in their type and layout before a run.
     """
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least / 2 if variant.options.get("precision") in ("fp16", "bf16") else least
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.x = self.tensor(inputs["x"][None], **self.form)
@@ -41,6 +48,19 @@ class Product(TorchConvolution):
     Option `prepared`: the input is unfolded, to k*k times its size, before a run, which begins with the product.
     """
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; the unfolded input is read, and written unless it is `prepared`; the sums are written and read."""
+        layer = plans.layer(case)
+        operands, matrix = plans.operand_bytes(layer), 4 * layer.terms * layer.height * layer.width
+        is_prepared = variant.options.get("prepared")
+        unfolded = plans.weight_bytes(layer) + matrix if is_prepared else operands + 2 * matrix
+        return least - operands + unfolded + 8 * prod(layer.conv_shape)
+
+    @classmethod
+    def conditions(cls, variant: Variant) -> tuple[str, ...]:
+        return tuple(UNFOLDED if words == LAID_OUT else words for words in stated_conditions(variant))
+
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
         self.columns = unfolded(self.x, self.weight) if self.options.get("prepared") else None
@@ -55,6 +75,8 @@ class OpenMP(openmp.CProgram):
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "layer"
+
+    traffic = staticmethod(least_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         filters, channels, kernel, _ = inputs["weight"].shape

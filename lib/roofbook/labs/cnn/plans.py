@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ...devices.contract import Device
 from ...devices.find import host_cpu
 from ...peers import cc, compilers, one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, least_bytes, stated_conditions
 from ...spec.source import Source
 from .problem import Layer
 
@@ -25,11 +26,23 @@ def layer(case: Case) -> Layer:
     return Layer(**case.params["layer"])
 
 
+def weight_bytes(layer: Layer) -> int:
+    """Return the bytes of a layer's weights in fp32."""
+    return 4 * prod(layer.weight_shape)
+
+
+def operand_bytes(layer: Layer) -> int:
+    """Return the bytes of a layer's input and weights in fp32."""
+    return 4 * prod(layer.x_shape) + weight_bytes(layer)
+
+
 class Convolution(KernelRun):
     """The layer on a device: input, weights and bias in, pooled output back. `run` returns the seconds of its kernels."""
 
     kernel_name: str
     group: tuple[int, ...] = (1, 1, 1)
+
+    conditions = staticmethod(stated_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -80,6 +93,8 @@ class Sequential(Convolution):
 
     kernel_name = "sequential"
 
+    traffic = staticmethod(least_bytes)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
         self.c = self.device.empty(4 * int(np.prod(self.layer.conv_shape)))
@@ -116,6 +131,14 @@ class Tiled(Convolution):
     kernel_name = "tiled"
     group = PUBLISHED_GROUP
 
+    traffic = staticmethod(least_bytes)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        sub, group = variant.options.get("sub", PUBLISHED_SUB), variant.options.get("group", PUBLISHED_GROUP)
+        reason = misfit(layer(case), sub, group)
+        return f"not on this case: {reason}" if reason else None
+
     def lay_out(self) -> tuple[int, ...]:
         self.sub: tuple[int, ...] = self.variant.options.get("sub", PUBLISHED_SUB)
         sides = (self.layer.filters, self.layer.height, self.layer.width)
@@ -136,6 +159,13 @@ def misfit(layer: Layer, sub: tuple[int, ...], group: tuple[int, ...]) -> str | 
     return None
 
 
+def too_large_for_a_box(layer: Layer, largest: int) -> str | None:
+    """Return the reason why filters larger than `largest` x `largest` cannot be used with one box of pixels for all taps."""
+    if layer.kernel <= largest:
+        return None
+    return f"not on this case: filters larger than {largest}x{largest}, whose box of pixels leaves no room for weights"
+
+
 class LocalTile(Tiled):
     """One work-item a sub-tile, with the group's part of the input in local memory."""
 
@@ -149,6 +179,11 @@ class Packed(Convolution):
     """Two launches, both timed: pack the weights by tiles of filters, then convolve."""
 
     tile: int
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; packed weights are written and read as well."""
+        return least + 2 * weight_bytes(layer(case))
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -171,6 +206,10 @@ class Gemm(Packed):
     group = (256, 1, 1)
     tile = 128
 
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return "not on this case: filters larger than 5x5" if layer(case).kernel > 5 else None
+
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
         return (256 * ceil_div(one.width, 16), ceil_div(one.height, 8), ceil_div(one.filters, self.tile))
@@ -181,6 +220,10 @@ class Vectors(Packed):
 
     kernel_name = "vectors"
     tile = 4
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return "not on this case: narrower than 32 columns" if layer(case).width < 32 else None
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer

@@ -9,7 +9,7 @@ from ...devices.contract import Device
 from ...devices.hopper import tensor_map
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
-from .plans import Convolution
+from .plans import Convolution, layer, operand_bytes, too_large_for_a_box
 
 DEPTH, TILE_I, TILE_H, TILE_W, STAGES = 64, 128, 8, 32, 4
 """Channels, filters, rows and columns of a block, and its stages of shared memory: the constants of tensor.cu."""
@@ -20,6 +20,14 @@ class Tensor(Convolution):
 
     kernel_name = "tensor"
     group: tuple[int, ...] = (384, 1, 1)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; operands are multiplied in one part of two bytes or two, which a call that lays them out writes."""
+        assert variant.source is not None
+        operands = operand_bytes(layer(case))
+        laid_out = operands * ((int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2) // 2
+        return least - operands + (laid_out if variant.options.get("prepared") else operands + 2 * laid_out)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -110,6 +118,10 @@ class Columns(Tensor):
 
 class Window(Columns):
     """Fetches pixels for all taps at once, column by column."""
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return too_large_for_a_box(layer(case), 11)
 
     def pixel_map_of(self, sizes: tuple[int, int, int, int], half: bool) -> bytes:
         channels, columns, rows, _ = sizes

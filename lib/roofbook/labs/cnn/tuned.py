@@ -6,10 +6,15 @@ For fair comparisons results are float32 in NumPy's order, and the conversion of
 import importlib
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 from ...peers import cudnn
+from ...spec.lab import Case, Variant, stated_conditions
+from . import plans
 from .peers import TorchConvolution
+from .problem import Layer
 
 
 def channels_last(dtype: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
@@ -37,15 +42,39 @@ def whole(x: Any, weight: Any, bias: Any) -> Any:
     return pooled(functional.relu(functional.conv2d(x, weight, bias)))
 
 
-class FusedConvolution(TorchConvolution):
+def not_by_eight(layer: Layer) -> str | None:
+    """Return the reason why cuDNN's graph cannot run a layer; None if it can."""
+    odd = layer.channels % 8 or layer.filters % 8
+    return "not on this case: cuDNN takes channels and filters by eight" if odd else None
+
+
+class AsStep(TorchConvolution):
+    """Base of the layers whose results have the type and order of a step's, whatever those of the operands."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; operands and sums are in the type that is multiplied, and pooling reads the sums again."""
+        layer, precision = plans.layer(case), variant.options["precision"]
+        operands, part = plans.operand_bytes(layer), 0.5 if precision == "fp16" else 1.0
+        converted = 0.0 if precision == "fp32" else 2 * part * operands
+        begins = part * operands if variant.options.get("prepared") else operands + converted
+        return least - operands + begins + 8 * part * prod(layer.conv_shape)
+
+    @classmethod
+    def conditions(cls, variant: Variant) -> tuple[str, ...]:
+        return stated_conditions(replace(variant, options={**variant.options, "channels_last": False}))
+
+
+class FusedConvolution(AsStep):
     """One kernel of cuDNN's for convolution, bias and ReLU, then a compiled one that pools.
 
     Options are those of every Call. With `prepared`, operands are converted before a run. Without it, a run begins with the
     lab's input and weights.
     """
 
-    as_steps = True
-    """Whether results have the type and order of a step's."""
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return not_by_eight(plans.layer(case))
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         operands = self.tensor(inputs["x"][None]), self.tensor(inputs["weight"])
@@ -109,6 +138,16 @@ class SplitConvolution(TorchConvolution):
 
     graph: cudnn.GraphConvolution | None = None
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; both parts are written and read, and so are the sums."""
+        layer = plans.layer(case)
+        return least + 3 * plans.operand_bytes(layer) + 8 * prod(layer.conv_shape)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return not_by_eight(plans.layer(case))
+
     @staticmethod
     def missing() -> str | None:
         return cudnn.missing()
@@ -146,10 +185,8 @@ AUTOTUNE = {
 """Options of the mode `max-autotune-no-cudagraphs`, and one that prints nothing, which only some versions of PyTorch have."""
 
 
-class Autotuned(TorchConvolution):
+class Autotuned(AsStep):
     """The whole layer by torch.compile, which times Triton's and cuDNN's convolutions and takes the fastest."""
-
-    as_steps = True
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)

@@ -6,30 +6,20 @@ The ladder follows the report, its failed attempts included.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...peers import missing
-from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, Case, Lab, Series, Sweep, Variant, Work
-from . import peers, plans, tensor, tuned, vectors
-from .initialise import Initialisation
+from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
+from . import plans
 from .ladder import BOTH, LADDER, LISTS, PEERS, STRIPS
-from .problem import PUBLISHED, check, inputs, irregular, named, reference, widened
+from .problem import CASES, check, inputs, irregular, named, reference, widened
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
 """Steps that compute every product, from the report's to the fastest."""
 ZEROS = (0, 25, 50, 75, 90, 95, 98)
 """Shares of zeros in the series, in %."""
-
-CASES = {
-    "quick": ("64x64x32x32-k3",),
-    "published": tuple(layer.name for layer in PUBLISHED),
-    "large": ("1024x1024x32x32-k3",),
-    "test": ("5x7x9x9-k3", "3x2x7x7-k5"),
-}
 
 
 class SparseConvolution(Lab):
@@ -87,11 +77,6 @@ class SparseConvolution(Lab):
             None if values is None else 1 - values / 100,
         )
 
-    def verified_on(self, variant: Variant) -> str:
-        """Return "wide", for weights of 16 bits; "" if values are bytes, and for libraries, whose sums would not be exact."""
-        narrow = variant.dtype == "int8" or variant.plan is plans.Strips
-        return "" if narrow or variant.role in ("probe", "peer") else "wide"
-
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return inputs with their values permuted and, for "wide", with some weights that need 16 bits."""
         return widened(irregular(inputs)) if name == "wide" else irregular(inputs)
@@ -108,24 +93,6 @@ class SparseConvolution(Lab):
         wrong, count = check(outputs["out"], reference["out"], roundoff)
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
         return float(wrong), 0.0, f"outputs of {count} that are not {allowed}"
-
-    def conditions(self, variant: Variant) -> tuple[str, ...]:
-        """Return the conditions. Rounding of operands is none: these integers are exact in each type that is multiplied."""
-        options = variant.options
-        conditions = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
-        if variant.plan is tuned.CublasInt8:
-            return (*conditions, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
-        last = bool(options.get("channels_last"))
-        return (*conditions, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
-
-    def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        if variant.plan is Initialisation and case.scale == "test" and case.name != CASES["test"][0]:
-            return f"on {CASES['test'][0]} alone: it computes no layer"
-        if variant.plan in (tuned.CudnnInt8, tuned.CublasInt8) and not missing(variant):
-            one = plans.layer(case)
-            if one.depth % 16 or one.filters % 16 or one.size < 5:
-                return "not on this case: int8 takes depth and filters by sixteen, and maps of 5x5 at least"
-        return missing(variant)
 
     def series(self, scale: str) -> Sequence[Series]:
         layer = CASES[scale][0]
@@ -145,48 +112,12 @@ class SparseConvolution(Lab):
 
     def work(self, case: Case) -> Work:
         """Return the products of the weights that are not zero, and each byte of the layer once."""
-        layer, zeros = plans.layer(case), case.params["weight_zeros"]
-        nonzero_share = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
-        return Work(layer.flops * nonzero_share, layer.bytes, layer.bytes)
+        layer = plans.layer(case)
+        return Work(layer.flops * plans.nonzero_share(case), layer.bytes, layer.bytes)
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)
         return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}
-
-    def traffic(self, case: Case, variant: Variant) -> float:
-        """Return bytes: input, weights and output once, in the type that is multiplied; data between launches twice."""
-        layer, plan = plans.layer(case), variant.plan
-        knobs = variant.source.settings if variant.source else {}
-        x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
-        nonzero_weights = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
-        between = 0.0
-        if plan in (plans.Sequential, plans.SequentialC, plans.Pooled, plans.Lists):
-            between = out if knobs.get("POOL") == "ATOMIC" else 4 * prod(layer.conv_shape)
-        elif plan in (plans.Built, plans.Both):
-            between = 8 * nonzero_weights + 4 * layer.filters * layer.depth
-            if plan is plans.Both:
-                between += 4 * layer.filters * int(knobs["PARTS"]) * (layer.size + layer.kernel - 1) ** 2
-        elif plan in (vectors.Vectors, vectors.Cached):
-            between = 8 * nonzero_weights
-        elif plan is plans.Strips:
-            between = 4 * nonzero_weights + x / 2
-        elif plan is plans.Tiles:
-            between = 2 * weight
-        elif plan in (plans.Tensor, tensor.Window, tensor.SplitK):
-            if variant.options.get("prepared"):
-                return (x + weight) / 2 + out
-            between = (x + weight) / 2
-        elif plan in (tuned.CudnnInt8, tuned.CublasInt8):
-            laid_out = (x * (layer.kernel**2 if plan is tuned.CublasInt8 else 1) + weight) / 2
-            between = 4 * prod(layer.conv_shape)
-            if variant.options.get("prepared"):
-                return laid_out + out + 2 * between
-            between += laid_out
-        elif plan is peers.Product:
-            between = 4 * layer.kernel**2 * prod(layer.x_shape) + 4 * prod(layer.conv_shape)
-        precision = variant.options.get("precision")
-        wide, narrow = (2 if precision in ("fp32", "tf32") else 1), (2 if precision in ("fp16", "bf16") else 1)
-        return wide * (x + weight) + out / narrow + 2 * between
 
 
 def _case(name: str, scale: str) -> Case:

@@ -11,14 +11,24 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device, DriverFailed
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
+from .problem import CASES
 
 VALUES = 1024
 
 
-class Initialisation(Runnable):
+class Initialisation(Plan):
     """A new process opens the device and runs one kernel, which sets `VALUES` integers to zero."""
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        first = CASES["test"][0]
+        is_further = case.scale == "test" and case.name != first
+        return f"on {first} alone: it computes no layer" if is_further else None
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         self.device, self.units, self.left = device, case.units, VALUES

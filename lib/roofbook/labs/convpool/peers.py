@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
+from ...spec.lab import Case, Variant, least_bytes
 from .plans import SENTINEL
+from .plans import layer as case_layer
 from .problem import Layer
 
 
@@ -19,6 +22,13 @@ class TorchConvolution(Call):
     Options are those of every Call. The inputs are in their type and layout before a run. Results are rounded to integers:
     libraries may transform the operands, and then sums of integers are no integers.
     """
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; operands and results have two bytes or four, by the precision."""
+        operands = 2 * (prod(case_layer(case).x_shape) + prod(case_layer(case).weight_shape))
+        wide, results = variant.options.get("precision") in ("fp32", "tf32"), least - operands
+        return operands * (2 if wide else 1) + results / (1 if wide else 2)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.x = self.tensor(inputs["x"][None], **self.form)
@@ -39,6 +49,13 @@ class TorchConvolution(Call):
 class Product(TorchConvolution):
     """The layer as one matrix product: by cuBLAS, or by MKL on a CPU. Unfolding the input, to k*k times its size, is timed."""
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; the unfolded input and the sums, in fp32, are written and read."""
+        layer = case_layer(case)
+        between = 4 * layer.kernel**2 * prod(layer.x_shape) + 4 * prod(layer.conv_shape)
+        return super().traffic(case, variant, least) + 2 * between
+
     def compute(self) -> None:
         self.out = product(self.x, self.weight)
 
@@ -48,6 +65,8 @@ class OpenMP(openmp.CProgram):
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "layer"
+
+    traffic = staticmethod(least_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         filters, depth, kernel, _ = inputs["weight"].shape

@@ -3,6 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...devices.contract import Buffer, Device, Unsupported
 from ...devices.find import host_cpu
 from ...peers import cc, compilers, one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, stated_conditions
 from ...spec.source import Source
 from .problem import Layer
 
@@ -27,10 +28,28 @@ def layer(case: Case) -> Layer:
     return Layer(**case.params["layer"])
 
 
+def nonzero_share(case: Case) -> float:
+    """Return the share of a layer's weights that are not zero; the published one has one in each slice of a filter."""
+    zeros = case.params["weight_zeros"]
+    return 1 / layer(case).kernel ** 2 if zeros is None else 1 - zeros / 100
+
+
+def nonzero_weights(case: Case) -> float:
+    """Return the number of weights that are not zero."""
+    return nonzero_share(case) * prod(layer(case).weight_shape)
+
+
 class Convolution(KernelRun):
     """The layer on a device. `run` returns the seconds of its kernels, from the first to the last."""
 
     kernel_name: str
+
+    conditions = staticmethod(stated_conditions)
+
+    @classmethod
+    def verified_on(cls, variant: Variant) -> str:
+        """Return "wide", for weights of 16 bits; "" if values are bytes."""
+        return "" if variant.dtype == "int8" else "wide"
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -105,6 +124,11 @@ class Convolution(KernelRun):
 class Sequential(Convolution):
     """One work-item, on the host's CPU device wherever the lab runs."""
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes, the convolution's sums written and read."""
+        return least + 8 * prod(layer(case).conv_shape)
+
     kernel_name = "sequential"
     group = (1,)
 
@@ -139,6 +163,14 @@ class Pooled(Convolution):
 
     With knob POOL = ATOMIC the outputs are cleared first, and the first kernel pools by atomic operations.
     """
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; what lies between the two launches, outputs or the convolution's sums, is written and read."""
+        assert variant.source is not None
+        one = layer(case)
+        is_atomic = variant.source.settings.get("POOL") == "ATOMIC"
+        return least + 8 * prod(one.out_shape if is_atomic else one.conv_shape)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -197,6 +229,12 @@ class Built(Convolution):
     kernel_name = "walk"
     group: tuple[int, ...] = (64, 1)
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes, entries and lengths of all lists written and read."""
+        one = layer(case)
+        return least + 2 * (8 * nonzero_weights(case) + 4 * one.filters * one.depth)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         one = self.layer
@@ -225,6 +263,14 @@ class Both(Built):
     kernel_name = "scatter"
     group = (32,)
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes, also those of the maps of each group."""
+        assert variant.source is not None
+        one = layer(case)
+        maps = 4 * one.filters * int(variant.source.settings["PARTS"]) * (one.size + one.kernel - 1) ** 2
+        return super().traffic(case, variant, least) + 2 * maps
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         one, (groups,) = self.layer, (size // 32 for size in self.size)
@@ -250,6 +296,15 @@ class Strips(Convolution):
     """The input as bytes and lists of non-zero weights, by two kernels; then sixteen outputs a work-item."""
 
     kernel_name = "strips"
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; the input as bytes and an entry of four bytes a weight are written and read."""
+        return least + 8 * nonzero_weights(case) + 2 * prod(layer(case).x_shape)
+
+    @classmethod
+    def verified_on(cls, variant: Variant) -> str:
+        return ""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
@@ -287,6 +342,11 @@ class Tiles(Convolution):
     kernel_name = "tiles"
     group = (512, 1)
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; weights as floats are written and read."""
+        return least + 8 * prod(layer(case).weight_shape)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         sums = (
             np.abs(inputs["x"].astype(np.int64)).max()
@@ -309,11 +369,20 @@ class Tiles(Convolution):
         self.queue.launch(self.kernel, self.size, self.group, self.x, self.packed, self.out)
 
 
+def bytes_of_int8(case: Case, variant: Variant, least: float) -> float:
+    """Return the traffic of a plan that multiplies bytes: with `prepared` it reads them, otherwise it writes them first."""
+    one = layer(case)
+    as_bytes = prod(one.x_shape) + prod(one.weight_shape)
+    return as_bytes + 4 * prod(one.out_shape) if variant.options.get("prepared") else least + 2 * as_bytes
+
+
 class Tensor(Convolution):
     """NVIDIA's tensor cores in int8. Option `prepared`: operands are laid out once, not in each call."""
 
     kernel_name = "tensor"
     group = (512, 1)
+
+    traffic = staticmethod(bytes_of_int8)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)

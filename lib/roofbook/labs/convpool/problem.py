@@ -118,6 +118,13 @@ def named(text: str) -> tuple[Layer, float | None, float | None]:
 
 
 PUBLISHED = (Layer(512, 512, 32, 3), Layer(192, 256, 28, 3), Layer(96, 128, 27, 5))
+CASES = {
+    "quick": ("64x64x32x32-k3",),
+    "published": tuple(layer.name for layer in PUBLISHED),
+    "large": ("1024x1024x32x32-k3",),
+    "test": ("5x7x9x9-k3", "3x2x7x7-k5"),
+}
+"""Scale -> names of the layers of its cases."""
 PUBLISHED_CASES = {"512 filters x 512 deep x 3x3, 32x32 map": PUBLISHED[0].name}
 """Case name in results/published -> name of the layer."""
 

@@ -10,7 +10,7 @@ from ...devices.contract import Buffer, Device
 from ...devices.hopper import tensor_map
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
-from .plans import Convolution, must_fit_a_byte
+from .plans import Convolution, bytes_of_int8, must_fit_a_byte
 
 TILE_I, SLICE = 64, 128
 SHARED_BYTES = 230400
@@ -24,6 +24,8 @@ class Boxes(Convolution):
     height: int
     """Number of rows of outputs that a block computes."""
     width = 8
+
+    traffic = staticmethod(bytes_of_int8)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)

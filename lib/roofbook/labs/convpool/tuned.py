@@ -5,13 +5,15 @@ Both give exact int32 results in the order of a step's.
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...peers import cudnn
 from ...peers.pytorch import Call
-from .plans import SENTINEL
+from ...spec.lab import LAID_OUT, UNFOLDED, Case, Variant, stated_conditions
+from .plans import SENTINEL, layer
 
 
 def channels_last(x: Any, weight: Any) -> tuple[Any, Any]:
@@ -40,6 +42,17 @@ def pooled(sums: Any) -> Any:
     return windows.amax(dim=(3, 5)).clamp(min=0).contiguous()
 
 
+def bytes_of_library(case: Case, variant: Variant, least: float, copies: int) -> float:
+    """Return the traffic of a library that multiplies bytes and stores sums, which another kernel pools.
+
+    copies: number of bytes of the laid out input for each value of it.
+    """
+    one = layer(case)
+    operands, sums = copies * prod(one.x_shape) + prod(one.weight_shape), 8 * prod(one.conv_shape)
+    is_prepared = variant.options.get("prepared")
+    return sums + (operands + 4 * prod(one.out_shape) if is_prepared else least + 2 * operands)
+
+
 class Int8(Call):
     """Base of both: x (C, S, S) and weight (O, C, k, k) of int16 -> out (O, S//2, S//2) of int32. A unit is a call.
 
@@ -48,6 +61,13 @@ class Int8(Call):
 
     laid_out: Callable[[Any, Any], tuple[Any, Any]]
     """Function that converts both operands of int16 to the bytes that `sums` takes."""
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        one = layer(case)
+        if one.depth % 16 or one.filters % 16 or one.size < 5:
+            return "not on this case: int8 takes depth and filters by sixteen, and maps of 5x5 at least"
+        return None
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         x, weight = (self.tensor(array) for array in (inputs["x"][None], inputs["weight"]))
@@ -80,6 +100,11 @@ class CudnnInt8(Int8):
     """The layer by cuDNN: the convolution is one kernel, ReLU and pool are another."""
 
     laid_out = staticmethod(channels_last)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return bytes_of_library(case, variant, least, 1)
+
     graph: cudnn.GraphConvolution | None = None
 
     @staticmethod
@@ -108,6 +133,14 @@ class CublasInt8(Int8):
     """The layer by cuBLAS: one matrix product. Unfolding the input to k*k times its size is timed unless `prepared`."""
 
     laid_out = staticmethod(unfolded)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return bytes_of_library(case, variant, least, layer(case).kernel ** 2)
+
+    @classmethod
+    def conditions(cls, variant: Variant) -> tuple[str, ...]:
+        return tuple(UNFOLDED if words == LAID_OUT else words for words in stated_conditions(variant))
 
     def sums(self, x: Any, weight: Any) -> Any:
         filters, size = self.shape

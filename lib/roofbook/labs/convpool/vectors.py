@@ -8,7 +8,7 @@ import numpy as np
 from ...devices.contract import Buffer, Device
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
-from .plans import Convolution
+from .plans import Convolution, nonzero_weights
 
 ROWS, COLUMNS = 8, 32
 """Rows and columns of a tile: constants of vectors.k."""
@@ -24,6 +24,11 @@ class Vectors(Convolution):
     kernel_name = "vectors"
     group = (1,)
     together = 1
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes, the entries of the lists written and read."""
+        return least + 16 * nonzero_weights(case)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

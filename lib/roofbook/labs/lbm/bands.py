@@ -77,6 +77,19 @@ class Bands(Simulation):
 
     grids_needed = 0
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least / steps_at(variant, case.params["nx"])
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        """Return the steps of two launches at least."""
+        return max(case.units, 2 * steps_at(variant, case.params["nx"]))
+
+    @classmethod
+    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
+        return {}
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("bands")

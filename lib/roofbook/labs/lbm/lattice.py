@@ -16,16 +16,16 @@ from ...devices.backends import OPENCL
 from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...peers import missing
-from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, on_chip, openacc, partly_ported, plans, slabs, team, walk_down
+from . import plans, slabs
 from .course_backend import PREFERRED
 from .ladder import LADDER, PEERS
 from .problem import (
+    AWKWARD_STEPS,
+    CASES,
     Params,
     asymmetric,
     bound,
@@ -90,23 +90,12 @@ def _without(best: Variant) -> tuple[Variant, ...]:
 
 COUNTS = (1, 2, 4, 8, 16, 24)
 QUICK_COUNTS = ("1", "8", "24")
-LAUNCHES = {"quick": 2000, "test": 50}
-"""Number of launches in a sample of the queue time, by scale; at other scales the published number."""
 AWKWARD = ("33x97", "65x19", "64x16", "32x64")
 """Grids with odd sizes, one taller than wide and one wider than tall; the others are for steps that need powers of two."""
-AWKWARD_STEPS = 13
-"""Number of time steps on such a grid: two walks and one more step."""
-ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
-"""Names of variants that run on one core of the host."""
 
 # FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
 # |u| 1 and its sum 1. Counted by hand from the source, one operation for each +, -, *, / and sqrt.
 FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
-
-
-def _stores_half(variant: Variant) -> bool:
-    """Return whether populations are stored in fp16."""
-    return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
 
 
 class Lattice(Lab):
@@ -179,12 +168,6 @@ class Lattice(Lab):
     def awkward_case(self, name: str) -> Case:
         return _case(name, "test", AWKWARD_STEPS, AWKWARD_STEPS)
 
-    def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
-        """Return runs in which sums are added up in several chunks."""
-        if "chunk" in variant.options:
-            variant = replace(variant, options={**variant.options, "chunk": AWKWARD_STEPS // 3 + 1})
-        return super().awkward_runs(case, variant)
-
     def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
         if variant.role == "probe":  # an even number: the grids have been swapped twice, and the first is unchanged
@@ -217,7 +200,7 @@ class Lattice(Lab):
             measure = "largest error of a population without obstacles or drive, over its tolerance"
             return error(outputs["f"], f) / bound(case.units), 1.0, measure
         f, right = outputs["f"], reference["f"]
-        allowed = reference["allowed"][_stores_half(variant)]
+        allowed = reference["allowed"][plans.stores_half(variant)]
         largest, error_name = worst({
             "largest error of a population": error(f, right) / allowed.largest,
             "root mean square error of the populations": mean_square_over(
@@ -241,7 +224,7 @@ class Lattice(Lab):
         reference = right(small)
         if variant.role == "probe" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
-        f, half = outputs["f"], _stores_half(variant)
+        f, half = outputs["f"], plans.stores_half(variant)
         ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
             obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
@@ -256,104 +239,17 @@ class Lattice(Lab):
     def work(self, case: Case) -> Work:
         """Return the work of a step. Bytes a cell: nine populations read and written, one of obstacle map. FLOPs of fused.k."""
         cells = case.params["nx"] * case.params["ny"]
-        return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
+        return Work(
+            flops=FLOPS_PER_CELL * cells, bytes=plans.BYTES_PER_CELL * cells, footprint=plans.BYTES_PER_CELL * cells
+        )
 
     def case_class(self, case: Case) -> str:
         """Return SMALL for the report's smallest grid and smaller ones, LARGE for its largest and larger ones."""
         cells = case.params["nx"] * case.params["ny"]
         return SMALL if cells <= 128 * 128 else LARGE if cells >= 1024 * 1024 else ""
 
-    def conditions(self, variant: Variant) -> tuple[str, ...]:
-        words = {
-            "unit_roundoff": "stores populations in fp16",
-            "fast_math": "approximates divisions and roots",
-            "bare": "leaves out obstacles, drive and mean speeds",
-        }
-        several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
-        return (*several, *(words for option, words in words.items() if variant.options.get(option)))
-
-    def traffic(self, case: Case, variant: Variant) -> float:
-        """Return the bytes that a step moves through memory.
-
-        Populations count in their stored format each time that a kernel reads or writes all of them; the obstacle map counts
-        each time that it is read. One launch for all steps moves only the data that neighbouring blocks exchange. A launch or
-        a walk of several steps divides the bytes by their number.
-        """
-        nx, ny = case.params["nx"], case.params["ny"]
-        knobs = variant.source.settings if variant.source else {}
-        if variant.plan is bands.Bands:
-            return float(BYTES_PER_CELL * nx * ny / bands.steps_at(variant, nx))
-        if variant.plan is team.Team:
-            return float(BYTES_PER_CELL * nx * ny / team.steps_of_a_walk(nx, ny))
-        if variant.plan is on_chip.Strips:
-            return float(BYTES_PER_CELL * nx * ny / on_chip.STEPS_OF_A_PASS)
-        if variant.plan is walk_down.WalkDown:
-            return float((9 * 2 * (2 if _stores_half(variant) else 4) + 1) * nx * ny / walk_down.STEPS_OF_A_WALK)
-        if on_chip.is_one_launch(variant):
-            return on_chip.bytes_exchanged(variant, nx, ny) or self.work(case).bytes
-        if variant.plan is plans.Persistent:
-            rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
-            word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
-            return float(2 * CROSSING * word * nx * ny // rows) if rows else self.work(case).bytes
-        separate = variant.plan in (
-            plans.Sequential,
-            plans.SequentialC,
-            partly_ported.PartlyPorted,
-            plans.SeparateKernels,
-        )
-        populations, map_reads = (
-            (5, 3) if separate else (2, 1)
-        )  # propagate and collision write too, av_velocity only reads
-        if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads and writes all of them
-            populations += 4
-        value = 2 if knobs.get("GRID") == "SIXTEEN" else 4
-        solid = 4 if separate or knobs.get("SOLID") == "int" else 0 if variant.options.get("bare") else 1
-        return float(nx * ny * (9 * value * populations + solid * map_reads))
-
-    def units(self, case: Case, variant: Variant, device: Device) -> int:
-        if variant.plan is plans.QueueOnly:
-            return LAUNCHES.get(case.scale, 50000)
-        if variant.plan is bands.Bands:  # two launches at least
-            return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
-        if variant.plan is team.Team:  # two walks
-            return max(case.units, 2 * team.steps_of_a_walk(case.params["nx"], case.params["ny"]))
-        if variant.plan is on_chip.Strips:  # two passes
-            return max(case.units, 2 * on_chip.STEPS_OF_A_PASS)
-        if variant.plan is walk_down.WalkDown:  # two walks, and whole ones
-            return max(2, ceil_div(case.units, walk_down.STEPS_OF_A_WALK)) * walk_down.STEPS_OF_A_WALK
-        if variant.options.get("devices") and device.kind == "gpu":
-            return max(case.units, slabs.STEADY)
-        openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
-        if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
-            cells = case.params["nx"] * case.params["ny"]
-            return min(case.units, max(4, 30_000_000 // int(cells)))
-        if "chunk" in variant.options:
-            return case.units + int(variant.options["chunk"])
-        return case.units
-
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
-
-    def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        params = case.params
-        cells = params["nx"] * params["ny"]
-        if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
-            return "not on this case: a side is not a power of two"
-        if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
-            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
-        if variant in on_chip.STEPS and (reason := on_chip.refusal(variant, params["nx"], params["ny"])):
-            return reason
-        if variant.plan is walk_down.WalkDown and (reason := walk_down.WalkDown.refusal(params["nx"], params["ny"])):
-            return reason
-        if variant.options.get("devices", 1) > params["ny"]:
-            return "not on this case: fewer rows than devices"
-        if variant.options.get("narrowest", 0) > params["nx"]:
-            return f"not on this case: narrower than {variant.options['narrowest']} cells"
-        if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
-            return "not on this case at this scale: a sample has fewer time steps than a chunk"
-        if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
-            return "not on this case: queue time does not depend on the grid"
-        return missing(variant)
 
 
 def _case(name: str, scale: str, steps: int, check: int) -> Case:
@@ -364,19 +260,6 @@ def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
     """Return (steps of a timed sample, steps of the check) for a grid of the series: about the work of the listed cases."""
     most, work = (4000, 1 << 30) if scale in ("published", "large") else (50, 1 << 21)
     return max(2, min(most, work // cells) // 2 * 2), max(2, min(21, (1 << 22) // cells))
-
-
-BYTES_PER_CELL = 9 * 4 * 2 + 1
-CROSSING = 6
-"""Number of populations of a column that cross the sides of its block, upwards and downwards."""
-
-CASES: dict[str, dict[str, tuple[int, int]]] = {
-    "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
-    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
-    "large": {"4096x4096": (50, 2)},
-    "test": {"40x24": (8, 5)},
-}
-"""Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
 
 
 _published = lru_cache(published)
@@ -435,10 +318,7 @@ def simulate(
 def _simulated(
     variant: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    if variant.plan in _IN_CHUNKS:
-        # A whole run's partial sums may not fit the device: add them up each time that they fill 64 MiB.
-        slots = math.ceil(params.nx * params.ny / 16)
-        variant = replace(variant, options={"chunk": max(2, (16 << 20) // slots), **variant.options})
+    variant = replace(variant, options={**(run_options(variant, case, device) or {}), **variant.options})
     run = variant.plan(
         device, variant, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
     )
@@ -456,7 +336,10 @@ def _simulated(
     return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
 
 
-_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace, *(step.plan for step in slabs.STEPS))
+def run_options(variant: Variant, case: Case, device: Device) -> Mapping[str, Any] | None:
+    """Return the options with which a step of the ladder runs all steps of a case at once; None if it cannot."""
+    assert issubclass(variant.plan, plans.Simulation | slabs.Slabs)
+    return variant.plan.run_options(case, device)
 
 
 def _named(name: str, device: Device, case: Case) -> "Choice":
@@ -479,21 +362,12 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
     def cells(name: str) -> float:
         return math.prod(shape(name))
 
-    def fits(variant: Variant) -> bool:
-        """Return whether all blocks of a persistent kernel can run at once, and 32-bit indices reach all partial sums."""
-        if variant.plan is plans.Persistent:
-            rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
-            if case.params["ny"] // rows > device.compute_units:
-                return False
-        if on_chip.is_one_launch(variant):
-            return on_chip.blocks_at_once(variant, case.params["nx"], case.params["ny"]) <= device.compute_units
-        return variant.plan in (*_IN_CHUNKS, bands.Bands, team.Team) or cells(case.name) / 16 * case.units < 2**31
-
     runnable = [
         variant
         for variant in LAB.ladder
         if variant.role == "step" and variant.is_for(device.backend, device.kind) and "unit_roundoff" not in variant.options
-        and "devices" not in variant.options and not LAB.skip_reason(variant, case) and fits(variant)
+        and "devices" not in variant.options and not LAB.skip_reason(variant, case)
+        and run_options(variant, case, device) is not None
     ]  # fmt: skip
     return choices(LAB, device, case.name, cells, runnable, checkout_store())
 

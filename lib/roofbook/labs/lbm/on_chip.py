@@ -3,6 +3,7 @@
 All take several steps in a launch. The first two are for grids that fit the multiprocessors, the last for larger ones.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FEW_PERCENT, up_to
 from ...spec.source import Source
-from .plans import KeptPartials
+from .plans import KeptPartials, indexed_sums
 
 HERE = Path(__file__).parent
 BLOCKS_AT_MOST = 128
@@ -115,6 +116,13 @@ class SeveralSteps(KeptPartials):
 
     kernel_name = ""
 
+    @classmethod
+    @abstractmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes of a step; each of these plans has its own model."""
+
+    run_options = staticmethod(indexed_sums)
+
     def accelerator(self) -> Source:
         return Source.of(HERE / "in_place.k", LAYOUT="SOA", COUNT_CELLS=0, PARTIALS="KEPT", SOLID="char")
 
@@ -138,8 +146,7 @@ class OneLaunch(SeveralSteps):
     """All steps in one launch, whose blocks wait for each other."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        params = inputs["params"]
-        if reason := self.refusal(params.nx, params.ny):
+        if reason := self.refusal(case, variant):
             raise Unsupported(reason)
         super().__init__(device, variant, case, inputs)
         (self.kernel,) = self.kernels
@@ -148,26 +155,27 @@ class OneLaunch(SeveralSteps):
         self.tag = 1
 
     @classmethod
-    def refusal(cls, nx: int, ny: int) -> str | None:
-        """Return the reason why a grid cannot be run; None if it can."""
-        return None if cls.blocks_for(nx, ny) else "not on this case: the blocks that run at once do not hold the grid"
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        fits = cls.blocks_for(case.params["nx"], case.params["ny"])
+        return None if fits else "not on this case: the blocks that run at once do not hold the grid"
 
     @classmethod
+    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
+        """Return the options; None if blocks would wait for others that do not run."""
+        return {} if cls.blocks_for(case.params["nx"], case.params["ny"]) <= device.compute_units else None
+
+    @classmethod
+    @abstractmethod
     def blocks_for(cls, nx: int, ny: int) -> int:
         """Return the number of blocks that must run at once; 0 if the grid does not fit."""
-        raise AssertionError("a plan says how it cuts a grid")
 
-    @classmethod
-    def moved(cls, nx: int, ny: int) -> float:
-        """Return the bytes that blocks exchange in a step."""
-        raise AssertionError("a plan says what its blocks exchange")
-
+    @abstractmethod
     def local_bytes(self) -> int:
-        raise AssertionError("a plan says what its blocks keep")
+        """Return the bytes of shared memory that a block keeps."""
 
+    @abstractmethod
     def words(self) -> int:
         """Return the number of words of 8 bytes in the buffer for exchanges."""
-        raise AssertionError("a plan says what its blocks exchange")
 
     def close(self) -> None:
         super().close()
@@ -192,10 +200,11 @@ class DeepHalo(OneLaunch):
         return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
 
     @classmethod
-    def moved(cls, nx: int, ny: int) -> float:
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes that blocks exchange in a step, on average: three words of 16 bytes a cell."""
+        nx, ny = case.params["nx"], case.params["ny"]
         tiling = tiling_of(nx, ny)
-        return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else 0.0
+        return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else least
 
     def knobs(self) -> dict[str, Any]:
         tile_x, tile_y, depth = self.tiling
@@ -249,9 +258,9 @@ class Resident(OneLaunch):
         return ny // cut.rows if cut else 0
 
     @classmethod
-    def moved(cls, nx: int, ny: int) -> float:
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes that blocks exchange in a step: six words of 8 bytes a column and block, written and read."""
-        return 2 * 6 * 8 * nx * cls.blocks_for(nx, ny)
+        return 2 * 6 * 8 * case.params["nx"] * cls.blocks_for(case.params["nx"], case.params["ny"]) or least
 
     def knobs(self) -> dict[str, Any]:
         return {"NX": self.params.nx, "NY": self.params.ny, "ROWS": self.cut.rows, "THREADS": self.cut.threads}
@@ -282,9 +291,22 @@ class Strips(SeveralSteps):
 
     kernel_name = "strips"
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least / STEPS_OF_A_PASS
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        is_short = min(case.params["nx"], case.params["ny"]) < STEPS_OF_A_PASS
+        return "not on this case: a side is shorter than a pass has steps" if is_short else None
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        """Return the steps of two passes at least."""
+        return max(case.units, 2 * STEPS_OF_A_PASS)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        params = inputs["params"]
-        if reason := self.refusal(params.nx, params.ny):
+        if reason := self.refusal(case, variant):
             raise Unsupported(reason)
         super().__init__(device, variant, case, inputs)
         (full_pass,), remaining = self.kernels, self.units % self.most
@@ -319,11 +341,6 @@ class Strips(SeveralSteps):
         return {
             "NX": self.params.nx, "NY": self.params.ny, "STEPS": steps, "THREADS": self.group_size, "OWN": self.own,
         }  # fmt: skip
-
-    @classmethod
-    def refusal(cls, nx: int, ny: int) -> str | None:
-        """Return the reason why a grid cannot be run; None if it can."""
-        return "not on this case: a side is shorter than a pass has steps" if min(nx, ny) < STEPS_OF_A_PASS else None
 
     def turns(self) -> int:
         return len(self.passes)
@@ -392,26 +409,3 @@ STEPS = (
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
 )  # fmt: skip
-
-
-def refusal(variant: Variant, nx: int, ny: int) -> str | None:
-    """Return the reason why one of STEPS cannot run a grid; None if it can."""
-    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch | Strips)
-    return variant.plan.refusal(nx, ny)
-
-
-def is_one_launch(variant: Variant) -> bool:
-    """Return whether a variant takes all steps in one launch, with the grid on the chip."""
-    return isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
-
-
-def bytes_exchanged(variant: Variant, nx: int, ny: int) -> float:
-    """Return the bytes that the blocks of a launch of all steps exchange in a step; 0 if the grid does not fit them."""
-    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
-    return variant.plan.moved(nx, ny)
-
-
-def blocks_at_once(variant: Variant, nx: int, ny: int) -> int:
-    """Return the number of blocks in a launch of all steps, which must run at once."""
-    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
-    return variant.plan.blocks_for(nx, ny)

@@ -18,8 +18,8 @@ import numpy as np
 from ...devices.contract import BuildFailed, Device, DriverFailed, Unsupported
 from ...devices.nvml import NvmlCard
 from ...peers import cc, compiled, compilers
-from ...spec.lab import Case, Runnable, Variant
-from .plans import UNWRITTEN
+from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
+from .plans import UNWRITTEN, one_core_steps
 from .problem import Params
 
 HERE = Path(__file__).parent
@@ -65,10 +65,17 @@ def program(target: str) -> Path:
     return compiled.build([*command, *flags], OpenAcc.sources, cc._machine(command), last=["-lm"])
 
 
-class OpenAcc(Runnable):
+class OpenAcc(Plan):
     """The program on one case. Its state stays on the device between runs; `run` returns the seconds of its loop."""
 
     sources = (HERE / "openacc.c",)
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return one_core_steps(case, variant, device) if device.kind == "cpu" else case.units
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         if device.kind == "gpu" and "nvidia" not in " ".join(device.identity().values()).lower():

@@ -13,7 +13,7 @@ import numpy as np
 from ...devices.contract import Device
 from ...peers import cc, compilers
 from ...spec.lab import Case, Variant
-from .plans import UNWRITTEN, Simulation
+from .plans import UNWRITTEN, Simulation, one_core_steps, step_bytes
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3",)
@@ -27,6 +27,13 @@ class PartlyPorted(Simulation):
     """
 
     sources = (HERE / "partly_ported.c",)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; each of the two copies reads and writes all populations, too."""
+        return step_bytes(case, variant, 9, 3, 4)
+
+    timed_units = staticmethod(one_core_steps)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

@@ -19,7 +19,8 @@ from ...devices.contract import BuildFailed, Device, Graph, Unsupported
 from ...devices.host import processors
 from ...peers import compilers
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant
+from .plans import fused_bytes, lattice_conditions
 from .problem import EX, EY, OPPOSITE, Params
 
 LINE = 16
@@ -36,12 +37,15 @@ class Generated(NamedTuple):
     """Place of each population after a step: (plane, dx, dy), in that plane, at the cell that far away."""
 
 
-class Lbmpy(Runnable):
+class Lbmpy(Plan):
     """Base of both peers. D2Q9, single relaxation time, fp32; omega is an argument of the kernels.
 
     Option `bare`: only stream and collide; no cell is blocked, nothing drives the flow, no speeds are added up, and `outputs`
     has no `av_vels`. Raises Unsupported if lbmpy or a compiler is missing, and BuildFailed.
     """
+
+    traffic = staticmethod(fused_bytes)
+    conditions = staticmethod(lattice_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         reason = self.missing()

@@ -1,6 +1,6 @@
 """The plans that launch this lab's kernels: the launches of a step, the host's waits, and when it reads the sums.
 
-Each plan is a Runnable on one grid or two. The next `run` continues from the state of the last, so a moving fluid is timed.
+Each plan runs on one grid or two. The next `run` continues from the state of the last, so a moving fluid is timed.
 """
 
 import time
@@ -13,9 +13,10 @@ import numpy as np
 from ...devices.contract import Buffer, Device, Kernel, Unsupported
 from ...devices.find import host_cpu
 from ...peers import cc, compilers, one_thread
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
-from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
+from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, WEIGHTS, Params
 
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
@@ -26,6 +27,64 @@ def knob(variant: Variant, name: str, otherwise: str = "") -> str:
     """Return the value of a knob that the ladder sets, or `otherwise`."""
     assert variant.source is not None
     return str(variant.source.settings.get(name, otherwise))
+
+
+BYTES_PER_CELL = 9 * 4 * 2 + 1
+CROSSING = 6
+"""Number of populations of a column that cross the sides of its block, upwards and downwards."""
+LAUNCHES = {"quick": 2000, "test": 50}
+"""Number of launches in a sample of the queue time, by scale; at other scales the published number."""
+
+
+def cells(case: Case) -> int:
+    """Return the number of cells of a grid."""
+    return int(case.params["nx"] * case.params["ny"])
+
+
+def stores_half(variant: Variant) -> bool:
+    """Return whether populations are stored in fp16."""
+    return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
+
+
+def step_bytes(case: Case, variant: Variant, populations: int, map_reads: int, solid: int) -> float:
+    """Return the bytes that a step moves through memory.
+
+    populations: how often a kernel reads or writes all of them. map_reads: how often one reads the obstacle map, of `solid`
+    bytes a cell.
+    """
+    return float(cells(case) * (9 * (2 if stores_half(variant) else 4) * populations + solid * map_reads))
+
+
+def fused_bytes(case: Case, variant: Variant, least: float) -> float:
+    """Return the bytes of a step that reads all populations once and writes them once."""
+    is_wide = variant.source and variant.source.settings.get("SOLID") == "int"
+    return step_bytes(case, variant, 2, 1, 4 if is_wide else 0 if variant.options.get("bare") else 1)
+
+
+def one_core_steps(case: Case, variant: Variant, device: Device) -> int:
+    """Return the steps of a sample for a program on one core: a second or two is enough."""
+    return min(case.units, max(4, 30_000_000 // cells(case)))
+
+
+def lattice_conditions(variant: Variant) -> tuple[str, ...]:
+    """Return the conditions that the options of a variant of this lab state."""
+    words = {
+        "unit_roundoff": "stores populations in fp16",
+        "fast_math": "approximates divisions and roots",
+        "bare": "leaves out obstacles, drive and mean speeds",
+    }
+    several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
+    return (*several, *(words for option, words in words.items() if variant.options.get(option)))
+
+
+def summed_in_chunks(case: Case, device: Device) -> Mapping[str, Any] | None:
+    """Return the option with which partial sums are added up each time that they fill 64 MiB."""
+    return {"chunk": max(2, (16 << 20) // ceil_div(cells(case), 16))}
+
+
+def indexed_sums(case: Case, device: Device) -> Mapping[str, Any] | None:
+    """Return no options; None if 32-bit indices do not reach the partial sums of all steps."""
+    return {} if cells(case) / 16 * case.units < 2**31 else None
 
 
 class Grid:
@@ -80,10 +139,24 @@ class Grid:
             buffer.release()
 
 
-class Simulation(Runnable):
+class Simulation(Plan):
     """Base of the plans: grids, the obstacle map, partial sums, and the mean speed of each step."""
 
     grids_needed = 2
+
+    conditions = staticmethod(lattice_conditions)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        sides = case.params["nx"], case.params["ny"]
+        if variant.options.get("powers_of_two") and any(side & (side - 1) for side in sides):
+            return "not on this case: a side is not a power of two"
+        if variant.options.get("narrowest", 0) > sides[0]:
+            return f"not on this case: narrower than {variant.options['narrowest']} cells"
+        return None
+
+    run_options = staticmethod(indexed_sums)
+    """Options with which one run takes all steps of a case; None if no run can."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -150,6 +223,13 @@ class Simulation(Runnable):
 
 class Sequential(Simulation):
     """One work-item, on the host's CPU device wherever the lab runs."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; propagation and collision read and write, and a third walk reads speeds."""
+        return step_bytes(case, variant, 5, 3, 4)
+
+    timed_units = staticmethod(one_core_steps)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
@@ -229,6 +309,11 @@ class ReadEachStep(Simulation):
 class SeparateKernels(ReadEachStep):
     """Five kernels a step, one for each function of the course's program."""
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; propagate and collision read and write, av_velocity only reads."""
+        return step_bytes(case, variant, 5, 3, 4)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         names = ("propagate", "rebound", "collision", "av_velocity")
@@ -252,6 +337,8 @@ class SeparateKernels(ReadEachStep):
 class Fused(ReadEachStep):
     """One kernel a step after accelerate_flow; the two grids are swapped."""
 
+    traffic = staticmethod(fused_bytes)
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.fused = self.program.kernel("fused")
@@ -264,6 +351,25 @@ class Fused(ReadEachStep):
 
 class KeptPartials(Simulation):
     """The partial sums of all steps stay on the device and are added up there: at the end, or every `chunk` steps."""
+
+    traffic = staticmethod(fused_bytes)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        chunk = variant.options.get("chunk", 0)
+        if chunk > case.units and cells(case) > 1 << 17 and case.scale in ("quick", "test"):
+            return "not on this case at this scale: a sample has fewer time steps than a chunk"
+        return super().refusal(case, variant)
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return case.units + int(variant.options.get("chunk", 0))
+
+    @classmethod
+    def small_options(cls, variant: Variant) -> Mapping[str, Any]:
+        return {"chunk": AWKWARD_STEPS // 3 + 1} if "chunk" in variant.options else {}
+
+    run_options = staticmethod(summed_in_chunks)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -383,6 +489,27 @@ class Persistent(KeptPartials):
     blocks_at_most = 128
     """Largest number of blocks: fewer than these GPUs have multiprocessors, so that all run at once."""
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes that neighbouring blocks exchange in a step."""
+        assert variant.source is not None
+        if not (rows := rows_of_case(case)):
+            return least
+        word = 8 if variant.source.settings["EXCHANGE"] == "TAGS" else 4
+        return float(2 * CROSSING * word * cells(case) // rows)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        if rows_of_case(case):
+            return None
+        return "not on this case: the grid does not fit the registers of one block per multiprocessor"
+
+    @classmethod
+    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
+        """Return the options; None if blocks would wait for others that do not run."""
+        at_once = case.params["ny"] // rows_of_case(case) <= device.compute_units
+        return indexed_sums(case, device) if at_once else None
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.persistent = self.program.kernel("persistent")
@@ -438,10 +565,17 @@ def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
     return next(fits, 0) if nx % 32 == 0 else 0
 
 
+def rows_of_case(case: Case) -> int:
+    """Return the rows of a block of Persistent; 0 if the grid does not fit."""
+    return rows_of_a_block(case.params["nx"], case.params["ny"], Persistent.blocks_at_most)
+
+
 class CHost(KeptPartials):
     """The launches of `KeptPartials` from a loop in C: the difference is the cost of the Python host."""
 
     sources = (HERE / "native.py", HERE / "host.c")
+
+    run_options = staticmethod(indexed_sums)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -469,6 +603,8 @@ class GraphedSteps(KeptPartials):
     """The launches of many steps, recorded once and submitted as one graph: the host leaves the loop."""
 
     recorded = 256
+
+    run_options = staticmethod(indexed_sums)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -500,8 +636,20 @@ class GraphedSteps(KeptPartials):
         self.add_up(0, self.units)
 
 
-class QueueOnly(Runnable):
+class QueueOnly(Plan):
     """An empty kernel with many arguments, queued many times: it times only the host's queueing."""
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        is_first = case.name == next(iter(CASES[case.scale]), "")
+        return None if is_first else "not on this case: queue time does not depend on the grid"
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return LAUNCHES.get(case.scale, 50000)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -529,10 +677,17 @@ class QueueOnly(Runnable):
         return {"arguments": self.queue.read(self.out, np.empty(1, np.int32))}
 
 
-class Native(Runnable):
+class Native(Plan):
     """The lab's C programs as peers: `OpenMP` or `Given` of native.py, timed without allocation and copies."""
 
     sources = (HERE / "native.py", HERE / "openmp.c")
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return one_core_steps(case, variant, device) if variant.options["program"] == "Given" else case.units
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         from . import native

@@ -26,6 +26,16 @@ OPPOSITE = (0, 3, 4, 1, 2, 7, 8, 5, 6)
 UNIT_ROUNDOFF = 2.0**-24  # for float32
 HALF_ROUNDOFF = 2.0**-11  # for fp16, in which a population is stored as its difference from rest
 
+CASES: dict[str, dict[str, tuple[int, int]]] = {
+    "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
+    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
+    "large": {"4096x4096": (50, 2)},
+    "test": {"40x24": (8, 5)},
+}
+"""Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
+AWKWARD_STEPS = 13
+"""Number of time steps on an awkward grid: two walks and one more step."""
+
 
 @dataclass(frozen=True)
 class Params:

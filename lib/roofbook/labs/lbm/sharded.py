@@ -14,19 +14,29 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device, Unsupported
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant, least_bytes
+from .plans import lattice_conditions
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
+from .slabs import Slabs, fewer_rows
 
 ROWS = "rows"
 """JAX's name of the axis along which the grid is divided among devices."""
 
 
-class Jax(Runnable):
+class Jax(Plan):
     """One program for all steps: D2Q9, single relaxation time, fp32, every mean speed.
 
     In each step each device gets the outermost rows of its neighbours by `ppermute`; the devices form a ring. Option `devices`:
     their number; each has equally many rows. Raises Unsupported if JAX or a device is missing, or the rows do not divide.
     """
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(lattice_conditions)
+    refusal = staticmethod(fewer_rows)
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return Slabs.timed_units(case, variant, device) if "devices" in variant.options else case.units
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         if reason := self.missing():

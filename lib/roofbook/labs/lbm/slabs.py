@@ -14,10 +14,10 @@ import numpy as np
 from ...devices.contract import Buffer, Device, Kernel, Message, Unsupported
 from ...spec.bands import by_bands
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant
 from ...spec.prediction import FASTER, SLOWER
 from ...spec.source import Source
-from .plans import UNWRITTEN
+from .plans import UNWRITTEN, fused_bytes, lattice_conditions, summed_in_chunks
 from .problem import Params
 
 HERE = Path(__file__).parent
@@ -138,8 +138,25 @@ class Slab:
             buffer.release()
 
 
-class Slabs(Runnable):
+def fewer_rows(case: Case, variant: Variant) -> str | None:
+    """Return the reason why a grid cannot be divided among the devices of a variant; None if it can."""
+    return (
+        "not on this case: fewer rows than devices" if variant.options.get("devices", 1) > case.params["ny"] else None
+    )
+
+
+class Slabs(Plan):
     """Base of the plans: one slab a device. They differ in how a step's halos are exchanged."""
+
+    traffic = staticmethod(fused_bytes)
+    conditions = staticmethod(lattice_conditions)
+    refusal = staticmethod(fewer_rows)
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return max(case.units, STEADY) if device.kind == "gpu" else case.units
+
+    run_options = staticmethod(summed_in_chunks)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None

@@ -32,6 +32,19 @@ class Team(Simulation):
 
     grids_needed = 0
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least / steps_of_a_walk(case.params["nx"], case.params["ny"])
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        """Return the steps of two walks at least."""
+        return max(case.units, 2 * steps_of_a_walk(case.params["nx"], case.params["ny"]))
+
+    @classmethod
+    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
+        return {}
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("team")

@@ -8,11 +8,11 @@ from typing import Any
 
 from ...devices.contract import Device, Kernel
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Variant
+from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN
 from ...spec.source import Source
 from .on_chip import WARP, Strips
-from .plans import knob
+from .plans import fused_bytes, knob
 
 HERE = Path(__file__).parent
 HALVES = r"(?=[\s\S]*cvt\.f32\.f16)[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
@@ -37,6 +37,20 @@ class WalkDown(Strips):
 
     kernel_name = "walk_down"
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return fused_bytes(case, variant, least) / STEPS_OF_A_WALK
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        is_short = min(case.params["nx"], case.params["ny"]) < STEPS_OF_A_WALK
+        return "not on this case: a side is shorter than a walk has steps" if is_short else None
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        """Return the steps of two walks at least, and of whole ones."""
+        return max(2, ceil_div(case.units, STEPS_OF_A_WALK)) * STEPS_OF_A_WALK
+
     def accelerator(self) -> Source:
         storage_knobs = {name: value for name, value in self.source.knobs if name in ("GRID", "REST")}
         return super().accelerator().with_knobs(**storage_knobs)
@@ -59,11 +73,6 @@ class WalkDown(Strips):
     def knobs_for(self, steps: int) -> dict[str, Any]:
         half = {"REST": f"{float(self.params.density)!r}f"} if knob(self.variant, "GRID") == "SIXTEEN" else {}
         return {**super().knobs_for(steps), **half}
-
-    @classmethod
-    def refusal(cls, nx: int, ny: int) -> str | None:
-        """Return the reason why a grid cannot be run; None if it can."""
-        return "not on this case: a side is shorter than a walk has steps" if min(nx, ny) < STEPS_OF_A_WALK else None
 
 
 WALK = Source.of(

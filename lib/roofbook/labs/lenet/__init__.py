@@ -5,18 +5,16 @@ project's own kernels for the same ideas follow, and after the published end reg
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...peers import missing
-from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, ROUNDS_OPERANDS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import SMALL
 from ...spec.rounding import worst
-from . import data, forward, peers, problem, tuned, warpgroup, whole
+from . import data, problem
 from .ladder import LADDER, PEERS, TILED_CONSTANT
 
 CASES = {
@@ -30,10 +28,6 @@ SHAPES = {
     "conv2": ("2x4x4", "4x4x4", "4x2x4", "8x2x4", "8x1x5", "16x1x4", "16x1x5"),
 }
 """Shapes of work-items to try, by layer; after the stroke, groups an image and groups on a multiprocessor."""
-
-
-POOLS = "does ReLU and pooling as well"
-"""A condition of a variant, in the words of `Lab.conditions`."""
 
 
 class LeNet(Lab):
@@ -101,15 +95,6 @@ class LeNet(Lab):
         """Return noise instead of the images of a small batch."""
         return problem.noisy(inputs) if case.params["batch"] <= problem.SAMPLED else inputs
 
-    def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
-        """Return runs in which a batch takes several mini-batches or segments, the last of them smaller."""
-        small_parts = {name: 3 for name in ("minibatch", "segment") if name in variant.options}
-        if variant.plan is forward.Unrolled:
-            small_parts["minibatch"] = 3
-        if not small_parts:
-            return super().awkward_runs(case, variant)
-        return super().awkward_runs(case, replace(variant, options={**variant.options, **small_parts}))
-
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return problem.reference(inputs)
 
@@ -130,14 +115,6 @@ class LeNet(Lab):
         largest, error_name = worst(ratios)
         return largest, 1.0, f"{error_name}, over its tolerance; compared: {', '.join(names)}"
 
-    def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        if variant.role == "peer":
-            return missing(variant)
-        for images in (variant.options.get(option) for option in ("minibatch", "segment")):
-            if images and images > case.params["batch"]:
-                return f"not on this case: fewer than {images} images"
-        return missing(variant)
-
     def work(self, case: Case) -> Work:
         """Return the multiply-adds of both convolutions, and the least bytes of any step: batch, weights, last pooled maps."""
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
@@ -147,37 +124,6 @@ class LeNet(Lab):
     def case_class(self, case: Case) -> str:
         """Return SMALL for at most the images of the report's smallest batch."""
         return SMALL if case.params["batch"] <= 100 else ""
-
-    def conditions(self, variant: Variant) -> tuple[str, ...]:
-        conditions = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
-        last = bool(variant.options.get("channels_last"))
-        conditions += [LAID_OUT] * last
-        whole_passes = (
-            whole.WholePooled,
-            whole.WholeTensor,
-            warpgroup.WholeWarpgroup,
-            peers.TorchWhole,
-            tuned.FoldedWhole,
-        )
-        if variant.plan in whole_passes:
-            return (*conditions, POOLS, "goes on to the scores")
-        if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
-            conditions.append(f"rounds results to {PRECISIONS[variant.dtype]}")
-        conditions += [CHANNELS_LAST] * last
-        pools = getattr(variant.plan, "pooled", False)
-        return (*conditions, *[POOLS] * pools)
-
-    def traffic(self, case: Case, variant: Variant) -> float:
-        """Return bytes: input, output and weights of each convolution, or of both as one, and twice an unrolled matrix."""
-        batch, pooled = int(case.params["batch"]), getattr(variant.plan, "pooled", False)
-        if variant.plan is warpgroup.WholeWarpgroup:
-            return self.work(case).bytes
-        moved = 0.0
-        for layer in problem.LAYERS:
-            out = layer.pooled_values if pooled else layer.y_values
-            matrix = layer.terms * layer.side**2 if variant.plan is forward.Unrolled else 0
-            moved += 4.0 * (batch * (layer.x_values + out + 2 * matrix) + layer.weights)
-        return moved
 
 
 def _case(name: str, scale: str, images: str) -> Case:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Kernel, Queue
 from ...spec.kernel_run import ceil_div, fit, resources
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant, stated_conditions
 from ...spec.source import Source
 from .network import CLASSES, SHAPES
-from .problem import CONV1, CONV2, LAYERS, Layer, sampled
+from .problem import CONV1, CONV2, LAYERS, POOLS, Layer, convolution_bytes, sampled
 
 HERE = Path(__file__).parent
 MINIBATCH = 1000
@@ -51,7 +51,7 @@ class Built(NamedTuple):
     """Last arguments of each launch of the main kernel: its weights, unless they are in constant memory."""
 
 
-class Forward(Runnable):
+class Forward(Plan):
     """Base of the plans: a batch through the network. `run` returns the device's seconds for both convolutions, the op time.
 
     The layer time in `parts` is the host's time for one convolution: memory, copies to and from the device, kernels.
@@ -63,6 +63,10 @@ class Forward(Runnable):
     parts: dict[str, float]
     pooled = False
     """Whether the kernels write pooled maps."""
+
+    @classmethod
+    def conditions(cls, variant: Variant) -> tuple[str, ...]:
+        return (*stated_conditions(variant), *[POOLS] * cls.pooled)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -229,6 +233,11 @@ class Forward(Runnable):
             buffer.release()
 
 
+def fewer_images(case: Case, images: int) -> str | None:
+    """Return the reason why a batch cannot be divided into parts of `images` images; None if it can."""
+    return f"not on this case: fewer than {images} images" if images > case.params["batch"] else None
+
+
 def _rest(layer: Layer) -> Source:
     """Return the kernels that follow a convolution: pool and dense layers."""
     sizes = {"FILTERS": layer.filters, "SIDE": layer.side, "POOL": layer.pool}
@@ -240,6 +249,8 @@ class Direct(Forward):
 
     group = (16, 16, 1)
     side = 16
+
+    traffic = staticmethod(convolution_bytes)
 
     def set_up(self) -> None:
         self.before = "clear" if self.knobs["CHANNELS_BY"] == "ATOMIC" else None
@@ -271,6 +282,8 @@ class Fused(Forward):
     group = (16, 16, 1)
     tile = (16, 16)
 
+    traffic = staticmethod(convolution_bytes)
+
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         (width, height, _), (pixels, filters) = self.group, self.tile
         return width * ceil_div(layer.side**2, pixels), height * ceil_div(layer.filters, filters), count
@@ -287,6 +300,20 @@ class Unrolled(Fused):
     """Unroll the input of a mini-batch to matrices in memory, then multiply. Option `minibatch`: its number of images."""
 
     before = "unroll"
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; the unrolled input is written and read as well."""
+        matrices = sum(layer.terms * layer.side**2 for layer in LAYERS)
+        return convolution_bytes(case, variant, least) + 8.0 * int(case.params["batch"]) * matrices
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return fewer_images(case, variant.options.get("minibatch", 0))
+
+    @classmethod
+    def small_options(cls, variant: Variant) -> Mapping[str, Any]:
+        return {"minibatch": 3}
 
     def set_up(self) -> None:
         self.minibatch = int(self.variant.options.get("minibatch", MINIBATCH))

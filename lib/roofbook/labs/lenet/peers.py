@@ -17,7 +17,7 @@ from ...peers.pytorch import Call
 from ...spec.lab import Case, Variant
 from .forward import MINIBATCH
 from .network import CLASSES, KERNEL, POOL1, POOL2, pool
-from .problem import LAYERS, sampled
+from .problem import LAYERS, conditions_of_whole, convolution_bytes, sampled
 
 
 class Network(Call):
@@ -74,6 +74,8 @@ class Convolutions(Network):
     The other layers are not timed. Outputs are those of the variants.
     """
 
+    traffic = staticmethod(convolution_bytes)
+
     def poison(self) -> None:
         self.sampled = sampled(len(self.images))
         shapes = {layer.name: (len(self.sampled), *layer.y_shape) for layer in LAYERS}
@@ -110,6 +112,9 @@ class Products(Convolutions):
 class TorchWhole(Network):
     """The whole forward pass as one function. `run` returns its seconds; the part `pass` includes the copies in and out."""
 
+    traffic = staticmethod(convolution_bytes)
+    conditions = staticmethod(conditions_of_whole)
+
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
         self.network = self.compiled(network)
@@ -134,6 +139,8 @@ class OpenMP(openmp.CProgram):
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "convolve"
+
+    traffic = staticmethod(convolution_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.x, self.labels, self.weights = openmp.with_slack(inputs["x"]), inputs["labels"], inputs["weights"]

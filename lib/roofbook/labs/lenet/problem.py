@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
+from ...spec.lab import CHANNELS_LAST, ROUNDS_RESULTS, Case, Variant, stated_conditions
 from ...spec.rounding import DEVIATIONS, ROUNDING, mean_square_over
 from . import data, network
 from .network import KERNEL, POOL1, POOL2, Array, Weights, columns, pool
@@ -137,6 +138,29 @@ def noisy(drawn: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
 
 
 # -- the reference and its bounds --------------------------------------------------------------------------------------
+
+
+POOLS = "does ReLU and pooling as well"
+"""Condition of a variant whose convolutions write pooled maps."""
+
+
+def convolution_bytes(case: Case, variant: Variant, least: float) -> float:
+    """Return the bytes of both convolutions: input, output and weights."""
+    values = sum(layer.x_values + layer.y_values for layer in LAYERS)
+    return 4.0 * (int(case.params["batch"]) * values + sum(layer.weights for layer in LAYERS))
+
+
+def pooled_bytes(case: Case, variant: Variant, least: float) -> float:
+    """Return the bytes of both convolutions, with pooled outputs."""
+    spared = sum(layer.y_values - layer.pooled_values for layer in LAYERS)
+    return convolution_bytes(case, variant, least) - 4.0 * int(case.params["batch"]) * spared
+
+
+def conditions_of_whole(variant: Variant) -> tuple[str, ...]:
+    """Return the conditions of a variant that computes scores: its maps are no results."""
+    stated = stated_conditions(variant)
+    of_operands = [words for words in stated if words != CHANNELS_LAST and not words.startswith(ROUNDS_RESULTS)]
+    return (*of_operands, POOLS, "goes on to the scores")
 
 
 class Bounded(NamedTuple):

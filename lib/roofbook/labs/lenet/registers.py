@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...devices.contract import Buffer, Queue
 from ...spec.kernel_run import ceil_div
 from .forward import Forward
-from .problem import CONV1, Layer
+from .problem import CONV1, Layer, convolution_bytes, pooled_bytes
 
 
 class Shape(NamedTuple):
@@ -37,6 +37,8 @@ class Registers(Forward):
     best: Mapping[str, str] = {"conv1": "4x2x5/4x3", "conv2": "4x2x4"}
     """Default shapes, the fastest of those tried."""
 
+    traffic = staticmethod(convolution_bytes)
+
     def set_up(self) -> None:
         self.shapes = {name: Shape.of(self.variant.options.get(name, shape)) for name, shape in self.best.items()}
 
@@ -61,6 +63,8 @@ class Pooled(Registers):
 
     pooled = True
     best: Mapping[str, str] = {"conv1": "4x2x4/5x3", "conv2": "2x4x4/3x2"}
+
+    traffic = staticmethod(pooled_bytes)
 
     def y_shape(self, layer: Layer) -> tuple[int, ...]:
         return layer.pooled_shape

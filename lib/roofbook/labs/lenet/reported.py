@@ -12,7 +12,7 @@ from ...devices.contract import Buffer, Queue
 from ...spec.kernel_run import ceil_div
 from .forward import LINE, Forward, Joint, Step
 from .network import KERNEL
-from .problem import Layer
+from .problem import Layer, convolution_bytes
 from .streams import Streams
 
 
@@ -20,6 +20,8 @@ class Linear(Forward):
     """One work-item an output, with the outputs of all images in one line."""
 
     group: tuple[int, ...] = (1024,)
+
+    traffic = staticmethod(convolution_bytes)
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         wide, *deep = self.group_of(layer)
@@ -37,6 +39,8 @@ class TiledHalo(Forward):
     23 x 23 x C. With the four channels of layer 2 these would be 2116 threads, more than any CUDA device takes. So C is in the
     grid here, and the blocks stay 23 x 23.
     """
+
+    traffic = staticmethod(convolution_bytes)
 
     def set_up(self) -> None:
         tile = int(self.knobs["TILE_WIDTH"])

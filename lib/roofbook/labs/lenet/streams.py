@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Span
 from ...spec.kernel_run import ceil_div
-from .forward import Direct, Forward, Joint, Tiled
+from ...spec.lab import Case, Variant
+from .forward import Direct, Forward, Joint, Tiled, fewer_images
 from .problem import Layer
 
 QUEUES = 3
@@ -24,6 +26,14 @@ class Streams(Forward):
     `pinned` takes page-locked host arrays. The op time covers the work: from the start of the first kernel to the end of the
     last, waits included. The published op time is the part `op 1 as published`: a call that has nothing left to do.
     """
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return fewer_images(case, variant.options.get("segment", 0))
+
+    @classmethod
+    def small_options(cls, variant: Variant) -> Mapping[str, Any]:
+        return {"segment": 3} if "segment" in variant.options else {}
 
     def set_up(self) -> None:
         super().set_up()

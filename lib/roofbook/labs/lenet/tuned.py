@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...spec.lab import Variant, stated_conditions
 from .network import CLASSES, KERNEL
 from .peers import Network, dense
-from .problem import CONV1, CONV2, LAYERS, Layer, sampled
+from .problem import CONV1, CONV2, LAYERS, POOLS, Layer, conditions_of_whole, convolution_bytes, pooled_bytes, sampled
 
 
 class Block(NamedTuple):
@@ -117,10 +118,14 @@ class Folded(Network):
     Options `conv1` and `conv2` set a layer's `Block`, as rows by columns.
     """
 
-    pooled = True
-    """Whether it writes pooled maps."""
     best: Mapping[Layer, str] = {CONV1: "4x8", CONV2: "2x4"}
     """Default blocks: they give 128 filters, for which cuDNN has its fastest kernels of fp16."""
+
+    traffic = staticmethod(pooled_bytes)
+
+    @classmethod
+    def conditions(cls, variant: Variant) -> tuple[str, ...]:
+        return (*stated_conditions(variant), POOLS)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
@@ -168,7 +173,8 @@ class Folded(Network):
 class FoldedWhole(Folded):
     """The whole forward pass, one CUDA graph on a GPU. `run` returns its seconds; the part `pass` includes the copies."""
 
-    pooled = False
+    traffic = staticmethod(convolution_bytes)
+    conditions = staticmethod(conditions_of_whole)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)

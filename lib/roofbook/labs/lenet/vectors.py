@@ -8,7 +8,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Queue
 from .forward import Forward
-from .problem import Layer
+from .problem import Layer, convolution_bytes, pooled_bytes
 from .registers import Pooled
 
 ITEMS = 32
@@ -19,6 +19,8 @@ class Vectors(Forward):
     """Work-items that each take one image after another."""
 
     group = (1,)
+
+    traffic = staticmethod(convolution_bytes)
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         return self.group
@@ -38,3 +40,5 @@ class Vectors(Forward):
 
 class PooledVectors(Vectors, Pooled):
     """Explicit vectors, with ReLU and pool: a layer's output is the next one's input."""
+
+    traffic = staticmethod(pooled_bytes)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Queue
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, least_bytes
 from ...spec.source import Source
 from .forward import HERE, Built, Forward
-from .problem import CONV1, CONV2, LAYERS, Layer
+from .problem import CONV1, CONV2, LAYERS, Layer, convolution_bytes, pooled_bytes
 from .registers import Pooled
 from .whole import Whole
 
@@ -42,6 +42,8 @@ class Warpgroup(Forward):
         2: {CONV1: BlockShape(4, chains=2), CONV2: BlockShape(2, chains=4, prefetches=1)}
     }
     """Shapes of blocks by parts: the fastest of those tried whose error is at most that of fp32 products."""
+
+    traffic = staticmethod(convolution_bytes)
 
     def set_up(self) -> None:
         self.parts_of_operand = int(self.knobs["PARTS"])
@@ -85,6 +87,8 @@ class WarpgroupPooled(Warpgroup, Pooled):
         2: {CONV1: BlockShape(4, chains=2, prefetches=1), CONV2: BlockShape(3, chains=4, prefetches=1)},
     }
 
+    traffic = staticmethod(pooled_bytes)
+
 
 class WholeWarpgroup(Whole, WarpgroupPooled):
     """Both convolutions in one kernel, with the maps between them on the chip; then the dense layers.
@@ -94,6 +98,8 @@ class WholeWarpgroup(Whole, WarpgroupPooled):
     """
 
     cut_of_both: Mapping[int, BlockShape] = {1: BlockShape(5), 2: BlockShape(2, chains=4)}
+
+    traffic = staticmethod(least_bytes)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

@@ -13,7 +13,7 @@ from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .forward import HERE, Forward
-from .problem import CONV2, LAYERS
+from .problem import CONV2, LAYERS, conditions_of_whole
 from .registers import Pooled, Tensor
 
 IMAGES = 16
@@ -27,6 +27,8 @@ class Whole(Forward):
     `run` returns the seconds of all kernels, those of the dense layers included. The part `pass` is the host's time for a
     batch: copy in, kernels, copy of the scores out.
     """
+
+    conditions = staticmethod(conditions_of_whole)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...devices.contract import Device
 from ...spec.bands import by_bands
 from ...spec.kernel_run import ceil_div, resources
-from ...spec.lab import Case, Runnable, Variant
+from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from .theory import Theory, theory
 
 KIB = 1024
@@ -20,10 +20,13 @@ CHAINS = 16
 LARGE_KIB = 256 * KIB
 """Working set from which each pass of a GPU that writes is a separate launch: it takes far longer than a launch, and blocks go
 through the memory in order."""
+COUNTED = 1 << 28
+"""Largest number of zeros and ones that a check adds up: with 32 sums or more, each stays below 2**24, where float is exact."""
+CHECKED_ROUNDS = 100
 Outputs = Mapping[str, np.ndarray]
 
 
-class Peak(Runnable):
+class Peak(Plan):
     """Base of the plans. `amount`: bytes or operations of a unit, for the unit `rate`; 0 if the time of a unit is the peak."""
 
     amount: float = 0
@@ -34,6 +37,23 @@ class Peak(Runnable):
         self.cpu = device.kind == "cpu"
         self.queue = device.queue(profiling=True)
         self.buffers: list[Any] = []
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return None if variant.options["group"] == case.params["group"] else "a case of another peak"
+
+    @classmethod
+    def checked_units(cls, case: Case) -> int:
+        """Return the units of a run whose outputs can be judged: few enough, and all of a peak that counts its rounds."""
+        return case.units
+
+    @classmethod
+    def judge_lossy(cls, case: Case, variant: Variant, outputs: Outputs) -> tuple[float, float, str] | None:
+        """Judge a timed run like `judge`, if its outputs are sums that lose digits; None if they are not."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -62,6 +82,19 @@ class Stream(Peak):
     """
 
     rate = "B/s"
+
+    @classmethod
+    def checked_units(cls, case: Case) -> int:
+        """Return so few passes that a work-item's sum is exact, even on a CPU with few cores."""
+        return min(CHECKED_ROUNDS, max(1, COUNTED // max(1, int(case.params["kib"]) * KIB // 4)))
+
+    @classmethod
+    def judge_lossy(cls, case: Case, variant: Variant, outputs: Outputs) -> tuple[float, float, str] | None:
+        sums = outputs["moved"]
+        if variant.options["action"] != "read" or sums.max() < 2**24:
+            return None
+        wrong = (~(sums >= 0)).sum() + (not sums.any())
+        return float(wrong), 0.0, "sums that are no numbers of at least 0, or all zero"
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -134,6 +167,10 @@ def largest_difference(numbers: NDArray[np.float32], expected: NDArray[np.float3
 
 class Chains(Peak):
     """Sixteen chains a work-item. A unit is one operation of every chain. Option `kind`: type of a chain's operations."""
+
+    @classmethod
+    def checked_units(cls, case: Case) -> int:
+        return CHECKED_ROUNDS
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -224,6 +261,18 @@ class Tensor(Peak):
 
     Also `times`, products a sum and unit; `sums`, number of sums in a block; `swizzled`, operands in shared memory.
     """
+
+    @classmethod
+    def checked_units(cls, case: Case) -> int:
+        """Return so few rounds that one more or less exceeds the rounding errors."""
+        return 4
+
+    @classmethod
+    def judge_lossy(cls, case: Case, variant: Variant, outputs: Outputs) -> tuple[float, float, str] | None:
+        sums = outputs["ends"]
+        if case.units <= cls.checked_units(case):
+            return None
+        return float(not (np.isfinite(sums).all() and sums.any())), 0.0, "sums that are no numbers, or all zero"
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

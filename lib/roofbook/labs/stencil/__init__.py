@@ -13,13 +13,11 @@ import numpy as np
 from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
-from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
-from . import peers, plans, streams
-from .ladder import CHECKED, FUSED, LADDER, NATIVE, PEERS, PUBLISHED_PASSES, wide
+from .ladder import CHECKED, FUSED, LADDER, NATIVE, PEERS, wide
 from .native_root import RootLoss, native_root_loss
-from .problem import ROOT_ULPS, bound, error_over_bound, inputs, mean_square, reference, widened
+from .problem import PUBLISHED_PASSES, ROOT_ULPS, bound, error_over_bound, inputs, mean_square, reference, widened
 
 SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "16x8", "8x16", "4x32", "1x128")
 
@@ -27,9 +25,6 @@ BYTES_AN_ELEMENT = 16
 """r, b and g read, g written: float32."""
 FLOPS_AN_ELEMENT = 2
 """Operations done once for all passes: the sum r + b, and the root. Each pass adds one more operation."""
-
-LANES_OF_STREAMS = 16
-"""Elements of a vector in streams.k, which has no knob for it."""
 
 CASES = {
     "quick": ("1024x1024",),
@@ -118,7 +113,7 @@ class RsqrtStencil(Lab):
         if not native_functions(variant.source):
             return {}
         assert variant.source is not None
-        lanes = int(variant.source.settings.get("LANES", LANES_OF_STREAMS if variant.plan is streams.Streams else 1))
+        lanes = int(variant.source.settings.get("LANES", 1))
         return {"native_root": native_root_loss(device, lanes)}
 
     def verified_on(self, variant: Variant) -> str:
@@ -134,41 +129,12 @@ class RsqrtStencil(Lab):
         flops = elements * (FLOPS_AN_ELEMENT / PUBLISHED_PASSES + 1)
         return Work(flops, elements * BYTES_AN_ELEMENT / PUBLISHED_PASSES, elements * BYTES_AN_ELEMENT * 3 / 4)
 
-    def traffic(self, case: Case, variant: Variant) -> float:
-        """Return bytes per pass: 16 an element, divided by the fused passes; twice that if PyTorch stores the roots."""
-        fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
-        passes = variant.source.settings.get("PASSES", 1) if variant.source else fused
-        keeps_intermediates = variant.plan is peers.TorchStencil and not variant.options["compile"]
-        return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if keeps_intermediates else 1)
-
-    def units(self, case: Case, variant: Variant, device: Device) -> int:
-        if (
-            variant.name in ("sequential", "sequential-c") and case.scale != "test"
-        ):  # one core: a pass says as much as 23
-            return 1
-        return case.units
-
     def sizes(self, case: Case) -> Mapping[str, int]:
         height, width = case.params["height"], case.params["width"]
         return {"HEIGHT": height, "WIDTH": width, "COUNT": (height - 2) * width}
 
     def rate(self, case: Case) -> tuple[float, str]:
         return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
-
-    def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        if variant.role == "peer":
-            return missing(variant)
-        width, knobs = case.params["width"], variant.source.settings if variant.source else {}
-        if variant.plan is plans.Flat and width % int(knobs["LANES"]):
-            return f"not on this case: the width is not a multiple of {knobs['LANES']}"
-        if variant.plan is plans.Passes and knobs["BOUNDS"] == "NONE":
-            group = variant.options.get("group", (128, 1))
-            across, down = group[0] * int(knobs["TASKS"]), group[1]
-            if width % across:
-                return f"not on this case: the width is not a multiple of {across}"
-            if (case.params["height"] - 2) % down:
-                return f"not on this case: the inner rows are not a multiple of {down}"
-        return missing(variant)
 
 
 def _case(name: str, scale: str) -> Case:

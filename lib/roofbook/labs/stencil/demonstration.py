@@ -11,8 +11,8 @@ from ...devices.contract import Device
 from ...spec.lab import Case
 from ...spec.source import Source
 from . import LAB
-from .ladder import HERE, PUBLISHED_PASSES
-from .problem import inputs
+from .ladder import HERE
+from .problem import PUBLISHED_PASSES, inputs
 
 Floats = NDArray[np.float32]
 Problem = dict[str, Floats]

@@ -8,6 +8,7 @@ from ...spec.lab import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, up_to
 from ...spec.source import Source
 from . import peers, plans, streams
+from .problem import PUBLISHED_PASSES
 
 HERE = Path(__file__).parent
 
@@ -26,7 +27,6 @@ def wide(lanes: int, source: Source = FLAT) -> Source:
     return source.with_knobs(VECTOR=f"float{lanes}" if lanes > 1 else "float", LANES=lanes)
 
 
-PUBLISHED_PASSES = 23
 FUSED = FLAT.with_knobs(PASSES=PUBLISHED_PASSES)
 
 SEQUENTIAL = Source.of(HERE / "sequential.k")

@@ -8,10 +8,17 @@ import numpy as np
 
 from ...peers import openmp
 from ...peers.pytorch import Call
+from ...spec.lab import Case, Variant, least_bytes
+from .problem import PUBLISHED_PASSES
 
 
 class TorchStencil(Call):
     """The stencil in PyTorch. A unit is a pass over g (H, W), in place; `run` adds `units` passes to g."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes of a pass; roots are written and read as well unless the pass is one kernel."""
+        return least * PUBLISHED_PASSES * (1 if variant.options["compile"] else 2)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.r, self.b, self.g = (self.tensor(inputs[name]) for name in "rbg")
@@ -31,6 +38,8 @@ class TorchStencil(Call):
 class Fused(TorchStencil):
     """The stencil in PyTorch with all passes of a run in one function."""
 
+    traffic = staticmethod(least_bytes)
+
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
         self.all_passes = self.compiled(all_passes)
@@ -44,6 +53,8 @@ class OpenMP(openmp.CProgram):
 
     sources = (Path(__file__).with_name("openmp.c"),)
     function = "stencil"
+
+    traffic = staticmethod(least_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.r, self.b, self.g_start = (np.ascontiguousarray(inputs[name], np.float32) for name in "rbg")

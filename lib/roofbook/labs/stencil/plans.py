@@ -11,7 +11,8 @@ from ...devices.contract import Device
 from ...devices.find import host_cpu
 from ...peers import cc, compilers, one_thread
 from ...spec.kernel_run import KernelRun, fit
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, no_conditions
+from .problem import PUBLISHED_PASSES
 
 HERE = Path(__file__).parent
 UNWRITTEN = np.float32(np.nan)
@@ -21,6 +22,8 @@ class Stencil(KernelRun):
     """The three grids on a device. `run` adds `units` passes to g as it was after `reset`."""
 
     kernel_name: str
+
+    conditions = staticmethod(no_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -61,6 +64,14 @@ class Sequential(Stencil):
 
     kernel_name = "sequential"
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least * PUBLISHED_PASSES
+
+    @classmethod
+    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
+        return case.units if case.scale == "test" else 1  # one core: a pass says as much as 23
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
 
@@ -94,6 +105,23 @@ class Passes(Stencil):
 
     kernel_name = "one_pass"
 
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least * PUBLISHED_PASSES
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        assert variant.source is not None
+        knobs, group = variant.source.settings, variant.options.get("group", (128, 1))
+        if knobs["BOUNDS"] != "NONE":
+            return None
+        across, down = group[0] * int(knobs["TASKS"]), group[1]
+        if case.params["width"] % across:
+            return f"not on this case: the width is not a multiple of {across}"
+        if (case.params["height"] - 2) % down:
+            return f"not on this case: the inner rows are not a multiple of {down}"
+        return None
+
     def lay_out(self) -> tuple[int, ...]:
         rows = self.height if self.knobs["BOUNDS"] == "CHECKED" else self.height - 2
         sides = (self.width // int(self.knobs["TASKS"]), rows)
@@ -119,6 +147,18 @@ class Flat(Stencil):
     """The inner rows as one range. Knob PASSES: how many passes a launch does."""
 
     kernel_name = "flat"
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes, divided by the passes of a launch."""
+        assert variant.source is not None
+        return least * PUBLISHED_PASSES / int(variant.source.settings["PASSES"])
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        assert variant.source is not None
+        lanes = int(variant.source.settings["LANES"])
+        return f"not on this case: the width is not a multiple of {lanes}" if case.params["width"] % lanes else None
 
     def lay_out(self) -> tuple[int, ...]:
         self.group = self.group[:1]

@@ -15,6 +15,9 @@ UNIT_ROUNDOFF = 2.0**-24
 ROOT_ULPS = 4
 """Allowed error of an inverse root, in ulps: the tables of OpenCL and CUDA give 2 for rsqrt, and 1/sqrt rounds twice."""
 
+PUBLISHED_PASSES = 23
+"""Number of passes of a run."""
+
 WIDE_OCTAVES = 10
 """Powers of two to either side of 1 over which r and b are spread when a variant is verified on small cases."""
 

@@ -10,7 +10,7 @@ from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, Pair
 from ...analysis.publication import Demonstration, Publication
 from ...devices.contract import Device
 from . import CASES, LAB
-from .ladder import PUBLISHED_PASSES
+from .problem import PUBLISHED_PASSES
 
 (CASE,) = CASES["published"]
 STEPS = (

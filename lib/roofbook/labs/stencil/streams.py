@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...devices.contract import Device
-from ...spec.lab import Case, Variant
+from ...spec.lab import Case, Variant, least_bytes
 from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .plans import Stencil
@@ -14,6 +14,9 @@ class Streams(Stencil):
     """All passes in one launch, each work-item on one stretch of the grid."""
 
     kernel_name = "streams"
+
+    traffic = staticmethod(least_bytes)
+
     stretches = 4
     """Work-items per core: several, so that other cores can take over some of a late core's."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofbook.devices.contract import Device
 from roofbook.spec.kernel_run import KernelRun, ceil_div
-from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
+from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work, least_bytes, no_conditions
 from roofbook.spec.source import Source
 
 SEQUENTIAL = Source.of(Path(__file__).parent / "saxpy.k")
@@ -22,6 +22,9 @@ ELEMENTS = {"quick": 1 << 20, "published": 1 << 22, "large": 1 << 26, "test": 10
 
 class Saxpy(KernelRun):
     """x, y and out on a device, and one launch."""
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, case.units)

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofbook.devices.contract import Device
 from roofbook.spec.kernel_run import KernelRun
-from roofbook.spec.lab import Case, Lab, Variant, Work
+from roofbook.spec.lab import Case, Lab, Variant, Work, least_bytes, no_conditions
 from roofbook.spec.source import Source
 
 PLANTED: dict[str, int] = {}
@@ -21,6 +21,9 @@ LENGTHS = {f"chain-{number}": 8000 + 1000 * number for number in range(8)}
 
 class Chain(KernelRun):
     """One work-group, so one core of a CPU."""
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, case.units)
