@@ -94,9 +94,7 @@ def test_a_lab_with_a_plan_that_says_nothing_does_not_load(
     lab: Callable[[str], None], name: str, module: str, base: str, lacks: str
 ) -> None:
     lab(NEW.format(lab=name, module=module, base=base))
-    with pytest.raises(
-        UsageError, match=rf"lab mine in .*: New, the plan of new, lacks {lacks}: roofbook\.spec"
-    ):
+    with pytest.raises(UsageError, match=rf"lab mine in .*: New, the plan of new, lacks {lacks}: roofbook\.spec"):
         registry.get("mine")
 
 

@@ -24,7 +24,7 @@ from roofbook.devices.contract import OutOfMemory
 from roofbook.devices.find import devices
 from roofbook.errors import UsageError
 from roofbook.labs.lbm import __main__ as command
-from roofbook.labs.lbm import course, problem
+from roofbook.labs.lbm import course, plans, problem
 from roofbook.labs.lbm.problem import Array, Mask, Params
 
 GOOD = ["12", "10", "5", "10", "0.1", "0.005", "1.85"]
@@ -372,10 +372,11 @@ def test_the_program_takes_the_fastest_that_can_run_and_says_which_and_why(
     (cpu,) = [device.spec for device in devices() if device.kind == "cpu"][:1]
     lab = roofbook.labs.lbm.lattice.LAB
 
-    def broken(*_: object) -> None:
-        raise OutOfMemory("9 bytes asked for")
+    class Broken(plans.Fused):
+        def __init__(self, *_: object) -> None:
+            raise OutOfMemory("9 bytes asked for")
 
-    ranking = [Choice(replace(lab.variant("soa"), plan=broken), "first"), Choice(lab.variant("fused"), "the second")]  # type: ignore[arg-type]
+    ranking = [Choice(replace(lab.variant("soa"), plan=Broken), "first"), Choice(lab.variant("fused"), "the second")]
     monkeypatch.setattr(roofbook.labs.lbm.lattice, "_quickest", lambda *_: ranking)
     words = [*map(str, files), "--out", str(tmp_path / "out"), "--device", cpu]
     assert command.main(words) == 0
