@@ -46,10 +46,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def told(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, Any]]:
     """A gate on a checkout with a slow kernel, a wrong one, a new one and one that is gone: the process, results, all JSON."""
     project.plant(chain_1=4000)
-    project.edit("__init__.py", r"range\(8\)", "range(1, 4)")
+    project.edit("__init__.py", r"range\(8\)", "range(1, 5)")
     project.edit("__init__.py", r"^ITEMS = 64$", 'ITEMS = 64\nNEW = {"chain-new": 500}')
     project.edit("__init__.py", r"in LENGTHS.items\(\)\)$", "in (LENGTHS | NEW).items())")
     project.edit("chain.k", r"^  out\[i\] = ", "#if STEPS == 10000\n  zero++;\n#endif\n  out[i] = ")
+    unless_done = "#if STEPS == 12000\n  if (out[i] != (unsigned int)i) return;\n#endif"
+    project.edit("chain.k", r"^  unsigned int x = start\[i\];$", f"{unless_done}\n  unsigned int x = start[i];")
     done = project.gate(
         "--against", "HEAD", "--runs", "3", "--budget", "0.05", "--json", "gate.json", "--device", "opencl:pocl",
         GITHUB_ACTIONS="true",
@@ -69,11 +71,16 @@ def test_what_became_slower_or_wrong_fails_the_gate(told: Any) -> None:
 
 def test_what_has_not_changed_is_not_measured_and_what_is_new_or_gone_is_named(told: Any) -> None:
     done, results, whole = told
-    assert set(results) == {"chain-1", "chain-2"} and whole["unchanged"] == 1
+    assert set(results) == {"chain-1", "chain-2", "chain-4"} and whole["unchanged"] == 1
     assert whole["new"] == ["chains chain-new"]
-    assert whole["gone"] == [f"chains chain-{number}" for number in (0, 4, 5, 6, 7)]
+    assert whole["gone"] == [f"chains chain-{number}" for number in (0, 5, 6, 7)]
     assert "New, so there is nothing to compare with: chains chain-new." in done.stdout
-    assert "1 broken, 1 slower." in done.stdout
+    assert "1 broken, 1 slower" in done.stdout
+
+
+def test_a_kernel_that_skips_work_whose_results_are_there_is_not_faster(told: Any) -> None:
+    _, results, _ = told
+    assert results["chain-4"]["verdict"] in ("unchanged", "undecided") and results["chain-4"]["ratio"] > 0.8
 
 
 def test_annotations_point_at_the_changed_line(told: Any, project: Project) -> None:
@@ -90,7 +97,7 @@ def test_nothing_that_changed_passes(project: Project, told: Any) -> None:
     project.commit()
     done = project.gate("--against", "HEAD")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "The code of 4 variants is the same as in HEAD" in " ".join(done.stdout.split())
+    assert "The code of 5 variants is the same as in HEAD" in " ".join(done.stdout.split())
 
 
 def test_a_repository_with_links_that_lead_out_of_it_can_be_compared(project: Project, tmp_path: Path) -> None:

@@ -118,14 +118,15 @@ class Side:
         self.tell(ready=True)
 
     def sample(self, variant: str) -> None:
-        """Take one sample and send its seconds."""
+        """Take one sample, on poisoned outputs, and send its seconds."""
         from roofbook.devices.provenance import Clocks, slowed
         from roofbook.measure.sampling import flush_of
 
         measurement, start = self.ready[variant], time.perf_counter()
-        if self.at.policy.cache == "cold":
-            flush_of(measurement.device)()
         try:
+            self._poison(measurement)
+            if self.at.policy.cache == "cold":
+                flush_of(measurement.device)()
             before, begin = preemptions(), time.perf_counter()
             own_seconds = measurement.runnable.run()
             wall = time.perf_counter() - begin
@@ -146,6 +147,16 @@ class Side:
         verify_again(self.at, measurement, self.references, self._progress)
         measurement.release()
         self.tell(verified=variant, why=measurement.reason)
+
+    def _poison(self, measurement: Any) -> None:
+        """Run on other operands, then reset on poisoned outputs: a kernel that keeps results has to compute them again."""
+        from roofbook.measure import verify
+
+        if hasattr(verify, "run_on_other_operands"):
+            verify.run_on_other_operands(measurement)
+            measurement.ledger.reset(measurement.runnable)
+        else:  # an older commit
+            measurement.runnable.reset()
 
     def _warm_up(self, measurement: Any) -> None:
         from roofbook.measure.verify import check_alive, reason_of
