@@ -87,7 +87,7 @@ def test_annotations_point_at_the_changed_line(told: Any, project: Project) -> N
     done, results, _ = told
     wrong, slow = sorted((line for line in done.stdout.splitlines() if line.startswith("::error ")), reverse=True)
     lines = (project.folder / "labs/chains/chain.k").read_text().splitlines()
-    number = lines.index("#if STEPS == 10000") + 1
+    number = lines.index("#if STEPS == 12000") + 1
     assert f"file=labs/chains/chain.k,line={number},title=chains chain-2%3A broken::" in wrong
     assert "title=chains chain-1%3A slower::chain-1 on one-group" in slow and "times as long as in HEAD" in slow
     assert (results["chain-2"]["file"], results["chain-2"]["line"]) == ("labs/chains/chain.k", number)
