@@ -198,7 +198,10 @@ def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
 def test_a_kernel_that_never_ends_or_ends_its_process_is_left_out_of_its_share(
     cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """Another process does the others. The watchdog barks as soon as the kernel hangs, and not before."""
+    """Another process does the others, unless the kernel hangs: then they are left to the measurement.
+
+    The watchdog barks as soon as the kernel hangs, and not before.
+    """
     program = tmp_path / "serve"
     first = "echo '{\"cell\": 0}'; case $order in *no-ifs*) " + fault + ";; esac"
     program.write_text(
@@ -212,4 +215,5 @@ def test_a_kernel_that_never_ends_or_ends_its_process_is_left_out_of_its_share(
     with precompile.Compilers() as compilers:
         compilers.compile([order])
     orders = [json.loads(line)["cells"] for line in (tmp_path / "orders").read_text().splitlines()]
-    assert orders == [order["cells"], order["cells"][1:]]
+    rest = [] if "hangs" in fault else [order["cells"][1:]]
+    assert orders == [order["cells"], *rest]

@@ -31,7 +31,7 @@ from .worker_process import WorkerFailed, WorkerProcess
 CELL_LIMIT_S = 60.0
 """Seconds in which a kernel must be compiled and launched; a slower one is left to its measurement."""
 MOST_DEATHS = 3
-"""Number of processes that may die of a share: its other kernels are likely to have the same fault."""
+"""Number of processes that may die of a share before the rest of it is left to the measurement."""
 START_LIMIT_S = 600.0
 """Seconds in which a compiling process must start."""
 LEAST_KERNELS = 8
@@ -51,11 +51,13 @@ class _Compiler(WorkerProcess):
         super().__init__([sys.executable, "-m", __name__], environment=free, own_session=False)
 
     def compile(self, order: Mapping[str, Any]) -> int | None:
-        """Run an order. Return None if it is done, else the number of the cell at which the process ended or hung, -1 before
-        the first. The process cannot be used any more then."""
+        """Run an order. Return None if it is done, else the number of cells up to the one at which the process ended.
+
+        If it hung, or ended before the first cell, that is the number of all cells. The process cannot be used any more then.
+        """
         number, cells = -1, len(order["cells"])
         self.tell(order)
-        with contextlib.suppress(WorkerFailed):
+        try:
             while True:
                 message = self.receive(
                     CELL_LIMIT_S if number >= 0 else START_LIMIT_S,
@@ -65,13 +67,15 @@ class _Compiler(WorkerProcess):
                 if "done" in message:
                     return None
                 number = message["cell"]
-        return number
+        except WorkerFailed as failed:
+            return cells if failed.hung or number < 0 else number + 1
 
 
 class Compilers:
     """Processes that compile, each one share of a lab's kernels at a time. As a context manager, it ends them.
 
-    They start when they are first needed. If one dies or hangs at a kernel, another one compiles the rest of its share.
+    They start when they are first needed. If one dies at a kernel, another one compiles the rest of its share. A share with a
+    kernel that never ends is left to the measurement: other kernels are likely to have the same fault.
     """
 
     def __init__(self) -> None:
@@ -110,13 +114,13 @@ class Compilers:
     def _run_order(self, order: Mapping[str, Any]) -> None:
         left, ended = list(order["cells"]), 0
         while left and ended < MOST_DEATHS and (compiler := self._take()):
-            number = compiler.compile({**order, "cells": left})
-            if number is None:
+            tried = compiler.compile({**order, "cells": left})
+            if tried is None:
                 with self._lock:
                     self._idle.append(compiler)
                 return
             compiler.kill()
-            left, ended = left[number + 1 :] if number >= 0 else [], ended + 1
+            left, ended = left[tried:], ended + 1
 
     def _take(self) -> _Compiler | None:
         """Return an idle process, or a new one; None after the end."""
