@@ -36,7 +36,7 @@ def forecast_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Tabl
     )
     units = {"seconds": "s", "longest_seconds": "s"}
     return Table(
-        "How long a sweep takes, by the costs of recorded runs", heads, lines, pd.DataFrame(records), notes, "", units
+        "How long a campaign takes, by the costs of recorded runs", heads, lines, pd.DataFrame(records), notes, "", units
     )
 
 
@@ -45,7 +45,7 @@ def campaigns_table(campaigns: Sequence[CampaignTimes]) -> Table:
     import pandas as pd
 
     heads = [
-        Cell("Sweep"),
+        Cell("Campaign"),
         Cell("Device"),
         Cell("Cards", "num"),
         Cell("Time", "num"),
@@ -72,8 +72,8 @@ def campaigns_table(campaigns: Sequence[CampaignTimes]) -> Table:
     notes = (
         "One worker for each card, on one host, from the start of the command to the end of the last case. Of several runs it "
         "is the median, with each in brackets. Beside the gain stand the least and the "
-        "greatest over any two of them. The first run of a sweep compiles its kernels, and does not count.",
+        "greatest over any two of them. The first run of a campaign compiles its kernels, and does not count.",
         "The model takes what each case took on one card, and gives the longest case that is left to the card that is free.",
     )
     units = {"seconds": "s", "modelled_seconds": "s"}
-    return Table("Sweeps on one card and on several", heads, lines, pd.DataFrame(records), notes, "", units)
+    return Table("Campaigns on one card and on several", heads, lines, pd.DataFrame(records), notes, "", units)
