@@ -46,14 +46,14 @@ def drawn(
     root = tmp_path_factory.mktemp("root")
     best_extent = render_recorded.extents(project_root(), request.param)[0]
     recorded_data = recorded(registry.get(request.param), store(), best_extent.scale)
-    data = next(one for one in recorded_data if one.store_device.id == best_extent.place)
+    data = next(device_data for device_data in recorded_data if device_data.store_device.id == best_extent.place)
     measurements.draw_recorded(root, data, "device", "Device", store())
     return data, card_links.read_cards(root, request.param, "device"), root
 
 
 def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
     data, card_data, _ = drawn
-    cards = {one["id"]: one for one in card_data["cards"]}
+    cards = {fields["id"]: fields for fields in card_data["cards"]}
     readings = measurements.readings(data)
     assert len(cards) == len(card_data["cards"]) == len(readings) > 30
     key = ("run", "variant", "case", "role")
@@ -61,7 +61,7 @@ def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[s
     for reading in readings:
         card = cards[reading.id]
         version = card["versions"][-1]
-        assert {one["run"] for one in version["runs"]} == {str(measured.row["run"]) for measured in reading.runs}
+        assert {fields["run"] for fields in version["runs"]} == {str(measured.row["run"]) for measured in reading.runs}
         if not reading.ok:
             assert card["why"] == reading.reason and not card["time"] and "seconds" not in version
             continue
@@ -106,7 +106,7 @@ def test_each_card_is_on_the_page_that_needs_no_script(drawn: tuple[RecordedData
     data, card_data, root = drawn
     page = (root / card_links.FOLDER / data.lab.name / "device.html").read_text(encoding="utf-8")
     assert {unescape(card_id) for card_id in re.findall(r'<section class=measured id="([^"]*)"', page)} == {
-        one["id"] for one in card_data["cards"]
+        fields["id"] for fields in card_data["cards"]
     }
     for card in card_data["cards"][::7]:
         for text in (card["time"], card["answer"], card["command"], *(fact for _, fact in card["facts"])):
@@ -208,9 +208,8 @@ def test_a_recorded_device_is_described_by_its_own_rows_and_not_by_its_hosts(tmp
     host = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
     rows = [row_on_day(1, "fused", "NVIDIA CUDA"), row_on_day(2, "sequential", "PoCL", **host)]
     Store(tmp_path / "results").append(rows, "recorded")
-    (data,) = (
-        one for one in recorded(registry.get("lbm"), Store(tmp_path / "results")) if one.store_device.kind == "gpu"
-    )
+    recorded_data = recorded(registry.get("lbm"), Store(tmp_path / "results"))
+    (data,) = (device_data for device_data in recorded_data if device_data.store_device.kind == "gpu")
     assert {"fused", "sequential"} == set(data.rows["variant"]) and spec_of(data.device) == "opencl:NVIDIA"
 
 

@@ -104,11 +104,11 @@ def test_a_set_has_one_key_in_any_order() -> None:
 
 
 def test_a_page_draws_again_the_case_that_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
+    cases_drawn: list[str] = []
     table = report.ladder
 
     def ladder(data: CaseData) -> Any:
-        drawn.append(data.case)
+        cases_drawn.append(data.case)
         return table(data)
 
     monkeypatch.setattr(report, "ladder", ladder)
@@ -127,9 +127,9 @@ def test_a_page_draws_again_the_case_that_was_measured(tmp_path: Path, monkeypat
     Experiment("stencil", parameters).measure()
     before = ladders()
     cases = [case.name for case in Experiment("stencil", parameters).cases]
-    assert len(cases) > 1 and drawn == cases
-    assert ladders() == before and drawn == cases, "of the same rows nothing is drawn"
-    again = Experiment("stencil", {**parameters, "cases": cases[:1]})
-    bring_up_to_date(again.plan(), again.device, again.store, again.policy, remeasure=True)
+    assert len(cases) > 1 and cases_drawn == cases
+    assert ladders() == before and cases_drawn == cases, "of the same rows nothing is drawn"
+    second = Experiment("stencil", {**parameters, "cases": cases[:1]})
+    bring_up_to_date(second.plan(), second.device, second.store, second.policy, remeasure=True)
     after = ladders()
-    assert drawn == [*cases, cases[0]] and after[1:] == before[1:] and after[0] != before[0]
+    assert cases_drawn == [*cases, cases[0]] and after[1:] == before[1:] and after[0] != before[0]
