@@ -1,4 +1,4 @@
-"""Building the book: it does only what is due, and does not begin with a broken notebook."""
+"""Building the book: a build with nothing to do executes and draws nothing, and one with a broken notebook does not begin."""
 
 from __future__ import annotations
 

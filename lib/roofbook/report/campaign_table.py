@@ -36,7 +36,13 @@ def forecast_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Tabl
     )
     units = {"seconds": "s", "longest_seconds": "s"}
     return Table(
-        "How long a campaign takes, by the costs of recorded runs", heads, lines, pd.DataFrame(records), notes, "", units
+        "How long a campaign takes, by the costs of recorded runs",
+        heads,
+        lines,
+        pd.DataFrame(records),
+        notes,
+        "",
+        units,
     )
 
 
