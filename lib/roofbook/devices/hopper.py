@@ -10,6 +10,8 @@ import numpy as np
 from .contract import DriverFailed, Unsupported
 
 ARCHITECTURES = range(90, 100)
+COMPILER_OPTIONS = ("-arch=sm_90a",)
+"""Options with which a compiler accepts instructions that only Hopper has."""
 MAP_BYTES = 128
 
 

@@ -12,6 +12,8 @@ from ..devices.contract import BuildFailed, Unsupported
 from . import pytorch
 
 ROUNDS = 5
+TRIED = 3
+"""Number of cuDNN's kernels that are timed by default."""
 TYPES = {"int8": ("INT8", "INT32"), "float16": ("HALF", "FLOAT")}
 """cuDNN's names for the type of operands and the type of their sums."""
 
@@ -33,7 +35,7 @@ class GraphConvolution:
     take a second to compile. Raises Unsupported if cuDNN has no kernel, BuildFailed if it cannot build any.
     """
 
-    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0, tried: int = 3) -> None:
+    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0, tried: int = TRIED) -> None:
         self.torch, self.handle, self.y, self.tried = torch, None, y, tried
         try:
             self.cudnn = importlib.import_module("cudnn")
@@ -119,6 +121,35 @@ class GraphConvolution:
         self.cudnn.set_stream(handle=self.handle, stream=self.torch.cuda.current_stream().cuda_stream)
         tensors = dict(zip(self.names, (x, weight, self.y), strict=True))
         self.graph.execute_plan_at_index(tensors, workspace, plan, handle=self.handle)
+
+
+class GraphCall(pytorch.Call):
+    """Base of the peers with a graph of cuDNN's for their convolution."""
+
+    graph: GraphConvolution | None = None
+
+    @staticmethod
+    def missing() -> str | None:
+        return missing()
+
+    def convolve(self, x: Any, weight: Any, dtype: Any, padding: int = 0, tried: int = TRIED) -> Any:
+        """Convolve images with filters, both channels-last, to sums of a type. The first call builds the graph."""
+        if self.graph is None:
+            filters, _, kernel, _ = weight.shape
+            sides = (side + 2 * padding + 1 - kernel for side in x.shape[2:])
+            form = {"dtype": dtype, "memory_format": self.torch.channels_last}
+            y = self.torch.empty((len(x), filters, *sides), device=self.place, **form)
+            self.graph = GraphConvolution(self.torch, x, weight, y, padding=padding, tried=tried)
+        return self.graph(x, weight)
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **(self.graph.facts() if self.graph else {})}
+
+    def close(self) -> None:
+        if self.graph:
+            self.graph.close()
+            self.graph = None
+        super().close()
 
 
 def _first_line(error: Exception) -> str:

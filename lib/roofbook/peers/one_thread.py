@@ -5,22 +5,27 @@ It gives the labs the baseline of their speedups. It needs the host's C compiler
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..devices import backends, contract
+from ..devices.find import host_cpu
 from ..devices.library_folder import library_folder as cache_dir
 from ..paths import cache_key, write_whole
-from . import cc
+from ..spec.lab import Case, Plan, Variant
+from ..spec.prediction import Predicted
+from . import cc, compilers
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno")
 """Flags with the freedoms of an OpenCL compiler: use this machine's vectors, fuse a product with the sum that it is added to,
 and compute roots without setting errno. No sum is re-ordered."""
 WORDS = "the same loops by the host's C compiler: one thread, -O3"
 """Description of such a variant inside a sentence."""
+TEXT_AS_C = "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either."
 
 _NUMBERS = {np.int32: ctypes.c_int32, np.float32: ctypes.c_float}
 
@@ -125,6 +130,33 @@ def _passed(argument: Any) -> Any:
     return _NUMBERS[type(argument)](argument.item())
 
 
-def facts() -> dict[str, Any]:
-    """Return the facts that a row holds on a run on one thread."""
-    return {"threads": 1, "flags": " ".join(FLAGS)}
+class OneWorkItem(Plan):
+    """Base of a plan with one work-item: it runs on the host's CPU device, wherever the lab runs."""
+
+    def __init__(self, device: contract.Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
+
+
+class AsC(Plan):
+    """Base of a plan whose kernel of one work-item is compiled as C, on one thread. The plan of the kernel follows it."""
+
+    missing = staticmethod(cc.missing)
+
+    def __init__(self, device: contract.Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(OneThread(device), variant, case, inputs)
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
+
+    def facts(self) -> dict[str, Any]:
+        return {"threads": 1, "flags": " ".join(FLAGS)}
+
+
+def as_c(sequential: Variant, plan: type[Plan], expect: str, predicts: Predicted) -> Variant:
+    """Return the base `sequential-c` of a ladder. sequential: step with a kernel of one work-item. plan: derived from AsC."""
+    return replace(
+        sequential, name="sequential-c", parent=sequential.name, plan=plan, change=TEXT_AS_C, expect=expect,
+        needs=frozenset({backends.HOST}), role="base", differs=("plan",), description=WORDS, published=None,
+        predicts=predicts,
+    )  # fmt: skip

@@ -67,6 +67,28 @@ class CProgram(Plan):
         return {"threads": ran, **fewer, "flags": " ".join(self.flags), "note": self.note}
 
 
+class LayerProgram(CProgram):
+    """Base of the C peers that compute a layer, `out`, once a unit."""
+
+    out: np.ndarray
+    unwritten: float
+    """Value of outputs that the program has not written."""
+
+    @abstractmethod
+    def arguments(self) -> tuple[int | np.ndarray, ...]:
+        """Return the function's arguments before `out`."""
+
+    def reset(self) -> None:
+        self.out.fill(self.unwritten)
+
+    def run(self) -> None:
+        for _ in range(self.units):
+            self.call(*self.arguments(), self.out)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": self.out.astype(np.float64 if self.out.dtype == np.float32 else self.out.dtype)}
+
+
 def with_slack(array: np.ndarray) -> np.ndarray:
     """Return the array's values as one row of float32, and SLACK zeros for vectors of a C program that read beyond the end."""
     return np.concatenate([array.ravel(), np.zeros(SLACK)], dtype=np.float32)

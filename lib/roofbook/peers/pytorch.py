@@ -31,6 +31,40 @@ def missing() -> str | None:
     return None
 
 
+DTYPES_MULTIPLIED = {"fp32": "float32", "tf32": "tfloat32", "fp16": "float16", "bf16": "bfloat16"}
+"""`Variant.dtype` by precision."""
+
+
+def on_cpu(plan: type[Plan]) -> Variant:
+    """Return the row of a layer by PyTorch on the host's CPU."""
+    return Variant(
+        "torch-cpu", None, None, plan, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
+        needs=frozenset({HOST}), role="peer", options={"precision": "fp32", "channels_last": True},
+    )  # fmt: skip
+
+
+def on_gpu(
+    name: str, plan: type[Plan], change: str, expect: str, precision: str | None = None, *, dtype: str = "",
+    exact_operands: bool = False, **options: Any,
+) -> Variant:  # fmt: skip
+    """Return the row of a call on a GPU.
+
+    precision: a key of DTYPES; None for a call that has a type of its own, `dtype`. exact_operands: operands are integers that
+    each precision holds, so that only results are rounded. options: those of the call.
+    """
+    roundoff = {"tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}.get(precision or "")
+    if precision:
+        options["precision"] = precision
+    if roundoff and not exact_operands:
+        options["operand_roundoff"] = roundoff
+    elif roundoff and precision != "tf32":
+        options["result_roundoff"] = roundoff
+    return Variant(
+        name, None, None, plan, change, expect, needs=frozenset({"pytorch"}), role="peer", options=options,
+        dtype=dtype or DTYPES_MULTIPLIED[precision or "fp32"],
+    )  # fmt: skip
+
+
 HEAD_START_NS = 5_000_000
 """Nanoseconds that the device waits before a call is timed. In the first rounds of a run PyTorch's own code on the host is
 slow, and its kernels would wait for it."""

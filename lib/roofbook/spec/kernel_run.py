@@ -7,7 +7,7 @@ import numpy as np
 
 from ..devices.contract import Buffer, Device, Kernel, Unsupported
 from ..devices.occupancy import occupancy, share
-from .lab import Plan
+from .lab import Plan, Variant
 
 
 def ceil_div(size: int, part: int) -> int:
@@ -49,6 +49,39 @@ class KernelRun(Plan):
     def close(self) -> None:
         for buffer in self.buffers:
             buffer.release()
+
+
+class Converting(KernelRun):
+    """Base of a plan that converts its operands: once before a run with option `prepared`, otherwise timed in each run.
+
+    The plan that it is mixed into follows it.
+    """
+
+    variant: Variant
+
+    @property
+    def prepared(self) -> bool:
+        """Whether operands are converted before a run."""
+        return bool(self.variant.options.get("prepared"))
+
+    @abstractmethod
+    def convert(self) -> None:
+        """Queue the launches that convert operands."""
+
+    @abstractmethod
+    def multiply(self) -> None:
+        """Queue the launches that follow."""
+
+    def reset(self) -> None:
+        super().reset()  # type: ignore[safe-super]  # that of the plan behind it
+        if self.prepared:
+            self.convert()
+            self.queue.finish()
+
+    def submit(self) -> None:
+        if not self.prepared:
+            self.convert()
+        self.multiply()
 
 
 def resources(device: Device, kernel: Kernel, group: tuple[int, ...]) -> dict[str, Any]:

@@ -134,7 +134,8 @@ class Plan(Runnable):
 
     @abstractmethod
     def __init__(self, device: "Device", variant: "Variant", case: Case, inputs: Mapping[str, Any]) -> None:
-        """Make everything ready for `reset` and `run`, and set `units`. inputs: result of `Lab.inputs`."""
+        """Make everything ready for `reset` and `run`. inputs: result of `Lab.inputs`."""
+        self.units = case.units
 
     @classmethod
     @abstractmethod
@@ -662,6 +663,25 @@ class Lab(ABC):
         if case := self.sized(name, scale):
             return case
         raise one_of(noun, name, [case.name for case in listed] + [self.other_sizes] * bool(self.other_sizes))
+
+
+class NamedCases(Lab):
+    """Base of the labs whose cases follow from their names."""
+
+    case_names: Mapping[str, Sequence[str]]
+    """Scale -> names of its cases, the main case first."""
+    name_pattern: str
+    """Regular expression for all names of cases that a user may type."""
+
+    @abstractmethod
+    def named_case(self, name: str, scale: str) -> Case:
+        """Return the case of a name that matches the pattern. Raise UsageError for a size that is impossible."""
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [self.named_case(name, scale) for name in self.case_names[scale]]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        return self.named_case(name, scale) if re.fullmatch(self.name_pattern, name) else None
 
 
 def _points(sweep: Sweep) -> str:

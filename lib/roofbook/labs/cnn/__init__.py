@@ -3,7 +3,7 @@
 The ladder follows the report's five knobs. Local memory, an implicit matrix product and tensor cores come after them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
 from ...spec.rounding import worst
 from . import plans
 from .ladder import LADDER, NO_ADDRESS, PEERS
@@ -49,7 +49,7 @@ CASES = {
 }
 
 
-class ConvolutionLayer(Lab):
+class ConvolutionLayer(NamedCases):
     """The lab. A case has the name of its layer; its params are the layer's sizes."""
 
     name = "cnn"
@@ -63,6 +63,8 @@ class ConvolutionLayer(Lab):
     peers = PEERS
     awkward = ("5to130ch-9x33-k5", "3to32ch-32x56-k2", "3to5ch-7x34-k3")
     """Layers with more filters than a tile and odd sizes; and, for steps that need whole tiles, a layer of several tiles."""
+    case_names = CASES
+    name_pattern = ".*ch-.*"
     other_sizes = "any layer such as 64to128ch-56x56-k3"
 
     def __init__(self) -> None:
@@ -90,11 +92,8 @@ class ConvolutionLayer(Lab):
             ),
         )  # fmt: skip
 
-    def cases(self, scale: str) -> Sequence[Case]:
-        return [_case(name, scale) for name in CASES[scale]]
-
-    def sized(self, name: str, scale: str) -> Case | None:
-        return _case(name, scale) if "ch-" in name else None
+    def named_case(self, name: str, scale: str) -> Case:
+        return Case(name, scale, {"layer": asdict(Layer.named(name))}, 1)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """Draw `x`, `weight` and `bias` from N(0, 1): float32 in the layer's shapes."""
@@ -125,10 +124,6 @@ class ConvolutionLayer(Lab):
         layer = plans.layer(case)
         sides = {"HEIGHT": layer.height, "WIDTH": layer.width}
         return {"CHANNELS": layer.channels, "FILTERS": layer.filters, "TAPS": layer.kernel} | sides
-
-
-def _case(name: str, scale: str) -> Case:
-    return Case(name, scale, {"layer": asdict(Layer.named(name))}, 1)
 
 
 def _split(filters: int, along: int) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...devices.hopper import tensor_map
-from ...spec.kernel_run import ceil_div
+from ...devices.hopper import COMPILER_OPTIONS, tensor_map
+from ...spec.kernel_run import Converting, ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .plans import HERE, Convolution, layer, operand_bytes, too_large_for_a_box
@@ -33,7 +33,7 @@ class Form:
         """Number of work-groups of 256 that pack."""
 
 
-class Boxes(Convolution):
+class Boxes(Converting, Convolution):
     """Clusters of two blocks, as many as the device holds. Option `prepared`: operands are packed once, not in each call."""
 
     kernel_name = "tensor"
@@ -68,7 +68,6 @@ class Boxes(Convolution):
         self.weight_map, self.pixel_map = (device.upload(np.frombuffer(encoded, np.uint8)) for encoded in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
         self.kernel.configure(dynamic_local_bytes=STAGES_BYTES + 1024)
-        self.prepared = bool(variant.options.get("prepared"))
 
     def lay_out(self) -> tuple[int, ...]:
         layer = self.layer
@@ -77,20 +76,12 @@ class Boxes(Convolution):
         return (384 * 2 * min(tiles, self.device.compute_units // 2),)
 
     def build_options(self) -> tuple[str, ...]:
-        return ("-arch=sm_90a",)
+        return COMPILER_OPTIONS
 
     def convert(self) -> None:
         self.queue.launch(self.pack, self.packing, (256,), self.x, self.weight, self.pixels, self.taps)
 
-    def reset(self) -> None:
-        super().reset()
-        if self.prepared:
-            self.convert()
-            self.queue.finish()
-
-    def submit(self) -> None:
-        if not self.prepared:
-            self.convert()
+    def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.weight_map, self.pixel_map, self.bias, self.out)
 
 

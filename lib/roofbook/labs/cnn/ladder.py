@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ...devices import hopper
-from ...peers import one_thread
+from ...peers import one_thread, pytorch
+from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, hopper_step
 from ...spec.lab import (
     ONE_WORK_ITEM,
     Variant,
@@ -13,8 +13,6 @@ from ...spec.source import Source
 from . import boxes, four_rows, peers, plans, tensor, tuned
 
 HERE = Path(__file__).parent
-WGMMA = frozenset({"wgmma"})
-CLUSTERS = WGMMA | {"clusters"}
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
 """Sizes of the published layer, for the kernels as shown; a plan sets the sizes of the case."""
 SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
@@ -42,19 +40,19 @@ TENSOR_SPLIT = Source.of(HERE / "tensor_split.cu", **LAYER)
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
+ONE_WORK_ITEM_STEP = Variant(
+    "sequential", None, SEQUENTIAL, plans.Sequential,
+    "One work-item computes the whole layer, one stage after another.",
+    "The baseline: one core, one multiply-add at a time.",
+    frozenset({"cpu"}), options={"device": "host"}, published="sequential", description=ONE_WORK_ITEM,
+)  # fmt: skip
+
 LADDER = (
-    Variant(
-        "sequential", None, SEQUENTIAL, plans.Sequential,
-        "One work-item computes the whole layer, one stage after another.",
-        "The baseline: one core, one multiply-add at a time.",
-        frozenset({"cpu"}), options={"device": "host"}, published="sequential", description=ONE_WORK_ITEM,
-    ),
-    Variant(
-        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
-        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+    ONE_WORK_ITEM_STEP,
+    one_thread.as_c(
+        ONE_WORK_ITEM_STEP, plans.SequentialC,
         "The compiler unrolls the taps and turns the loop over columns into vectors: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
-        predicts=SEVERAL,
+        SEVERAL,
     ),
     Variant(
         "tiled", "sequential", TILED, plans.Tiled,
@@ -151,206 +149,165 @@ LADDER = (
         "With AVX2, vectors of sixteen take two registers each, and the sums of `vectors` do not all fit.",
         frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
-    Variant(
+    hopper_step(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
         "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
         "Fifteen times the arithmetic rate of plain multiply-adds, and an error a thousand times larger.",
-        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"}, predicts=up_to(15),
+        WGMMA, options=ROUNDED, differs=("source", "plan", "options"), shows={"tensor": "wgmma.mma_async"}, predicts=up_to(15),
     ),
-    Variant(
+    hopper_step(
         "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each loads half of the pixels for both.",
         "A third less to read from the cache, which feeds the tensor cores.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
-        shows={"tensor": "multicast::cluster"}, predicts=FASTER,
+        CLUSTERS, options=ROUNDED, shows={"tensor": "multicast::cluster"}, predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache. But clusters of four do not fill the chip, and their blocks wait for each other.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
+        CLUSTERS, options=ROUNDED,
     ),
-    Variant(
+    hopper_step(
         "tensor-bf16", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
-        dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"}, predicts=SAME,
+        CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"), dtype="bfloat16",
+        shows={"tensor": r"\.bf16\.bf16"}, predicts=SAME,
     ),
-    Variant(
+    hopper_step(
         "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "Shows the cost of the conversion: one pass over the input.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
-        dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+        CLUSTERS, options=PREPARED, differs=("options",), predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
         "One box of pixels is used for a column of taps, each one row further down; a cluster shares weights, not pixels.",
         "A little more than half as much to read from the cache.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"}, predicts=FASTER,
+        CLUSTERS, options=PREPARED, differs=("source", "plan"), shows={"tensor": "%nctaid"}, predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
         "As many clusters as the chip holds; each computes three tiles, one after another.",
         "Loads for the next tile begin while the last one is written.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+        CLUSTERS, options=PERSISTENT, differs=("options",), predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
         "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
         "A quarter of the stores; the tensor cores wait for them.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"}, predicts=FASTER,
+        CLUSTERS, options=PERSISTENT, shows={"tensor": "shfl"}, predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
         "One box of pixels is used for all taps of its channels; pixels and sums are stored column by column.",
         "Two fifths less to read from the cache.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+        CLUSTERS, options=PERSISTENT, differs=("source", "plan"), predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
         "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
         "Saves a chip-wide fence per iteration, during which the tensor cores idle: at most a tenth of the loop's time.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
-        predicts=at_most(1 / 0.9),
+        CLUSTERS, options=PERSISTENT, shows={"tensor": r"mbarrier\.arrive\.relaxed"}, predicts=at_most(1 / 0.9),
     ),
-    Variant(
+    hopper_step(
         "tensor-turns", "tensor-relaxed", TENSOR_TURNS, tensor.Window,
         "Each warpgroup waits for all its products of a tap while the other's are computed, so they take turns.",
         "The kernel that measures the peak waits like this and keeps the tensor cores busy. If interleaving costs time, "
         "this gains 3 %.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1.03),
+        CLUSTERS, options=PERSISTENT, predicts=about(1.03),
     ),
-    Variant(
+    hopper_step(
         "tensor-tf32", "tensor-turns", TENSOR_TURNS.with_knobs(OPERANDS="TF32"), boxes.Tf32,
         "TF32 instead of fp16: operands of 4 bytes, rounded to as many digits as fp16 has.",
         "Twice the time: the matrix units take half as many numbers at once. The same error, and the range of fp32.",
-        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan", "options"),
-        dtype="tfloat32", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.tf32\.tf32"}, predicts=about(1 / 2),
+        CLUSTERS, options=PREPARED, differs=("source", "plan", "options"), dtype="tfloat32", shows={"tensor": r"\.tf32\.tf32"},
+        predicts=about(1 / 2),
     ),
-    Variant(
+    hopper_step(
         "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
-        CLUSTERS, options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
-        predicts=about(1 / 3),
+        CLUSTERS, differs=("source", "options"), predicts=about(1 / 3),
     ),
-    Variant(
+    hopper_step(
         "tensor-split-window", "tensor-split", TENSOR_SPLIT.with_knobs(BARRIERS="RELAXED"), boxes.Split,
         "tensor-relaxed with split operands: both parts arrive together, for three products. Threads add up sums of taps.",
         "Fewer bytes from the cache, both operands packed in one launch. The units cut off sums: shorter ones lose less.",
-        CLUSTERS, options={}, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
-        predicts=FASTER,
+        CLUSTERS, differs=("source", "plan"), predicts=FASTER,
     ),
 )  # fmt: skip
 
 PEERS = (
-    Variant(
-        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
-        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
-    ),
+    pytorch.on_cpu(peers.TorchConvolution),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
         "Shows how fast a CPU can be without a library.", needs=frozenset({"host"}), role="peer",
     ),
-    Variant(
-        "torch-fp32", None, None, peers.TorchConvolution,
-        "PyTorch and cuDNN, fp32, TF32 off.", "The speed that a user of fp32 gets.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "torch-fp32", peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.",
+        "The speed that a user of fp32 gets.", "fp32",
     ),
-    Variant(
-        "torch-tf32", None, None, peers.TorchConvolution,
-        "PyTorch and cuDNN, TF32, channels last.", "cuDNN's default, at its best.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
-        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-tf32", peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
+        "cuDNN's default, at its best.", "tf32", channels_last=True,
     ),
-    Variant(
-        "torch-fp16", None, None, peers.TorchConvolution,
-        "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-fp16", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
+        "Half precision, at its best.", "fp16", channels_last=True,
     ),
-    Variant(
-        "torch-bf16", None, None, peers.TorchConvolution,
-        "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
-        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    pytorch.on_gpu(
+        "torch-bf16", peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
+        "The same bytes, fewer digits.", "bf16", channels_last=True,
     ),
-    Variant(
-        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
-        "Bias, ReLU and pool become one kernel; the convolution stays the library's.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    pytorch.on_gpu(
+        "torch-compiled", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "Bias, ReLU and pool become one kernel; the convolution stays the library's.", "fp16", channels_last=True, compile=True,
     ),
-    Variant(
-        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
-        "The product runs near the peak, but the matrix is written and read first.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "cublas", peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
+        "The product runs near the peak, but the matrix is written and read first.", "fp32",
     ),
-    Variant(
-        "cublas-prepared", None, None, peers.Product, "cuBLAS with the input unfolded beforehand: unfolding is not timed.",
-        "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
+    pytorch.on_gpu(
+        "cublas-prepared", peers.Product, "cuBLAS with the input unfolded beforehand: unfolding is not timed.",
+        "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.", "fp32", prepared=True,
     ),
-    Variant(
-        "cudnn-fused-fp32", None, None, tuned.FusedConvolution,
+    pytorch.on_gpu(
+        "cudnn-fused-fp32", tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, fp32, TF32 off; the pool by torch.compile.",
-        "Writes and reads of the convolution's output are a few per cent of its time.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "compile": True},
+        "Writes and reads of the convolution's output are a few per cent of its time.", "fp32", compile=True,
     ),
-    Variant(
-        "cudnn-fused-tf32", None, None, tuned.FusedConvolution,
+    pytorch.on_gpu(
+        "cudnn-fused-tf32", tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, TF32; turning operands channels-last is timed.",
-        "Should halve the time that eager TF32 spends outside its convolution.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
-        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+        "Should halve the time that eager TF32 spends outside its convolution.", "tf32", channels_last=True, compile=True,
     ),
-    Variant(
-        "cudnn-fused-tf32-prepared", None, None, tuned.FusedConvolution,
+    pytorch.on_gpu(
+        "cudnn-fused-tf32-prepared", tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, TF32, operands channels-last beforehand.",
-        "Shows the cost of the layout.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
-        options={
-            "precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
-        },
+        "Shows the cost of the layout.", "tf32", channels_last=True, compile=True, prepared=True,
     ),
-    Variant(
-        "cudnn-fused", None, None, tuned.FusedConvolution,
+    pytorch.on_gpu(
+        "cudnn-fused", tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, fp16; converting operands is timed.",
-        "For a user whose data is fp32 in NumPy's order, before and after.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+        "For a user whose data is fp32 in NumPy's order, before and after.", "fp16", channels_last=True, compile=True,
     ),
-    Variant(
-        "cudnn-fused-prepared", None, None, tuned.FusedConvolution,
+    pytorch.on_gpu(
+        "cudnn-fused-prepared", tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, fp16, operands converted beforehand.",
         "No extra pass for bias and ReLU: a little faster than the layer by torch.compile.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={
-            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
-        },
+        "fp16", channels_last=True, compile=True, prepared=True,
     ),
-    Variant(
-        "cudnn-split", None, None, tuned.SplitConvolution,
+    pytorch.on_gpu(
+        "cudnn-split", tuned.SplitConvolution,
         "cuDNN's own graph, operands split into two fp16 parts: three products in one kernel, the rest by torch.compile.",
         "The method of `tensor-split`, by a library: fp32's error bound at a third of fp16's rate.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16", options={"compile": True},
+        dtype="float16", compile=True,
     ),
-    Variant(
-        "torch-autotuned", None, None, tuned.Autotuned,
+    pytorch.on_gpu(
+        "torch-autotuned", tuned.Autotuned,
         "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
         "It times Triton's convolutions and cuDNN's; cuDNN's are made for this chip and will win.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={
-            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
-        },
+        "fp16", channels_last=True, compile=True, prepared=True,
     ),
 )  # fmt: skip

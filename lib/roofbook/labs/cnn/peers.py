@@ -70,12 +70,11 @@ class Product(TorchConvolution):
         self.out = product(columns, self.weight, self.bias, 1 + self.x.shape[2] - self.weight.shape[2])
 
 
-class OpenMP(openmp.CProgram):
+class OpenMP(openmp.LayerProgram):
     """The layer in C with OpenMP (openmp.c)."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
-    function = "layer"
-
+    function, unwritten = "layer", np.nan
     traffic = staticmethod(least_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -84,18 +83,12 @@ class OpenMP(openmp.CProgram):
         self.layer = Layer(channels, filters, height, width, kernel)
         self.x = openmp.with_slack(inputs["x"])
         self.weight, self.bias = (np.ascontiguousarray(inputs[name], np.float32) for name in ("weight", "bias"))
+        self.out = np.empty(self.layer.out_shape, np.float32)
 
-    def reset(self) -> None:
-        self.out = np.full(self.layer.out_shape, np.nan, np.float32)
-
-    def run(self) -> None:
+    def arguments(self) -> tuple[int | np.ndarray, ...]:
         layer = self.layer
         sizes = layer.channels, layer.filters, layer.height, layer.width, layer.kernel
-        for _ in range(self.units):
-            self.call(*sizes, self.x, self.weight, self.bias, self.out)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return {"out": self.out.astype(np.float64)}
+        return *sizes, self.x, self.weight, self.bias
 
 
 def layer(x: Any, weight: Any, bias: Any) -> Any:

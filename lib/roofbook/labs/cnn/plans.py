@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...devices.find import host_cpu
-from ...peers import cc, compilers, one_thread
+from ...peers import one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant, least_bytes, stated_conditions
 from ...spec.source import Source
@@ -88,15 +87,15 @@ class Convolution(KernelRun):
         return {"out": self.queue.read(self.out, np.empty(self.layer.out_shape, np.float32)).astype(np.float64)}
 
 
-class Sequential(Convolution):
-    """One work-item, on the host's CPU device wherever the lab runs."""
+class Sequential(one_thread.OneWorkItem, Convolution):
+    """One work-item for everything."""
 
     kernel_name = "sequential"
 
     traffic = staticmethod(least_bytes)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
+        super().__init__(device, variant, case, inputs)
         self.c = self.device.empty(4 * int(np.prod(self.layer.conv_shape)))
         self.buffers.append(self.c)
 
@@ -108,20 +107,8 @@ class Sequential(Convolution):
         return self.x, self.weight, self.bias, self.c, self.out
 
 
-class SequentialC(Sequential):
+class SequentialC(one_thread.AsC, Sequential):
     """The sequential loops compiled as C, on one thread."""
-
-    missing = staticmethod(cc.missing)
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(one_thread.OneThread(device), variant, case, inputs)
-
-    @staticmethod
-    def compilers(variant: Variant) -> dict[str, str]:
-        return compilers.c_compiler()
-
-    def facts(self) -> dict[str, Any]:
-        return one_thread.facts()
 
 
 class Tiled(Convolution):

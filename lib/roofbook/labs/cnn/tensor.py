@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...devices.hopper import tensor_map
-from ...spec.kernel_run import ceil_div
+from ...devices.hopper import COMPILER_OPTIONS, tensor_map
+from ...spec.kernel_run import Converting, ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution, layer, operand_bytes, too_large_for_a_box
 
@@ -15,7 +15,7 @@ DEPTH, TILE_I, TILE_H, TILE_W, STAGES = 64, 128, 8, 32, 4
 """Channels, filters, rows and columns of a block, and its stages of shared memory: the constants of tensor.cu."""
 
 
-class Tensor(Convolution):
+class Tensor(Converting, Convolution):
     """The layer on Hopper's tensor cores. Option `prepared`: operands are converted once, not in each call."""
 
     kernel_name = "tensor"
@@ -49,7 +49,6 @@ class Tensor(Convolution):
         self.pixel_size = (256 * ceil_div(columns, 32), rows, channels // DEPTH)
         self.tap_size = (256 * filters, channels // DEPTH)
         self.kernel.configure(dynamic_local_bytes=self.stages() + 1024)
-        self.prepared = bool(variant.options.get("prepared"))
 
     def blocks(self) -> int:
         """Return the number of blocks in a cluster."""
@@ -74,21 +73,13 @@ class Tensor(Convolution):
         return 384 * filters, ceil_div(layer.width, TILE_W), down * ceil_div(layer.height, down * TILE_H)
 
     def build_options(self) -> tuple[str, ...]:
-        return ("-arch=sm_90a",)
+        return COMPILER_OPTIONS
 
     def convert(self) -> None:
         self.queue.launch(self.to_pixels, self.pixel_size, (256, 1, 1), self.x, self.pixels)
         self.queue.launch(self.to_taps, self.tap_size, (256, 1), self.weight, self.taps)
 
-    def reset(self) -> None:
-        super().reset()
-        if self.prepared:
-            self.convert()
-            self.queue.finish()
-
-    def submit(self) -> None:
-        if not self.prepared:
-            self.convert()
+    def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.weight_map, self.pixel_map, self.bias, self.out)
 
 

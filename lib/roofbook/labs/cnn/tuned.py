@@ -130,13 +130,11 @@ def finished(sums: Any, bias: Any) -> Any:
     return functional.max_pool2d(functional.relu(sums / SCALE**2 + bias[:, None, None]), 2).contiguous()
 
 
-class SplitConvolution(TorchConvolution):
+class SplitConvolution(cudnn.GraphCall, TorchConvolution):
     """Each operand in two parts of fp16, and all three products by one kernel of cuDNN's, which sums them in fp32.
 
     A run begins with the lab's input and weights.
     """
-
-    graph: cudnn.GraphConvolution | None = None
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
@@ -148,10 +146,6 @@ class SplitConvolution(TorchConvolution):
     def refusal(cls, case: Case, variant: Variant) -> str | None:
         return not_by_eight(plans.layer(case))
 
-    @staticmethod
-    def missing() -> str | None:
-        return cudnn.missing()
-
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.x, self.weight, self.bias = (self.tensor(inputs[name]) for name in ("x", "weight", "bias"))
         self.x = self.x[None]
@@ -159,22 +153,7 @@ class SplitConvolution(TorchConvolution):
 
     def compute(self) -> None:
         x, weight = self.split(self.x, self.weight)
-        if self.graph is None:
-            filters, _, kernel, _ = weight.shape
-            sides = (1 + side - kernel for side in x.shape[2:])
-            form = {"dtype": self.torch.float32, "memory_format": self.torch.channels_last}
-            y = self.torch.empty((1, filters, *sides), device=self.place, **form)
-            self.graph = cudnn.GraphConvolution(self.torch, x, weight, y, tried=TRIED)
-        self.out = self.finish(self.graph(x, weight), self.bias)
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), **(self.graph.facts() if self.graph else {})}
-
-    def close(self) -> None:
-        if self.graph:
-            self.graph.close()
-            self.graph = None
-        super().close()
+        self.out = self.finish(self.convolve(x, weight, self.torch.float32, tried=TRIED), self.bias)
 
 
 TRIED = 12

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
+from ...spec.lab import Case, NamedCases, Series, Sweep, Variant, Work
 from . import plans
 from .ladder import BOTH, LADDER, LISTS, PEERS, STRIPS
 from .problem import CASES, check, inputs, irregular, named, reference, widened
@@ -22,7 +22,7 @@ ZEROS = (0, 25, 50, 75, 90, 95, 98)
 """Shares of zeros in the series, in %."""
 
 
-class SparseConvolution(Lab):
+class SparseConvolution(NamedCases):
     """The lab. A case has the name of its layer; its params are the layer's sizes."""
 
     name = "convpool"
@@ -37,6 +37,8 @@ class SparseConvolution(Lab):
     parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
     awkward = ("129x3x38x38-k3", "3x193x9x9-k5", "5x7x9x9-k3")
     """Layers with one filter more than whole tiles and an even map, or one channel more than whole turns and an odd map."""
+    case_names = CASES
+    name_pattern = ".*-k.*"
     other_sizes = (
         "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
     )
@@ -61,11 +63,9 @@ class SparseConvolution(Lab):
                   quick=("1", "4", "16")),
         )  # fmt: skip
 
-    def cases(self, scale: str) -> Sequence[Case]:
-        return [_case(name, scale) for name in CASES[scale]]
-
-    def sized(self, name: str, scale: str) -> Case | None:
-        return _case(name, scale) if "-k" in name else None
+    def named_case(self, name: str, scale: str) -> Case:
+        layer, weights, values = named(name)
+        return Case(name, scale, {"layer": asdict(layer), "weight_zeros": weights, "input_zeros": values}, 1)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """Draw `x` and `weight`, int16 with the published sparsity, in the layer's shapes."""
@@ -118,11 +118,6 @@ class SparseConvolution(Lab):
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)
         return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}
-
-
-def _case(name: str, scale: str) -> Case:
-    layer, weights, values = named(name)
-    return Case(name, scale, {"layer": asdict(layer), "weight_zeros": weights, "input_zeros": values}, 1)
 
 
 LAB = SparseConvolution()

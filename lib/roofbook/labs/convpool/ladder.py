@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ...devices import hopper
-from ...peers import one_thread
+from ...peers import one_thread, pytorch
+from ...spec.hopper_step import CLUSTERS, hopper_step
 from ...spec.lab import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
@@ -11,7 +12,6 @@ from . import peers, plans, tensor, tuned, vectors
 from .initialise import Initialisation
 
 HERE = Path(__file__).parent
-CLUSTERS = frozenset({"wgmma", "clusters"})
 CACHE_OPERATORS = frozenset({"cache-operators"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """Sizes of the published layer, for the kernels as shown; a plan sets the sizes of the case."""
@@ -31,19 +31,19 @@ ON_CPU = frozenset({"cpu", "vector-types"})
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
+ONE_WORK_ITEM_STEP = Variant(
+    "sequential", None, SEQUENTIAL, plans.Sequential,
+    "One work-item computes the whole layer, zeros included.",
+    "The baseline: one core, and eight of nine products are by zero.",
+    frozenset({"cpu"}), options={"device": "host"}, dtype="int32", description=ONE_WORK_ITEM,
+)  # fmt: skip
+
 LADDER = (
-    Variant(
-        "sequential", None, SEQUENTIAL, plans.Sequential,
-        "One work-item computes the whole layer, zeros included.",
-        "The baseline: one core, and eight of nine products are by zero.",
-        frozenset({"cpu"}), options={"device": "host"}, dtype="int32", description=ONE_WORK_ITEM,
-    ),
-    Variant(
-        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
-        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+    ONE_WORK_ITEM_STEP,
+    one_thread.as_c(
+        ONE_WORK_ITEM_STEP, plans.SequentialC,
         "Sums of integers may be taken in any order, so the compiler adds up vectors: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
-        dtype="int32", predicts=SEVERAL,
+        SEVERAL,
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
@@ -162,20 +162,19 @@ LADDER = (
         "Shows the cost of the layout: two launches, one pass over input and weights.",
         frozenset({"mma"}), options={"prepared": True}, differs=("options",), dtype="int8", predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
         "Warpgroup products from shared memory; clusters of eight blocks load each weight once for all of them.",
         "Latency is the bound, and asynchronous products and copies hide it: twice as fast.",
-        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
-        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"}, predicts=about(2),
+        CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, differs=("source", "plan", "options"),
+        dtype="int8", shows={"tensor": r"wgmma\.mma_async.*s8"}, predicts=about(2),
     ),
-    Variant(
+    hopper_step(
         "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
         "Two blocks split the products of a tile, so each one's weights fit its shared memory; at the end they exchange sums.",
         "No copy waits for a product, and clusters of two fill every multiprocessor.",
-        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
-        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
-        predicts=FASTER,
+        CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, differs=("source", "plan"), dtype="int8",
+        shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"}, predicts=FASTER,
     ),
     Variant(
         "initialisation", "sequential", POOL, Initialisation,
@@ -186,67 +185,55 @@ LADDER = (
 )  # fmt: skip
 
 PEERS = (
-    Variant(
-        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
-        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
-    ),
+    pytorch.on_cpu(peers.TorchConvolution),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
         "Shows how fast a CPU can be if it skips the zeros.", needs=frozenset({"host"}), role="peer",
     ),
-    Variant(
-        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "torch-fp32", peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.",
+        "All products, in fp32.", "fp32",
     ),
-    Variant(
-        "torch-tf32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
-        "These integers fit TF32: exact, on tensor cores.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
+    pytorch.on_gpu(
+        "torch-tf32", peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
+        "These integers fit TF32: exact, on tensor cores.", "tf32", exact_operands=True, channels_last=True,
     ),
-    Variant(
-        "torch-fp16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
-        "Operands are exact, results are rounded to fp16.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-fp16", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
+        "Operands are exact, results are rounded to fp16.", "fp16", exact_operands=True, channels_last=True,
     ),
-    Variant(
-        "torch-bf16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
+    pytorch.on_gpu(
+        "torch-bf16", peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
         "Operands are exact, results are rounded to bf16, which has the range for any sum.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
-        options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
+        "bf16", exact_operands=True, channels_last=True,
     ),
-    Variant(
-        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+    pytorch.on_gpu(
+        "torch-compiled", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "ReLU and pool become one kernel; the convolution stays the library's.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},
+        "fp16", exact_operands=True, channels_last=True, compile=True,
     ),
-    Variant(
-        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
-        "All products, and the matrix is written and read first.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "cublas", peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
+        "All products, and the matrix is written and read first.", "fp32",
     ),
-    Variant(
-        "cudnn-int8", None, None, tuned.CudnnInt8,
+    pytorch.on_gpu(
+        "cudnn-int8", tuned.CudnnInt8,
         "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; converting int16 to bytes is timed.",
-        "The method of `tensor-int8`, by a library.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+        "The method of `tensor-int8`, by a library.", dtype="int8", compile=True,
     ),
-    Variant(
-        "cudnn-int8-prepared", None, None, tuned.CudnnInt8,
+    pytorch.on_gpu(
+        "cudnn-int8-prepared", tuned.CudnnInt8,
         "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; operands are bytes beforehand.",
         "Two kernels, with sums of four bytes in memory between them; `tensor-prepared` is one kernel.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+        dtype="int8", compile=True, prepared=True,
     ),
-    Variant(
-        "cublas-int8", None, None, tuned.CublasInt8, "The input unfolded as bytes and cuBLAS in int8; unfolding is timed.",
-        "A quarter of the bytes of `cublas`; small tiles leave most of the chip idle.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+    pytorch.on_gpu(
+        "cublas-int8", tuned.CublasInt8, "The input unfolded as bytes and cuBLAS in int8; unfolding is timed.",
+        "A quarter of the bytes of `cublas`; small tiles leave most of the chip idle.", dtype="int8", compile=True,
     ),
-    Variant(
-        "cublas-int8-prepared", None, None, tuned.CublasInt8,
+    pytorch.on_gpu(
+        "cublas-int8-prepared", tuned.CublasInt8,
         "The input unfolded as bytes and cuBLAS in int8, with the matrix ready in memory: unfolding is not timed.",
-        "Only the product with ReLU and pool.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+        "Only the product with ReLU and pool.", dtype="int8", compile=True, prepared=True,
     ),
 )  # fmt: skip

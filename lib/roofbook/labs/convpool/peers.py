@@ -60,12 +60,11 @@ class Product(TorchConvolution):
         self.out = product(self.x, self.weight)
 
 
-class OpenMP(openmp.CProgram):
+class OpenMP(openmp.LayerProgram):
     """The layer in C with OpenMP, in integers, by lists of non-zero weights (openmp.c). Building them is timed."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
-    function = "layer"
-
+    function, unwritten = "layer", SENTINEL
     traffic = staticmethod(least_bytes)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -76,17 +75,11 @@ class OpenMP(openmp.CProgram):
         self.framed = np.zeros(depth * across**2 + 8 * across + 32, np.int32)
         self.entries = np.empty((math.prod(self.weight.shape), 2), np.int32)
         self.counts = np.empty(filters, np.int32)
+        self.out = np.empty(self.layer.out_shape, np.int32)
 
-    def reset(self) -> None:
-        self.out = np.full(self.layer.out_shape, SENTINEL, np.int32)
-
-    def run(self) -> None:
+    def arguments(self) -> tuple[int | np.ndarray, ...]:
         sizes = self.layer.depth, self.layer.filters, self.layer.size, self.layer.kernel
-        for _ in range(self.units):
-            self.call(*sizes, self.x, self.weight, self.framed, self.entries, self.counts, self.out)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return {"out": self.out.copy()}
+        return *sizes, self.x, self.weight, self.framed, self.entries, self.counts
 
 
 def layer(x: Any, weight: Any) -> Any:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Buffer, Device, Unsupported
-from ...devices.find import host_cpu
-from ...peers import cc, compilers, one_thread
-from ...spec.kernel_run import KernelRun, ceil_div, fit
+from ...peers import one_thread
+from ...spec.kernel_run import Converting, KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant, stated_conditions
 from ...spec.source import Source
 from .problem import Layer
@@ -121,8 +120,8 @@ class Convolution(KernelRun):
         return {"out": self.queue.read(self.out, np.empty(self.layer.out_shape, np.int32))}
 
 
-class Sequential(Convolution):
-    """One work-item, on the host's CPU device wherever the lab runs."""
+class Sequential(one_thread.OneWorkItem, Convolution):
+    """One work-item for everything."""
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
@@ -132,9 +131,6 @@ class Sequential(Convolution):
     kernel_name = "sequential"
     group = (1,)
 
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
-
     def lay_out(self) -> tuple[int, ...]:
         return (1,)
 
@@ -142,20 +138,8 @@ class Sequential(Convolution):
         self.queue.launch(self.kernel, self.size, self.group, self.x, self.weight, self.conv, self.out)
 
 
-class SequentialC(Sequential):
+class SequentialC(one_thread.AsC, Sequential):
     """The sequential loops compiled as C, on one thread."""
-
-    missing = staticmethod(cc.missing)
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(one_thread.OneThread(device), variant, case, inputs)
-
-    @staticmethod
-    def compilers(variant: Variant) -> dict[str, str]:
-        return compilers.c_compiler()
-
-    def facts(self) -> dict[str, Any]:
-        return one_thread.facts()
 
 
 class Pooled(Convolution):
@@ -376,7 +360,7 @@ def bytes_of_int8(case: Case, variant: Variant, least: float) -> float:
     return as_bytes + 4 * prod(one.out_shape) if variant.options.get("prepared") else least + 2 * as_bytes
 
 
-class Tensor(Convolution):
+class Tensor(Converting, Convolution):
     """NVIDIA's tensor cores in int8. Option `prepared`: operands are laid out once, not in each call."""
 
     kernel_name = "tensor"
@@ -400,7 +384,6 @@ class Tensor(Convolution):
         at_once = min(slices, 8)
         staged = (4 + border) * (32 + border) * 64 * (at_once + (at_once + 1) % 2)
         self.kernel.configure(dynamic_local_bytes=max(staged, 3 * 4 * 32 * 32 * 4))
-        self.prepared = bool(variant.options.get("prepared"))
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
@@ -410,15 +393,7 @@ class Tensor(Convolution):
         self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)
         self.queue.launch(self.to_taps, self.taps_size, (128, 1), self.weight, self.packed)
 
-    def reset(self) -> None:
-        super().reset()
-        if self.prepared:
-            self.convert()
-            self.queue.finish()
-
-    def submit(self) -> None:
-        if not self.prepared:
-            self.convert()
+    def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.pixels, self.packed, self.out)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device
 from ...devices.hopper import tensor_map
-from ...spec.kernel_run import ceil_div
+from ...spec.kernel_run import Converting, ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution, bytes_of_int8, must_fit_a_byte
 
@@ -17,8 +17,8 @@ SHARED_BYTES = 230400
 """Filters of a block, channels of a slice, and a block's bytes of shared memory: constants of the kernels."""
 
 
-class Boxes(Convolution):
-    """Base of these steps: operands are laid out once, not in each call; a block uses one box of the input for all taps."""
+class Boxes(Converting, Convolution):
+    """Base of these steps: a block uses one box of the input for all taps. Operands are `prepared`."""
 
     kernel_name = "tensor"
     height: int
@@ -60,13 +60,11 @@ class Boxes(Convolution):
         """Return the number of tiles of a map, one a block."""
         return ceil_div(self.layer.size, self.width) * ceil_div(self.layer.size, self.height)
 
-    def reset(self) -> None:
-        super().reset()
+    def convert(self) -> None:
         self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)
         self.queue.launch(self.to_taps, self.taps_size, (128, 1), self.weight, self.taps)
-        self.queue.finish()
 
-    def submit(self) -> None:
+    def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.weights, self.pixel_map, self.out)
 
 

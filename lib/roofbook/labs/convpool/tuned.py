@@ -96,7 +96,7 @@ class Int8(Call):
         super().close()
 
 
-class CudnnInt8(Int8):
+class CudnnInt8(cudnn.GraphCall, Int8):
     """The layer by cuDNN: the convolution is one kernel, ReLU and pool are another."""
 
     laid_out = staticmethod(channels_last)
@@ -105,28 +105,8 @@ class CudnnInt8(Int8):
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         return bytes_of_library(case, variant, least, 1)
 
-    graph: cudnn.GraphConvolution | None = None
-
-    @staticmethod
-    def missing() -> str | None:
-        return cudnn.missing()
-
     def sums(self, x: Any, weight: Any) -> Any:
-        if self.graph is None:
-            filters, size = self.shape
-            form = {"dtype": self.torch.int32, "memory_format": self.torch.channels_last}
-            y = self.torch.empty((1, filters, size, size), device=self.place, **form)
-            self.graph = cudnn.GraphConvolution(self.torch, x, weight, y, padding=weight.shape[-1] // 2)
-        return self.graph(x, weight)
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), **(self.graph.facts() if self.graph else {})}
-
-    def close(self) -> None:
-        if self.graph:
-            self.graph.close()
-            self.graph = None
-        super().close()
+        return self.convolve(x, weight, self.torch.int32, padding=weight.shape[-1] // 2)
 
 
 class CublasInt8(Int8):

@@ -47,19 +47,19 @@ PERSISTENT = Source.of(
 
 SEQUENTIAL = Source.of(HERE / "sequential.k")
 
+ONE_WORK_ITEM_STEP = Variant(
+    "sequential", None, SEQUENTIAL, plans.Sequential,
+    "One work-item walks the grid five times per time step.",
+    "The baseline: one core, no vector units, and every population read and written three times per time step.",
+    frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, description=ONE_WORK_ITEM,
+)  # fmt: skip
+
 LADDER = (
-    Variant(
-        "sequential", None, SEQUENTIAL, plans.Sequential,
-        "One work-item walks the grid five times per time step.",
-        "The baseline: one core, no vector units, and every population read and written three times per time step.",
-        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, description=ONE_WORK_ITEM,
-    ),
-    Variant(
-        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
-        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+    ONE_WORK_ITEM_STEP,
+    one_thread.as_c(
+        ONE_WORK_ITEM_STEP, plans.SequentialC,
         "Cells with nine populations each fill no vector in one piece: hardly faster.",
-        frozenset({"host"}), options={"group": (1, 1), "device": "host"}, differs=("plan",), role="base",
-        description=one_thread.WORDS, predicts=NO_GAIN,
+        NO_GAIN,
     ),
     Variant(
         "partly-ported", "sequential", Source.of(HERE / "partly_ported.k"), partly_ported.PartlyPorted,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Buffer, Device, Kernel, Unsupported
-from ...devices.find import host_cpu
-from ...peers import cc, compilers, one_thread
+from ...peers import compilers, one_thread
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
@@ -221,8 +220,8 @@ class Simulation(Plan):
         self.obstacles.release()
 
 
-class Sequential(Simulation):
-    """One work-item, on the host's CPU device wherever the lab runs."""
+class Sequential(one_thread.OneWorkItem, Simulation):
+    """One work-item for everything."""
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
@@ -232,7 +231,7 @@ class Sequential(Simulation):
     timed_units = staticmethod(one_core_steps)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
+        super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("sequential")
         self.sums = self.device.empty(4 * self.units)
 
@@ -254,20 +253,8 @@ class Sequential(Simulation):
         self.av_vels[:] = sums / self.fluid_cells
 
 
-class SequentialC(Sequential):
+class SequentialC(one_thread.AsC, Sequential):
     """The sequential loops compiled as C, on one thread."""
-
-    missing = staticmethod(cc.missing)
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(one_thread.OneThread(device), variant, case, inputs)
-
-    @staticmethod
-    def compilers(variant: Variant) -> dict[str, str]:
-        return compilers.c_compiler()
-
-    def facts(self) -> dict[str, Any]:
-        return one_thread.facts()
 
 
 class ReadEachStep(Simulation):

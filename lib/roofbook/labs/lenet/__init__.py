@@ -4,14 +4,14 @@ The ladder begins with the report's numbered optimisations and their published c
 project's own kernels for the same ideas follow, and after the published end registers, tensor cores and the whole pass.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
 from ...spec.prediction import SMALL
 from ...spec.rounding import worst
 from . import data, problem
@@ -30,7 +30,7 @@ SHAPES = {
 """Shapes of work-items to try, by layer; after the stroke, groups an image and groups on a multiprocessor."""
 
 
-class LeNet(Lab):
+class LeNet(NamedCases):
     """The lab. A case has the name of its number of images; the data set of the images is part of it."""
 
     name = "lenet"
@@ -55,6 +55,8 @@ class LeNet(Lab):
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     awkward = ("batch-7",)
     """A batch that is no multiple of the images of a work-group or a segment."""
+    case_names = CASES
+    name_pattern = "batch-(0|[1-9][0-9]{0,17})"
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
 
     def __init__(self) -> None:
@@ -81,12 +83,8 @@ class LeNet(Lab):
     def prepare(self) -> None:
         data.fetch()
 
-    def cases(self, scale: str) -> Sequence[Case]:
-        name = data.at_hand()
-        return [_case(case, scale, name) for case in CASES[scale]]
-
-    def sized(self, name: str, scale: str) -> Case | None:
-        return None if problem.batch_of(name) is None else _case(name, scale, data.at_hand())
+    def named_case(self, name: str, scale: str) -> Case:
+        return Case(name, scale, {"batch": problem.batch_of(name), "data": data.at_hand()}, 1)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         return problem.inputs(case.params["batch"], case.params["data"], seed)
@@ -124,10 +122,6 @@ class LeNet(Lab):
     def case_class(self, case: Case) -> str:
         """Return SMALL for at most the images of the report's smallest batch."""
         return SMALL if case.params["batch"] <= 100 else ""
-
-
-def _case(name: str, scale: str, images: str) -> Case:
-    return Case(name, scale, {"batch": problem.batch_of(name), "data": images}, 1)
 
 
 LAB = LeNet()

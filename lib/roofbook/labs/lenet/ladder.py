@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ...devices import hopper
-from ...peers import one_thread
+from ...peers import one_thread, pytorch
+from ...spec.hopper_step import ROUNDED, WGMMA, hopper_step
 from ...spec.lab import Variant
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, about, at_least, up_to
 from ...spec.source import Source
@@ -33,7 +33,6 @@ TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
 PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
 WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
-WGMMA = frozenset({"wgmma"})
 ON_CPU = frozenset({"cpu", "vector-types"})
 NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no separate constant memory"}
 
@@ -258,121 +257,100 @@ LADDER = (
         frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
         dtype="float16", predicts={"small": FASTER},
     ),
-    Variant(
+    hopper_step(
         "warpgroup", "tensor", WARPGROUP, warpgroup.WarpgroupPooled,
         "Hopper's warpgroup products, of overlapping operands in shared memory: neighbouring pixels are neighbouring columns.",
         "Threads load no operands, so memory and products overlap: up to three times as fast.",
-        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
-        architectures=hopper.ARCHITECTURES, shows={"warpgroup": r"wgmma\.mma_async"}, predicts=up_to(3),
+        WGMMA, options=ROUNDED, differs=("source", "plan"), shows={"warpgroup": r"wgmma\.mma_async"}, predicts=up_to(3),
     ),
-    Variant(
+    hopper_step(
         "split-pool", "warpgroup", WARPGROUP.with_knobs(PARTS=2), warpgroup.WarpgroupPooled,
         "Each operand is split into two fp16 parts; three products, the small ones first, in several sums.",
         "Three times the products for the error of fp32: two to three times as slow, and a third of the time of fp32 products.",
-        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 2.5),
+        WGMMA, differs=("source", "options"), predicts=about(1 / 2.5),
     ),
-    Variant(
+    hopper_step(
         "split", "split-pool", WARPGROUP.with_knobs(PARTS=2, ENDING="MAPS"), warpgroup.Warpgroup,
         "Split operands without ReLU and pool: the same outputs as `registers`.",
         "Writes four and fourteen times as much: memory bounds layer 1, and short stores slow layer 2.",
-        WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=SLOWER,
+        WGMMA, differs=("source", "plan"), predicts=SLOWER,
     ),
-    Variant(
+    hopper_step(
         "split-producer", "split", PRODUCER, producer.Producer,
         "Layer 1's warpgroups have roles: one fetches images and splits them, two multiply. Weights are in registers, and rows "
         "have less padding, so that a product has 88 columns.",
         "The warpgroups that multiply never wait for input. But threads still wait for their stores, in pieces of 32 bytes.",
-        WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
-        shows={"producer": r"setmaxnreg"}, predicts=FASTER,
+        WGMMA, differs=("source", "plan"), shows={"producer": r"setmaxnreg"}, predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "split-boxes", "split-producer", PRODUCER.with_knobs(STORES="BOXES"), producer.Producer,
         "Outputs go to shared memory; from there TMA writes a tile of a map as one box.",
         "Products no longer wait for stores, so memory bounds layer 1.",
-        WGMMA, dtype="float16", architectures=hopper.ARCHITECTURES,
-        shows={"producer": r"cp\.async\.bulk\.tensor\.4d\.global"}, predicts=FASTER,
+        WGMMA, shows={"producer": r"cp\.async\.bulk\.tensor\.4d\.global"}, predicts=FASTER,
     ),
-    Variant(
+    hopper_step(
         "whole-fused", "whole-tensor", WARPGROUP_WHOLE, warpgroup.WholeWarpgroup,
         "The whole forward pass: one kernel takes an image through both convolutions on the chip, then dense layers in TF32.",
         "Two fifths of the bytes, and warpgroup products: two to three times as fast.",
-        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
-        architectures=hopper.ARCHITECTURES, shows={"warpgroup_whole": r"wgmma\.mma_async"}, predicts=about(2.5),
+        WGMMA, options=ROUNDED, differs=("source", "plan"), shows={"warpgroup_whole": r"wgmma\.mma_async"},
+        predicts=about(2.5),
     ),
-    Variant(
+    hopper_step(
         "whole-split", "whole-fused", WARPGROUP_WHOLE.with_knobs(PARTS=2), warpgroup.WholeWarpgroup,
         "The whole pass in one kernel with operands split into two parts, and the dense layers in fp32.",
         "Three times the products, and room for the inputs of only two warpgroups a block, which wait more: a third as fast.",
-        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 3),
+        WGMMA, differs=("source", "options"), predicts=about(1 / 3),
     ),
 )  # fmt: skip
 
 PEERS = (
-    Variant(
-        "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
-        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
-    ),
+    pytorch.on_cpu(peers.Convolutions),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 4 vectors of pixels in registers, all cores.",
         "Shows how fast a CPU can be without a library.", needs=frozenset({"host"}), role="peer",
     ),
-    Variant(
-        "torch-fp32", None, None, peers.Convolutions,
-        "PyTorch and cuDNN, fp32, TF32 off.", "The speed that a user of fp32 gets.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "torch-fp32", peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.",
+        "The speed that a user of fp32 gets.", "fp32",
     ),
-    Variant(
-        "torch-tf32", None, None, peers.Convolutions,
-        "PyTorch and cuDNN, TF32, channels last.", "cuDNN's default, at its best.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
-        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-tf32", peers.Convolutions, "PyTorch and cuDNN, TF32, channels last.",
+        "cuDNN's default, at its best.", "tf32", channels_last=True,
     ),
-    Variant(
-        "torch-fp16", None, None, peers.Convolutions, "PyTorch and cuDNN, fp16, channels last.", "Half of the bytes.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-fp16", peers.Convolutions, "PyTorch and cuDNN, fp16, channels last.",
+        "Half of the bytes.", "fp16", channels_last=True,
     ),
-    Variant(
-        "torch-bf16", None, None, peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.", "As many bytes, fewer digits.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
-        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    pytorch.on_gpu(
+        "torch-bf16", peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.",
+        "As many bytes, fewer digits.", "bf16", channels_last=True,
     ),
-    Variant(
-        "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
-        "The step `unrolled` by a library: the matrix is about forty times the input, whoever multiplies it.",
-        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    pytorch.on_gpu(
+        "cublas", peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
+        "The step `unrolled` by a library: the matrix is about forty times the input, whoever multiplies it.", "fp32",
     ),
-    Variant(
-        "torch-whole", None, None, peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
-        "Each layer, also ReLU and pooling, writes its output to memory for the next one.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    pytorch.on_gpu(
+        "torch-whole", peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
+        "Each layer, also ReLU and pooling, writes its output to memory for the next one.", "fp16", channels_last=True,
     ),
-    Variant(
-        "torch-whole-compiled", None, None, peers.TorchWhole, "The whole forward pass by torch.compile.",
-        "ReLU and pool become one kernel; the convolutions stay the library's.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    pytorch.on_gpu(
+        "torch-whole-compiled", peers.TorchWhole, "The whole forward pass by torch.compile.",
+        "ReLU and pool become one kernel; the convolutions stay the library's.", "fp16", channels_last=True, compile=True,
     ),
-    Variant(
-        "torch-folded", None, None, tuned.Folded,
+    pytorch.on_gpu(
+        "torch-folded", tuned.Folded,
         "PyTorch and cuDNN, fp16: blocks of pixels folded into channels, ReLU and pool compiled, one CUDA graph a layer.",
         "cuDNN's tensor cores need several channels. From float32 images to pooled float32 maps, like `tensor`.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+        "fp16", compile=True,
     ),
-    Variant(
-        "torch-folded-fp32", None, None, tuned.Folded,
+    pytorch.on_gpu(
+        "torch-folded-fp32", tuned.Folded,
         "PyTorch and cuDNN, fp32, TF32 off: blocks of pixels folded into channels, ReLU and pool compiled.",
         "The added products are all with zeros, but these kernels are made for more channels.",
-        needs=frozenset({"pytorch"}), role="peer",
-        options={"precision": "fp32", "compile": True, "conv1": "1x4", "conv2": "1x2"},
+        "fp32", compile=True, conv1="1x4", conv2="1x2",
     ),
-    Variant(
-        "torch-whole-folded", None, None, tuned.FoldedWhole,
-        "The whole forward pass by folded convolutions in fp16, as one CUDA graph.",
-        "Between two convolutions there is one kernel, which reads and writes once.",
-        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
-        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+    pytorch.on_gpu(
+        "torch-whole-folded", tuned.FoldedWhole, "The whole forward pass by folded convolutions in fp16, as one CUDA graph.",
+        "Between two convolutions there is one kernel, which reads and writes once.", "fp16", compile=True,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Buffer, Queue
-from ...devices.hopper import tensor_map
+from ...devices.hopper import COMPILER_OPTIONS, tensor_map
 from ...spec.source import Source
 from .forward import HERE, Built
 from .problem import CONV2, Layer
@@ -39,7 +39,7 @@ class Producer(Warpgroup):
 
     def build(self, layer: Layer) -> Built:
         source = LAYER_2.with_knobs(**self.turned(layer)) if layer == CONV2 else self.source
-        program = self.device.build(source.render(self.device.backend), ("-arch=sm_90a",))
+        program = self.device.build(source.render(self.device.backend), COMPILER_OPTIONS)
         kernel = program.kernel(source.path.stem)
         kernel.configure(dynamic_local_bytes=self.shared_bytes(layer))
         weights = self.device.upload(self.weights[layer.name])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Queue
+from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant, least_bytes
 from ...spec.source import Source
@@ -66,7 +67,7 @@ class Warpgroup(Forward):
 
     def build(self, layer: Layer) -> Built:
         text = self.source.with_knobs(**self.turned(layer)).render(self.device.backend)
-        kernel = self.device.build(text, ("-arch=sm_90a",)).kernel(self.source.path.stem)
+        kernel = self.device.build(text, COMPILER_OPTIONS).kernel(self.source.path.stem)
         kernel.configure(dynamic_local_bytes=self.shared_bytes(layer))
         weights = self.device.upload(self.weights[layer.name])
         return Built(kernel, None, weights, (weights,))

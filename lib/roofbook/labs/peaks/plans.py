@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Device
+from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.bands import by_bands
 from ...spec.kernel_run import ceil_div, resources
 from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
@@ -278,7 +279,7 @@ class Tensor(Peak):
         super().__init__(device, variant, case, inputs)
         assert variant.source is not None
         knobs = variant.options
-        options = ("-arch=sm_90a",) if knobs["swizzled"] else ()
+        options = COMPILER_OPTIONS if knobs["swizzled"] else ()
         self.kernel = device.build(variant.source.render(device.backend), options).kernel("tensor")
         self.group = knobs["work_items"]
         rows, columns, _ = operands(variant, inputs["numbers"])

@@ -4,8 +4,7 @@ The ladder follows the report's hints. Three ideas of our own come after them: o
 one kernel.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
 from .ladder import CHECKED, FUSED, LADDER, NATIVE, PEERS, wide
 from .native_root import RootLoss, native_root_loss
@@ -34,7 +33,7 @@ CASES = {
 }
 
 
-class RsqrtStencil(Lab):
+class RsqrtStencil(NamedCases):
     """The lab. A case is height x width; its params are these two and the number of passes of a run."""
 
     name = "stencil"
@@ -48,6 +47,8 @@ class RsqrtStencil(Lab):
     peers = PEERS
     awkward = ("5x129", "7x48", "9x384", "5x4096")
     """Sizes with several work-groups, the last of them partly filled: for scalars, wide types, groups and tasks."""
+    case_names = CASES
+    name_pattern = "[0-9]{1,6}x[0-9]{1,6}"
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
 
     def __init__(self) -> None:
@@ -71,15 +72,11 @@ class RsqrtStencil(Lab):
                   tuple(fused.at("vector", lanes, wide(lanes, FUSED)) for lanes in (1, 2, 4, 8, 16))),
         )  # fmt: skip
 
-    def cases(self, scale: str) -> Sequence[Case]:
-        return [_case(name, scale) for name in CASES[scale]]
-
-    def sized(self, name: str, scale: str) -> Case | None:
-        if not re.fullmatch(r"[0-9]{1,6}x[0-9]{1,6}", name):
-            return None
-        if min(_sides(name)) < 3:
+    def named_case(self, name: str, scale: str) -> Case:
+        height, width = sides = _sides(name)
+        if min(sides) < 3:
             raise UsageError(f"case {name} is too small: height and width must be 3 or more")
-        return _case(name, scale)
+        return Case(name, scale, {"height": height, "width": width, "iterations": PUBLISHED_PASSES}, PUBLISHED_PASSES)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """Draw `r` and `b` uniformly from [0.25, 4), and `g` from N(0, 1): float32 (height, width)."""
@@ -135,11 +132,6 @@ class RsqrtStencil(Lab):
 
     def rate(self, case: Case) -> tuple[float, str]:
         return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
-
-
-def _case(name: str, scale: str) -> Case:
-    height, width = _sides(name)
-    return Case(name, scale, {"height": height, "width": width, "iterations": PUBLISHED_PASSES}, PUBLISHED_PASSES)
 
 
 def _sides(name: str) -> tuple[int, int]:

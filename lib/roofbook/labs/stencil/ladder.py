@@ -31,19 +31,19 @@ FUSED = FLAT.with_knobs(PASSES=PUBLISHED_PASSES)
 
 SEQUENTIAL = Source.of(HERE / "sequential.k")
 
+ONE_WORK_ITEM_STEP = Variant(
+    "sequential", None, SEQUENTIAL, plans.Sequential,
+    "One work-item walks all passes, rows and columns.",
+    "The baseline: one core, one element at a time.",
+    frozenset({"cpu"}), options={"device": "host"}, description=ONE_WORK_ITEM,
+)  # fmt: skip
+
 LADDER = (
-    Variant(
-        "sequential", None, SEQUENTIAL, plans.Sequential,
-        "One work-item walks all passes, rows and columns.",
-        "The baseline: one core, one element at a time.",
-        frozenset({"cpu"}), options={"device": "host"}, description=ONE_WORK_ITEM,
-    ),
-    Variant(
-        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
-        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+    ONE_WORK_ITEM_STEP,
+    one_thread.as_c(
+        ONE_WORK_ITEM_STEP, plans.SequentialC,
         "Roots and divisions take most of the time, and vectors do many at once: several times faster.",
-        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", description=one_thread.WORDS,
-        predicts=SEVERAL,
+        SEVERAL,
     ),
     Variant(
         "checked", "sequential", CHECKED, plans.Passes,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...devices.find import host_cpu
-from ...peers import cc, compilers, one_thread
+from ...peers import one_thread
 from ...spec.kernel_run import KernelRun, fit
 from ...spec.lab import Case, Variant, no_conditions
 from .problem import PUBLISHED_PASSES
@@ -59,8 +58,8 @@ class Stencil(KernelRun):
         return {"g": buffer[self.offset :].reshape(self.g_start.shape)}
 
 
-class Sequential(Stencil):
-    """One work-item, on the host's CPU device wherever the lab runs."""
+class Sequential(one_thread.OneWorkItem, Stencil):
+    """One work-item for everything."""
 
     kernel_name = "sequential"
 
@@ -72,9 +71,6 @@ class Sequential(Stencil):
     def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
         return case.units if case.scale == "test" else 1  # one core: a pass says as much as 23
 
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
-
     def lay_out(self) -> tuple[int, ...]:
         self.group = (1,)
         return (1,)
@@ -84,20 +80,8 @@ class Sequential(Stencil):
                           np.int32(self.height), np.int32(self.width), np.int32(self.units))  # fmt: skip
 
 
-class SequentialC(Sequential):
+class SequentialC(one_thread.AsC, Sequential):
     """The sequential loops compiled as C, on one thread."""
-
-    missing = staticmethod(cc.missing)
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(one_thread.OneThread(device), variant, case, inputs)
-
-    @staticmethod
-    def compilers(variant: Variant) -> dict[str, str]:
-        return compilers.c_compiler()
-
-    def facts(self) -> dict[str, Any]:
-        return one_thread.facts()
 
 
 class Passes(Stencil):
