@@ -26,6 +26,8 @@ from roofbook.labs.stencil.peers import Fused, TorchStencil
 from roofbook.peers import pytorch
 from roofbook.spec.lab import Case, Variant
 
+from ..plain_plan import PlainPlan
+
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
 
@@ -58,7 +60,7 @@ def place(device: Any) -> Any:
     return device
 
 
-class Probe(pytorch.Call):
+class Probe(PlainPlan, pytorch.Call):
     """Peer that calls `inputs["does"](torch)`."""
 
     def prepare(self, inputs: Any) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from roofbook.devices.contract import Device
 from roofbook.labs.cnn import LAB
-from roofbook.labs.cnn.boxes import Form
 from roofbook.labs.cnn.plans import HERE
 from roofbook.labs.cnn.problem import Layer, _pooled, inputs
+from roofbook.spec.kernel_run import ceil_div
 from roofbook.spec.lab import Case
 from roofbook.spec.source import Source
 
@@ -25,6 +25,20 @@ from ..unoptimised_builds import unoptimised
 SCALE = 2048.0
 LAYERS = ["3to5ch-7x34-k4", "66to3ch-5x29-k4", "33to257ch-3x8-k1"]
 """Layers with one line of channels or two, 256 filters or twice as many, rows of the input that four divides or does not."""
+
+
+class Form:
+    """The layout of a layer's operands in memory: `parts` numbers of `size` bytes each, as pack_operands.k writes them."""
+
+    def __init__(self, layer: Layer, operands: str) -> None:
+        parts, self.size = {"SPLIT": (2, 2), "TF32": (1, 4)}[operands]
+        depth = 128 // self.size
+        slices, filters = ceil_div(layer.channels, depth), 256 * ceil_div(layer.filters, 256)
+        rows, columns = layer.x_shape[1:]
+        self.pixels = (parts, rows, columns, slices * depth)
+        self.taps = (parts, layer.kernel**2, filters, slices * depth)
+        self.groups = slices * (filters + ceil_div(columns, 32) * rows)
+        """Number of work-groups of 256 that pack."""
 
 
 def packed(device: Device, layer: Layer, operands: str, text: tuple[str, str] = ("", "")) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...peers import one_thread
+from ...spec.kernel_constants import Constants, constants, work_items
 from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant, least_bytes, stated_conditions
 from ...spec.source import Source
@@ -41,6 +43,12 @@ class Convolution(KernelRun):
     kernel_name: str
     group: tuple[int, ...] = (1, 1, 1)
 
+    @cached_property
+    def constants(self) -> Constants:
+        """Constants of the kernel's text for this layer."""
+        assert self.variant.source is not None
+        return constants(self.variant.source.with_knobs(**self.sizes(self.variant.source)))
+
     conditions = staticmethod(stated_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -57,6 +65,12 @@ class Convolution(KernelRun):
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
         self.buffers = [self.x, self.weight, self.bias, self.out]
 
+    @property
+    def items(self) -> int:
+        """Number of work-items of a group, if the kernel's text fixes it."""
+        assert self.variant.source is not None
+        return work_items(self.variant.source, self.kernel_name)
+
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
         """Return the global size."""
@@ -70,6 +84,11 @@ class Convolution(KernelRun):
     def turned(self) -> dict[str, Any]:
         """Return the knobs that follow from the launch."""
         return {}
+
+    def clusters(self, persistent: bool) -> int:
+        """Return the number of clusters of two blocks: one for each tile, or at most as many as the device holds."""
+        tiles = self.constants["TILES_I"] * self.constants["TILES_W"] * self.constants["TILES_H"]
+        return min(tiles, self.device.compute_units // 2) if persistent else tiles
 
     def build_options(self) -> tuple[str, ...]:
         return ()
@@ -165,8 +184,6 @@ class LocalTile(Tiled):
 class Packed(Convolution):
     """Two launches, both timed: pack the weights by tiles of filters, then convolve."""
 
-    tile: int
-
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes; packed weights are written and read as well."""
@@ -175,9 +192,10 @@ class Packed(Convolution):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         one = self.layer
-        packer = Source.of(HERE / "pack.k", CHANNELS=one.channels, FILTERS=one.filters, TAPS=one.kernel, TILE=self.tile)
+        tile = self.constants["TILE_I"]
+        packer = Source.of(HERE / "pack.k", CHANNELS=one.channels, FILTERS=one.filters, TAPS=one.kernel, TILE=tile)
         self.pack = device.build(packer.render(device.backend)).kernel("pack")
-        values = one.terms * self.tile * ceil_div(one.filters, self.tile)
+        values = one.terms * tile * ceil_div(one.filters, tile)
         self.packing, self.packed = (256 * ceil_div(values, 256),), device.empty(4 * values)
         self.buffers.append(self.packed)
 
@@ -190,23 +208,22 @@ class Gemm(Packed):
     """The implicit matrix product: groups of 256 work-items compute 128 filters by 8 x 16 pixels."""
 
     kernel_name = "gemm"
-    group = (256, 1, 1)
-    tile = 128
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:
         return "not on this case: filters larger than 5x5" if layer(case).kernel > 5 else None
 
     def lay_out(self) -> tuple[int, ...]:
-        one = self.layer
-        return (256 * ceil_div(one.width, 16), ceil_div(one.height, 8), ceil_div(one.filters, self.tile))
+        one, tile = self.layer, self.constants
+        self.group = (tile["GROUP"], 1, 1)
+        across, down = ceil_div(one.width, tile["TILE_W"]), ceil_div(one.height, tile["TILE_H"])
+        return tile["GROUP"] * across, down, ceil_div(one.filters, tile["TILE_I"])
 
 
 class Vectors(Packed):
     """One work-item for four filters by two rows by thirty-two columns, on explicit vectors."""
 
     kernel_name = "vectors"
-    tile = 4
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:
@@ -214,4 +231,4 @@ class Vectors(Packed):
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        return (ceil_div(one.filters, self.tile), one.height // 2, ceil_div(one.width // 2 * 2, 32))
+        return (ceil_div(one.filters, self.constants["TILE_I"]), one.height // 2, ceil_div(one.width // 2 * 2, 32))

@@ -3,6 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Unsupported
 from ...peers import one_thread
+from ...spec.kernel_constants import Constants, constants, work_items
 from ...spec.kernel_run import Converting, KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant, stated_conditions
 from ...spec.source import Source
@@ -42,6 +44,17 @@ class Convolution(KernelRun):
     """The layer on a device. `run` returns the seconds of its kernels, from the first to the last."""
 
     kernel_name: str
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Constants of the kernel's text for this layer."""
+        assert self.variant.source is not None
+        return constants(self.variant.source.with_knobs(**self.sizes()))
+
+    def items(self, kernel: str = "") -> int:
+        """Return the number of work-items of a group that the text fixes for a kernel, by default the main one."""
+        assert self.variant.source is not None
+        return work_items(self.variant.source, kernel or self.kernel_name)
 
     conditions = staticmethod(stated_conditions)
 
@@ -293,26 +306,22 @@ class Strips(Convolution):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
-        one, knobs = self.layer, self.source.settings
-        chunk = int(knobs["CHUNK"])
-        self.words = self.tiles * ceil_div(one.depth, chunk) * chunk * (16 + one.kernel - 1) * 10
-        self.slices = one.filters * ceil_div(one.depth, chunk)
+        tile = self.constants
+        self.words = self.tiles * tile["CHUNKS"] * tile["CHUNK"] * tile["WORDS"]
+        self.slices = self.layer.filters * tile["CHUNKS"]
         self.to_bytes, self.build = self.program.kernel("to_bytes"), self.program.kernel("build")
         self.bytes, self.counts = device.empty(4 * self.words), device.empty(4 * self.slices)
-        self.entries = device.empty(4 * self.slices * (chunk * one.kernel**2 + 4))
+        self.entries = device.empty(4 * self.slices * tile["ROOM"])
         self.buffers += [self.bytes, self.counts, self.entries]
 
     def lay_out(self) -> tuple[int, ...]:
-        assert self.variant.source is not None
-        knobs = self.variant.source.settings
-        together = int(knobs["TOGETHER"])
-        items = 32 * together * int(knobs["PARTS"])
-        needed = max(int(knobs["CHUNK"]) * (16 + self.layer.kernel - 1) * 40, 2048 * together)
+        tile = self.constants
+        needed = max(4 * tile["CHUNK"] * tile["WORDS"], 2048 * tile["TOGETHER"])
         if needed > self.device.local_bytes:
             raise Unsupported(f"chunks of {needed} bytes of local memory: {self.device.local_bytes} at most")
-        self.tiles = ceil_div(self.layer.size, 32) * ceil_div(self.layer.size, 16)
-        self.group = (items, 1)
-        return (items * self.tiles, ceil_div(self.layer.filters, together))
+        self.tiles = tile["TILES_ACROSS"] * tile["TILES_DOWN"]
+        self.group = (self.items(), 1)
+        return (self.group[0] * self.tiles, ceil_div(self.layer.filters, tile["TOGETHER"]))
 
     def submit(self) -> None:
         self.queue.launch(self.to_bytes, (256 * ceil_div(self.words, 256),), (256,), self.x, self.bytes)
@@ -324,7 +333,6 @@ class Tiles(Convolution):
     """Weights packed by tiles of filters, as floats; then the dense product from registers."""
 
     kernel_name = "tiles"
-    group = (512, 1)
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
@@ -339,14 +347,16 @@ class Tiles(Convolution):
         if sums >= 2**24:
             raise Unsupported(f"sums of up to {sums}: fp32 holds integers below {2**24} exactly")
         super().__init__(device, variant, case, inputs)
-        one = self.layer
-        self.values = one.depth * one.kernel**2 * 32 * ceil_div(one.filters, 32)
+        one, tile = self.layer, self.constants
+        self.values = one.depth * one.kernel**2 * tile["TILE_I"] * ceil_div(one.filters, tile["TILE_I"])
         self.pack, self.packed = self.program.kernel("pack"), device.empty(4 * self.values)
         self.buffers.append(self.packed)
 
     def lay_out(self) -> tuple[int, ...]:
-        one = self.layer
-        return (512 * ceil_div(one.size, 16) * ceil_div(one.size, 8), ceil_div(one.filters, 32))
+        one, tile = self.layer, self.constants
+        self.group = (self.items(), 1)
+        across, down = tile["TILES_ACROSS"], ceil_div(one.size, tile["TILE_H"])
+        return (self.group[0] * across * down, ceil_div(one.filters, tile["TILE_I"]))
 
     def submit(self) -> None:
         self.queue.launch(self.pack, (256 * ceil_div(self.values, 256),), (256,), self.weight, self.packed)
@@ -364,34 +374,35 @@ class Tensor(Converting, Convolution):
     """NVIDIA's tensor cores in int8. Option `prepared`: operands are laid out once, not in each call."""
 
     kernel_name = "tensor"
-    group = (512, 1)
 
     traffic = staticmethod(bytes_of_int8)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
-        one = self.layer
-        slices, border, filters = ceil_div(one.depth, 64), one.kernel - 1, 32 * ceil_div(one.filters, 32)
-        rows, columns = 4 * ceil_div(one.size, 4) + border, 32 * ceil_div(one.size, 32) + border
+        tile = self.constants
+        slices, filters = tile["SLICES"], tile["TILES_I"] * tile["TILE_I"]
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
-        self.pixels, self.packed = (
-            device.empty(rows * columns * slices * 64),
-            device.empty(filters * slices * 64 * one.kernel**2),
-        )
+        self.pixels = device.empty(tile["ROWS"] * tile["COLUMNS"] * slices * tile["SLICE"])
+        self.packed = device.empty(filters * slices * tile["SLICE"] * tile["TAPS_2"])
         self.buffers += [self.pixels, self.packed]
-        self.pixels_size, self.taps_size = (256 * ceil_div(columns, 32), rows, slices), (128 * filters, slices)
-        at_once = min(slices, 8)
-        staged = (4 + border) * (32 + border) * 64 * (at_once + (at_once + 1) % 2)
-        self.kernel.configure(dynamic_local_bytes=max(staged, 3 * 4 * 32 * 32 * 4))
+        self.pixels_group, self.taps_group = (self.items("to_pixels"), 1, 1), (self.items("to_taps"), 1)
+        self.pixels_size = self.pixels_group[0] * ceil_div(tile["COLUMNS"], 32), tile["ROWS"], slices
+        self.taps_size = self.taps_group[0] * filters, slices
+        staged = tile["LINES"] * tile["LINE"] * tile["PIXEL_BYTES"]
+        sums = 4 * tile["TILE_I"] * tile["TILE_W"] * tile["TILE_H"]
+        self.kernel.configure(dynamic_local_bytes=max(staged, (tile["PARTS"] - 1) * sums))
 
     def lay_out(self) -> tuple[int, ...]:
-        one = self.layer
-        return (512 * ceil_div(one.size, 32) * ceil_div(one.size, 4), ceil_div(one.filters, 32))
+        self.group = (self.items(), 1)
+        return (
+            self.group[0] * self.constants["TILES_ACROSS"] * self.constants["TILES_DOWN"],
+            self.constants["TILES_I"],
+        )
 
     def convert(self) -> None:
-        self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)
-        self.queue.launch(self.to_taps, self.taps_size, (128, 1), self.weight, self.packed)
+        self.queue.launch(self.to_pixels, self.pixels_size, self.pixels_group, self.x, self.pixels)
+        self.queue.launch(self.to_taps, self.taps_size, self.taps_group, self.weight, self.packed)
 
     def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.pixels, self.packed, self.out)

@@ -10,8 +10,8 @@ from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution, nonzero_weights
 
-ROWS, COLUMNS = 8, 32
-"""Rows and columns of a tile: constants of vectors.k."""
+COLUMNS = 32
+"""Number of columns of a tile: two vectors of vectors.k."""
 NEAREST = 24 << 10
 """Bytes of input that must stay in the nearest cache with lists and sums: half of 48 KiB, or most of 32."""
 ITEMS = 16
@@ -44,7 +44,7 @@ class Vectors(Convolution):
 
     def place(self, padded: np.ndarray) -> Buffer:
         """Copy the input to the device, with zeros behind it, since tiles reach over its edges."""
-        slack = np.zeros(ROWS * padded.shape[2] + COLUMNS, padded.dtype)
+        slack = np.zeros(self.constants["ROWS"] * padded.shape[2] + COLUMNS, padded.dtype)
         return self.device.upload(np.concatenate([padded.ravel(), slack]))
 
     def submit(self) -> None:
@@ -60,7 +60,7 @@ class Cached(Vectors):
         self.together = min(
             int(source.settings["TOGETHER"]), max(1, one.filters // (ITEMS * self.device.compute_units))
         )
-        of_a_channel = 2 * (one.size + one.kernel - 1) * (ROWS + one.kernel - 1)
+        of_a_channel = 2 * (one.size + one.kernel - 1) * (self.constants["ROWS"] + one.kernel - 1)
         turns = ceil_div(one.depth, max(1, NEAREST // of_a_channel))
         self.chunk = ceil_div(one.depth, turns)
         return (ceil_div(one.filters, self.together),)

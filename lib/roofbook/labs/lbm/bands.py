@@ -5,19 +5,20 @@ Rows that two bands need are computed by both.
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...devices.contract import Device
+from ...spec.kernel_constants import constants
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .plans import UNWRITTEN, Grid, Simulation
 
-LANES = 16
-"""Number of cells in the longest vector; a row has so many more on either side."""
 AWAY = 16384
 """Number of cells that a core computes, roughly, in the time of a launch."""
 
@@ -28,6 +29,12 @@ ENOUGH = 8
 """Number of steps in a launch beyond which reading and writing a large grid costs little."""
 
 
+@cache
+def longest_vector() -> int:
+    """Return the number of cells in the longest vector; a row has so many more on either side."""
+    return constants(BANDS)["WIDTH"]
+
+
 def steps_of_a_launch(nx: int) -> int:
     """Return the number of steps in a launch with which a step costs least.
 
@@ -35,7 +42,8 @@ def steps_of_a_launch(nx: int) -> int:
     AWAY / steps and about steps * nx. A grid that no cache holds is read and written once a launch, so at least ENOUGH steps
     are taken if the cache keeps three rows of each step. The result is at least 2.
     """
-    three_rows = 3 * 9 * 4 * (-(-nx // LANES) + 2) * LANES
+    lanes = longest_vector()
+    three_rows = 3 * 9 * 4 * (ceil_div(nx, lanes) + 2) * lanes
     return max(2, round(math.sqrt(AWAY / nx)), min(ENOUGH, 1 + KEPT // three_rows))
 
 
@@ -46,30 +54,32 @@ def steps_at(variant: Variant, nx: int) -> int:
 
 def vector_of(device: Device) -> dict[str, int]:
     """Return the knob for the vectors of a CPU: as many lanes as a register."""
-    return {"LANES": LANES if device.vector_floats >= LANES else LANES // 2}
+    lanes = longest_vector()
+    return {"LANES": lanes if device.vector_floats >= lanes else lanes // 2}
 
 
 class Rows(Grid):
-    """The populations on a device, row by row: each row has its nine directions, each with LANES more cells at both ends."""
+    """The populations on a device, row by row: nine directions a row, each with `longest_vector` more cells at both ends."""
 
     def __init__(self, device: Device, nx: int, ny: int) -> None:
-        self.nx, self.across = nx, -(-nx // LANES) * LANES
-        self.shape = (ny, 9, self.across + 2 * LANES)
+        self.nx, self.lanes = nx, longest_vector()
+        self.across = ceil_div(nx, self.lanes) * self.lanes
+        self.shape = (ny, 9, self.across + 2 * self.lanes)
         self.queue = device.queue()
         self.buffers = [device.empty(4 * math.prod(self.shape))]
 
     def write(self, f: np.ndarray) -> None:
         """Set the grid from f (9, ny, nx)."""
         laid = np.zeros(self.shape, np.float32)
-        rows, end = f.transpose(1, 0, 2), LANES + self.nx
-        laid[:, :, LANES:end] = rows
-        laid[:, :, LANES - 1], laid[:, :, end] = rows[:, :, -1], rows[:, :, 0]
+        rows, start, end = f.transpose(1, 0, 2), self.lanes, self.lanes + self.nx
+        laid[:, :, start:end] = rows
+        laid[:, :, start - 1], laid[:, :, end] = rows[:, :, -1], rows[:, :, 0]
         self.queue.write(self.buffers[0], laid)
 
     def read(self) -> np.ndarray:
         """Return f (9, ny, nx), float64."""
         laid = self.queue.read(self.buffers[0], np.empty(self.shape, np.float32))
-        return laid[:, :, LANES : LANES + self.nx].transpose(1, 0, 2).astype(np.float64)
+        return laid[:, :, self.lanes : self.lanes + self.nx].transpose(1, 0, 2).astype(np.float64)
 
 
 class Bands(Simulation):
@@ -101,7 +111,7 @@ class Bands(Simulation):
         walls[:, :nx] = inputs["obstacles"]
         self.obstacles.release()
         self.obstacles = device.upload(walls)
-        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + first.lanes * self.most
         self.scratch = device.empty(4 * self.groups * floats_of_a_group)
         self.sums = device.empty(4 * self.groups * self.units)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Kernel, Unsupported
 from ...peers import compilers, one_thread
+from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
@@ -428,12 +429,11 @@ class KeptPartials(Simulation):
 
 
 class Vectors(KeptPartials):
-    """Work-items that each compute sixteen cells of a row and their own partial sum."""
-
-    width = 16
+    """Work-items that each compute a vector of cells of a row and their own partial sum."""
 
     def lay_out(self) -> None:
-        columns = -(-self.params.nx // self.width)
+        assert self.variant.source is not None
+        columns = ceil_div(self.params.nx, constants(self.variant.source)["WIDTH"])
         self.size = (-(-columns // self.local[0]) * self.local[0], -(-self.params.ny // self.local[1]) * self.local[1])
         self.groups = columns * self.params.ny
 

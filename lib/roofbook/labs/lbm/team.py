@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
+from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
-from .bands import KEPT, LANES, Rows, steps_of_a_launch, vector_of
+from .bands import KEPT, Rows, steps_of_a_launch, vector_of
 from .plans import UNWRITTEN, Simulation
-
-LINE = 16
-"""Number of ints in a cache line; each line has one counter."""
 
 
 def steps_of_a_walk(nx: int, ny: int) -> int:
@@ -56,9 +54,9 @@ class Team(Simulation):
         self.obstacles.release()
         self.obstacles = device.upload(walls)
         _, directions, stride = rows.shape
-        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + rows.lanes * self.most
         self.scratch = device.empty(4 * self.groups * floats_of_a_group)
-        self.counters = device.upload(np.zeros((3 + 2 * self.groups) * LINE, np.int32))
+        self.counters = device.upload(np.zeros((3 + 2 * self.groups) * constants(self.source)["LINE"], np.int32))
         self.sums = device.empty(4 * self.groups * self.units)
         self.apart = self.source.settings["WAITS_FOR"] == "NEIGHBOURS"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...devices.contract import Device, Kernel
+from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN
@@ -19,8 +20,6 @@ HALVES = r"(?=[\s\S]*cvt\.f32\.f16)[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[b
 """Regular expression for the code of a kernel that reads and writes fp16."""
 STEPS_OF_A_WALK = 6
 """Number of steps in a walk. More save a GPU little, since it then mostly computes, and so many columns and rows twice."""
-LINES = 18
-"""Lines of local memory for each step but the last: rows of the six populations that move along a row (walk_down.k)."""
 ITEMS_OF_A_GROUP = 128
 GROUPS_AT_ONCE = 4
 """Number of work-groups whose registers and local memory fit a multiprocessor."""
@@ -28,7 +27,8 @@ GROUPS_AT_ONCE = 4
 
 def most_items(device: Device) -> int:
     """Return the largest number of work-items in a group for which a device has local memory, in whole warps."""
-    columns = device.local_bytes // (4 * LINES * (STEPS_OF_A_WALK - 1)) - 2
+    lines = constants(WALK)["KEPT_LINES"] * (STEPS_OF_A_WALK - 1)
+    columns = device.local_bytes // (4 * lines) - 2
     return max(WARP, min(ITEMS_OF_A_GROUP, columns // WARP * WARP))
 
 

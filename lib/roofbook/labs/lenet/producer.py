@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...devices.contract import Buffer, Queue
 from ...devices.hopper import COMPILER_OPTIONS, tensor_map
+from ...spec.kernel_constants import Constants, constants
 from ...spec.source import Source
 from .forward import HERE, Built
 from .problem import CONV2, Layer
 from .warpgroup import Warpgroup
 
 LAYER_2 = Source.of(HERE / "warpgroup.cu", PARTS=2, ENDING="MAPS")
-SLOTS, RING = 5, 4
-"""Slots for images' operands, and buffers for fetched rows, of a block: constants of producer.cu."""
-PIXELS, CHUNK_BYTES, PLACES, PAIRS = 2 * 43 * 176 + 128, 22 * 86 * 4, 11, 8
-"""Bytes of one part of an image's operands; bytes of a fetch; places of 8 pixels in a row; pairs of rows in a tile:
-constants of producer.cu."""
 
 
 class Producer(Warpgroup):
@@ -26,16 +23,22 @@ class Producer(Warpgroup):
 
     sources = LAYER_2.files
 
+    @cached_property
+    def constants(self) -> Constants:
+        """Constants of the text of layer 1's kernel."""
+        return constants(self.source)
+
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         return super().group_of(layer) if layer == CONV2 else (128 * int(self.knobs["WARPGROUPS"]),)
 
     def shared_bytes(self, layer: Layer) -> int:
         if layer == CONV2:
-            return super().shared_bytes(layer)
-        # Floats, for four warps a consumer: two rows of a pair, 8 floats a column.
-        boxes = 4 * (int(self.knobs["WARPGROUPS"]) - 1) * 4 * PAIRS * 2 * PLACES * 8
-        barriers = 8 * 2 * (SLOTS + RING)
-        return boxes + SLOTS * self.parts_of_operand * PIXELS + RING * CHUNK_BYTES + barriers
+            return self.bytes_of_block(LAYER_2, layer)
+        constant = self.constants
+        boxes = 4 * constant["CONSUMERS"] * constant["BOX_BYTES"]  # one for each of a consumer's four warps
+        slots = constant["SLOTS"] * constant["PARTS"] * constant["PIXELS"]
+        barriers = 8 * 2 * (constant["SLOTS"] + constant["RING"])
+        return boxes + slots + constant["RING"] * 4 * constant["CHUNK_FLOATS"] + barriers
 
     def build(self, layer: Layer) -> Built:
         source = LAYER_2.with_knobs(**self.turned(layer)) if layer == CONV2 else self.source
@@ -54,12 +57,12 @@ class Producer(Warpgroup):
         x, y = super().allocate(layer)
         if layer == CONV2:
             return [x, y]
-        row = 4 * layer.side
+        row, places, pairs = 4 * layer.side, self.constants["PLACES"], self.constants["PAIRS"]
         sizes = layer.side, layer.side // 2, 2, self.batch * layer.filters
         described = tensor_map(
             y,
             sizes,
-            (8 * PLACES, PAIRS, 2, 1),
+            (8 * places, pairs, 2, 1),
             half=False,
             strides=(2 * row, row, row * layer.side),
             size=4,

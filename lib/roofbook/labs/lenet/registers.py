@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Queue
+from ...spec.kernel_constants import work_items
 from ...spec.kernel_run import ceil_div
 from .forward import Forward
 from .problem import CONV1, Layer, convolution_bytes, pooled_bytes
@@ -83,14 +84,14 @@ class Tensor(Pooled):
         """Do nothing: the kernel has a fixed shape."""
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
-        return (128,)
+        return (work_items(self.source, "tensor"),)
 
     def turned(self, layer: Layer) -> dict[str, Any]:
         return Forward.turned(self, layer)
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         at_once = 8 if layer == CONV1 else 4
-        return (128 * min(count, at_once * self.device.compute_units),)
+        return (self.group_of(layer)[0] * min(count, at_once * self.device.compute_units),)
 
     def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
         built, range_ = self.built[layer], (np.int32(first), np.int32(count))

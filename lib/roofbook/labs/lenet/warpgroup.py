@@ -10,20 +10,13 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Queue
 from ...devices.hopper import COMPILER_OPTIONS
-from ...spec.kernel_run import ceil_div
+from ...spec.kernel_constants import constants
 from ...spec.lab import Case, Variant, least_bytes
 from ...spec.source import Source
 from .forward import HERE, Built, Forward
 from .problem import CONV1, CONV2, LAYERS, Layer, convolution_bytes, pooled_bytes
 from .registers import Pooled
 from .whole import Whole
-
-STEP_BYTES, STEPS = 2048, {CONV1: 8, CONV2: 16}
-"""Bytes of the weights of one product, and number of products: constants of warpgroup_operands.h and warpgroup.h."""
-PIXELS = {CONV1: 2 * 43 * 192 + 128, CONV2: 4 * 10 * 320 + 256}
-"""Bytes of one part of an image's operands: constants of warpgroup.h."""
-IMAGES, ITEMS = 32, 288
-"""Images and threads of a block: constants of dense_tensor.cu."""
 
 
 class BlockShape(NamedTuple):
@@ -61,9 +54,14 @@ class Warpgroup(Forward):
         return {**Forward.turned(self, layer), **cut}
 
     def shared_bytes(self, layer: Layer) -> int:
-        """Return the bytes of a block's shared memory: the weights, and inputs of each warpgroup."""
-        size = STEPS[layer] * STEP_BYTES + self.shape(layer).warpgroups * PIXELS[layer]
-        return self.parts_of_operand * size
+        """Return the bytes of a block's shared memory."""
+        return self.bytes_of_block(self.source, layer)
+
+    def bytes_of_block(self, source: Source, layer: Layer) -> int:
+        """Return the bytes of the weights, and of the inputs of each warpgroup."""
+        constant, number = constants(source), 1 + LAYERS.index(layer)
+        pixels = self.shape(layer).warpgroups * constant[f"PIXELS_{number}"]
+        return self.parts_of_operand * (constant[f"STEPS_{number}"] * constant["STEP_BYTES"] + pixels)
 
     def build(self, layer: Layer) -> Built:
         text = self.source.with_knobs(**self.turned(layer)).render(self.device.backend)
@@ -105,9 +103,7 @@ class WholeWarpgroup(Whole, WarpgroupPooled):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         if self.parts_of_operand == 1:
-            values = int(np.prod(CONV2.pooled_shape))
-            text = Source.of(HERE / "dense_tensor.cu", VALUES=values).render(device.backend)
-            self.kernel = device.build(text).kernel("dense")
+            self.build_dense(Source.of(HERE / "dense_tensor.cu", VALUES=int(np.prod(CONV2.pooled_shape))))
 
     def shape(self, layer: Layer) -> BlockShape:
         return self.cut_of_both[self.parts_of_operand]
@@ -124,13 +120,6 @@ class WholeWarpgroup(Whole, WarpgroupPooled):
         size, group = self.size(CONV1, self.batch), self.group_of(CONV1)
         self.queue.launch(built.kernel, size, group, self.stages[0], self.stages[-1], np.int32(self.batch), *weights)
         self.submit_dense(self.stages[-1])
-
-    def submit_dense(self, pooled: Buffer) -> None:
-        if self.parts_of_operand == 2:
-            super().submit_dense(pooled)
-            return
-        size = (ITEMS * ceil_div(self.batch, IMAGES),)
-        self.queue.launch(self.kernel, size, (ITEMS,), pooled, *self.dense, self.out, np.int32(self.batch))
 
     def maps(self) -> dict[str, NDArray[np.floating]]:
         return {"pool2": self.y[CONV2]}

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Buffer, Device
+from ...spec.kernel_constants import constants, work_items
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .forward import HERE, Forward
 from .problem import CONV2, LAYERS, conditions_of_whole
 from .registers import Pooled, Tensor
-
-IMAGES = 16
-ITEMS = 128
-"""Images and work-items of a group: constants of dense.k."""
 
 
 class Whole(Forward):
@@ -33,7 +30,7 @@ class Whole(Forward):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         values = int(np.prod(CONV2.pooled_shape))
-        self.kernel = device.build(Source.of(HERE / "dense.k", VALUES=values).render(device.backend)).kernel("dense")
+        self.build_dense(Source.of(HERE / "dense.k", VALUES=values))
         shapes = [(self.batch, *LAYERS[0].x_shape), *((self.batch, *self.y_shape(layer)) for layer in LAYERS)]
         self.stages = [device.empty(4 * int(np.prod(shape))) for shape in shapes]
         self.out = device.empty(self.scores.nbytes)
@@ -44,9 +41,16 @@ class Whole(Forward):
             self.launch(layer, self.queue, self.stages[number], self.stages[number + 1], 0, self.batch)
         self.submit_dense(self.stages[-1])
 
+    def build_dense(self, source: Source) -> None:
+        """Build the kernel of both dense layers, and lay out its launch."""
+        self.kernel = self.device.build(source.render(self.device.backend)).kernel("dense")
+        self.dense_group = (work_items(source, "dense"),)
+        self.dense_size = (self.dense_group[0] * ceil_div(self.batch, constants(source)["IMAGES"]),)
+
     def submit_dense(self, pooled: Buffer) -> None:
-        size = (ITEMS * ceil_div(self.batch, IMAGES),)
-        self.queue.launch(self.kernel, size, (ITEMS,), pooled, *self.dense, self.out, np.int32(self.batch))
+        self.queue.launch(
+            self.kernel, self.dense_size, self.dense_group, pooled, *self.dense, self.out, np.int32(self.batch)
+        )
 
     def run(self) -> float:
         if self.poisoned:

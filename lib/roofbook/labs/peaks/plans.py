@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.bands import by_bands
+from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div, resources
 from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
 from .theory import Theory, theory
@@ -448,9 +449,6 @@ class Barriers(Peak):
     Options: `kernel`, its name; `blocks`, their number, by default one a multiprocessor.
     """
 
-    WATCHED = 64
-    """Number of rounds that are verified: a constant of barrier.cu and fence.cu."""
-
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         assert variant.source is not None
@@ -478,7 +476,8 @@ class Barriers(Peak):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        expected = min(case.units, cls.WATCHED)
+        assert variant.source is not None
+        expected = min(case.units, constants(variant.source)["WATCHED"])
         return float(np.abs(outputs["right"] - expected).max()), 0.0, "words that were not there in time"
 
 

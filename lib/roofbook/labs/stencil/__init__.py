@@ -12,6 +12,7 @@ import numpy as np
 from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
+from ...spec.kernel_constants import constants
 from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
 from .ladder import CHECKED, FUSED, LADDER, NATIVE, PEERS, wide
@@ -110,7 +111,7 @@ class RsqrtStencil(NamedCases):
         if not native_functions(variant.source):
             return {}
         assert variant.source is not None
-        lanes = int(variant.source.settings.get("LANES", 1))
+        lanes = int(constants(variant.source).get("LANES", 1))
         return {"native_root": native_root_loss(device, lanes)}
 
     def verified_on(self, variant: Variant) -> str:
