@@ -58,41 +58,35 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
     ok = [readings[name] for name in names if readings[name].ok]
     unit = str(readings[names[0]].row["unit"])
 
-    def amount(name: str, head: str, letter: str, amount_of: Callable[[Reading], float]) -> Column:
-        prefix, size = show.prefix(amount_of(reading) for reading in ok)
-        return _number_column(
-            name, head + f" ({prefix}{letter})" * bool(prefix + letter), amount_of, size, on_demand=True
-        )
+    def amount(name: str, head: str, letter: str) -> Column[Reading]:
+        prefix, size = show.prefix(map(_counter(name), ok))
+        shown_unit = f" ({prefix}{letter})" * bool(prefix + letter)
+        return _number_column(name, head + shown_unit, _counter(name), size, on_demand=True)
 
     def parent(reading: Reading) -> str:
         return _parent_text(reading, readings.get(reading.parent or ""))
 
-    bytes_prefix = show.prefix(
-        [_counter("dram_bytes")(reading) for reading in ok] + [_modelled_bytes(reading) for reading in ok]
-    )
+    def dram_over_modelled(reading: Reading) -> float:
+        return _quotient(_counter("dram_bytes")(reading), _modelled_bytes(reading))
+
+    def slowdown(reading: Reading) -> float:
+        return _slowdown(reading, timed.get(reading.variant))
+
+    letter, size = show.prefix(count(reading) for reading in ok for count in (_counter("dram_bytes"), _modelled_bytes))
     columns = [
-        _number_column("dram_bytes", f"DRAM ({bytes_prefix[0]}B)", _counter("dram_bytes"), bytes_prefix[1]),
-        _number_column(
-            "ratio",
-            "DRAM / modelled",
-            lambda reading: _quotient(_counter("dram_bytes")(reading), _modelled_bytes(reading)),
+        _number_column("dram_bytes", f"DRAM ({letter}B)", _counter("dram_bytes"), size),
+        _number_column("ratio", "DRAM / modelled", dram_over_modelled),
+        Column("Occupancy", _occupancy, "num", {"occupancy": _counter("occupancy")}),
+        Column("Limit", _limit, fields={"limit": lambda reading: _counters(reading)["limit"]}),
+        Column(
+            "Compared with its parent", lambda reading: Cell(parent(reading), "wrap"), "", {"against_parent": parent}
         ),
-        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _counter("occupancy")),
-        Column.of("limit", Cell("Limit"), _limit, lambda reading: _counters(reading)["limit"]),
-        Column.of(
-            "against_parent", Cell("Compared with its parent"), lambda reading: Cell(parent(reading), "wrap"), parent
-        ),
-        _number_column("bytes", f"Modelled ({bytes_prefix[0]}B)", _modelled_bytes, bytes_prefix[1], on_demand=True),
-        amount("l2_bytes", "L2", "B", _counter("l2_bytes")),
-        amount("l1_bytes", "L1", "B", _counter("l1_bytes")),
-        amount("instructions", "Instructions", "", _counter("instructions")),
-        Column(Cell("Use of each unit"), lambda reading: Cell(_every_unit(reading), "wrap"), on_demand=True),
-        _number_column(
-            "time_ratio",
-            "Profiled / timed",
-            lambda reading: _slowdown(reading, timed.get(reading.variant)),
-            on_demand=True,
-        ),
+        _number_column("bytes", f"Modelled ({letter}B)", _modelled_bytes, size, on_demand=True),
+        amount("l2_bytes", "L2", "B"),
+        amount("l1_bytes", "L1", "B"),
+        amount("instructions", "Instructions", ""),
+        Column("Use of each unit", lambda reading: Cell(_every_unit(reading), "wrap"), on_demand=True),
+        _number_column("time_ratio", "Profiled / timed", slowdown, on_demand=True),
     ]
     tools = ", ".join(dict.fromkeys(str(reading.facts["tool"]) for reading in ok))
     missing = [name for name in order if name not in readings]
@@ -205,16 +199,11 @@ def _modelled_bytes(reading: Reading) -> float:
 
 def _number_column(
     name: str, head: str, amount_of: Callable[[Reading], float], size: float = 1.0, on_demand: bool = False
-) -> Column:
+) -> Column[Reading]:
     """Return a column of numbers in units of `size`, with a dash for unknown ones."""
     unit = "B" if name.endswith("bytes") else ""
-    return Column.of(
-        name,
-        Cell(head, "num"),
-        lambda reading: Cell(show.number(amount_of(reading) / size), "num"),
-        amount_of,
-        on_demand,
-        unit,
+    return Column(
+        head, lambda reading: show.number(amount_of(reading) / size), "num", {name: amount_of}, unit, on_demand
     )
 
 

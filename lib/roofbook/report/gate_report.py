@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from .. import strict_json
@@ -11,7 +13,8 @@ from ..analysis.gate import FAILING, Findings, Gated
 from ..escaping import printable, printable_data
 from ..measure.side_by_side import Rule
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS, LEAST, RatioEstimate
-from .html import Cell, Row, Table
+from .columns import Column, table
+from .html import Table
 
 VERDICT_ORDER = ("broken", "slower", "undecided", "not compared", "faster", "unchanged")
 """Verdicts in the order of the table's lines: failures first."""
@@ -25,33 +28,27 @@ WEAKER_NOTE = (
 
 def gate_table(findings: Findings, rule: Rule) -> Table:
     """Return a table with a line for each variant and case, failures first; times are per unit, ratios are now over before."""
-    import pandas as pd
-
     ordered = sorted(findings.outcomes, key=lambda outcome: VERDICT_ORDER.index(outcome.verdict))
     name, size = show.time_unit([second for outcome in ordered for second in outcome.seconds or ()])
-    heads = [
-        Cell("Variant"), Cell("Case"), Cell("Verdict"), Cell("Times as long", "num"), Cell(f"Before, {name}", "num"),
-        Cell(f"Now, {name}", "num"), Cell("Runs", "num"), Cell("Why", "wrap"),
-    ]  # fmt: skip
-    if not any(outcome.reason for outcome in ordered):
-        heads.pop()
-    lines = [Row(_cells(outcome, size)[: len(heads)], outcome.verdict) for outcome in ordered]
-    frame = pd.DataFrame([_record(outcome) for outcome in ordered])
-    return Table(f"Against {findings.against}", heads, lines, frame, notes(findings, rule), "gate")
 
+    def time(number: int, outcome: Gated) -> str:
+        return show.number(outcome.seconds[number] / size) if outcome.seconds else show.DASH
 
-def _cells(outcome: Gated, size: float) -> list[Cell]:
-    ratio, seconds = outcome.ratio, outcome.seconds
-    times = [show.number(second / size) for second in seconds] if seconds else [show.DASH] * 2
-    return [
-        Cell(f"{outcome.lab} {outcome.variant}"),
-        Cell(outcome.case),
-        Cell(outcome.verdict),
-        Cell(_ratio_text(ratio) if ratio else show.DASH, "num"),
-        *(Cell(time, "num") for time in times),
-        Cell(str(outcome.runs or ""), "num"),
-        Cell(outcome.reason, "wrap"),
+    columns: list[Column[Gated]] = [
+        Column("Variant", lambda outcome: f"{outcome.lab} {outcome.variant}"),
+        Column("Case", attrgetter("case")),
+        Column("Verdict", attrgetter("verdict")),
+        Column("Times as long", lambda outcome: _ratio_text(outcome.ratio) if outcome.ratio else show.DASH, "num"),
+        Column(f"Before, {name}", partial(time, 0), "num"),
+        Column(f"Now, {name}", partial(time, 1), "num"),
+        Column("Runs", lambda outcome: str(outcome.runs or ""), "num"),
     ]
+    if any(outcome.reason for outcome in ordered):
+        columns.append(Column("Why", attrgetter("reason"), "wrap"))
+    records = list(map(_record, ordered))
+    explanations = notes(findings, rule)
+    caption = f"Against {findings.against}"
+    return table(caption, columns, ordered, explanations, "gate", records=records, marks=attrgetter("verdict"))
 
 
 def _ratio_text(ratio: RatioEstimate) -> str:

@@ -3,6 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any
 
@@ -10,7 +12,8 @@ from ..analysis import format as show
 from ..analysis.history import CODE, DRIVER, MACHINE
 from ..measure.stats import CONFIDENCE
 from .cards_page import KINDS
-from .html import Cell, Row, Table
+from .columns import Column, Record, count_column, table
+from .html import Cell, Table
 
 WORDS = ("faster", "slower", "same", "undecided")
 
@@ -47,9 +50,7 @@ def read_cards(files: Iterable[Mapping[str, Any]]) -> list[LinkedCard]:
 
 def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
     """Return a table with a line for each change beyond the noise, newest first: date, measurement, ratio and reason."""
-    import pandas as pd
-
-    records = []
+    records: list[Record] = []
     for linked in cards:
         for previous, current in _steps(linked):
             if current.get("word") in ("faster", "slower"):
@@ -61,26 +62,25 @@ def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
                     "commits": commit if previous_commit == commit else f"{previous_commit} → {commit}", "of": linked.link,
                 })  # fmt: skip
     records.sort(key=lambda record: record["when"], reverse=True)
-    lines = [
-        Row(
-            [
-                Cell(record["measurement"], small=f"({record['lab']}, {record['device']})"),
-                Cell(record["when"]),
-                Cell(record["ratio"], f"num {record['word']}", small=f"({record['how']})", card_id=record["of"]),
-                Cell(record["why"], "wrap"),
-                Cell(record["commits"]),
-            ]
-        )
-        for record in records
+
+    def measurement(record: Record) -> Cell:
+        return Cell(record["measurement"], small=f"({record['lab']}, {record['device']})")
+
+    def ratio(record: Record) -> Cell:
+        return Cell(record["ratio"], f"num {record['word']}", small=f"({record['how']})", card_id=record["of"])
+
+    columns: list[Column[Record]] = [
+        Column("Measurement", measurement),
+        Column("Since (UTC)", itemgetter("when")),
+        Column("Times as fast as before", ratio, "num"),
+        Column("Why", itemgetter("why"), "wrap"),
+        Column("Commits", itemgetter("commits")),
     ]
-    heads = [
-        Cell("Measurement"), Cell("Since (UTC)"), Cell("Times as fast as before", "num"), Cell("Why", "wrap"), Cell("Commits"),
-    ]  # fmt: skip
     notes = [
         f"Ratios with their {CONFIDENCE} interval. 'these runs': of one or two runs on a side, so another may differ by more.",
         "A number opens the card with all samples, before and after.",
     ]
-    return Table(caption, heads, lines, pd.DataFrame(records), notes if lines else [NO_CHANGE], "history")
+    return table(caption, columns, records, notes if records else [NO_CHANGE], "history", records=records)
 
 
 NO_CHANGE = "No measurement changed beyond its noise."
@@ -88,71 +88,77 @@ NO_CHANGE = "No measurement changed beyond its noise."
 
 def summary(cards: Sequence[LinkedCard]) -> Table:
     """Return a table with a line for each kind of change: how many versions it made, and how their times changed."""
-    import pandas as pd
-
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for linked in cards:
         for _, current in _steps(linked):
             kinds = list(dict.fromkeys(kind for kind, _ in current["changes"])) or [CODE]
             counts[" and ".join(KINDS[kind] for kind in kinds)][current.get("word", "no time")] += 1
-    heads = [
-        Cell("What changed"),
-        Cell("Versions", "num"),
-        *(Cell(word.capitalize(), "num") for word in (*WORDS, "no time")),
+    columns: list[Column[tuple[str, Counter[str]]]] = [
+        Column("What changed", lambda row: row[0]),
+        Column("Versions", lambda row: str(row[1].total()), "num"),
+        *(Column(word.capitalize(), partial(_count_of, word), "num") for word in (*WORDS, "no time")),
     ]
-    lines = [
-        Row(
-            [
-                Cell(kind),
-                Cell(str(counted.total()), "num"),
-                *(Cell(str(counted[word]), "num") for word in (*WORDS, "no time")),
-            ]
-        )
-        for kind, counted in counts.items()
-    ]
-    frame = pd.DataFrame([{"kind": kind, **counted} for kind, counted in counts.items()])
-    notes = (
-        ["A version after another of the same measurement: how its time compares with the one before."]
-        if lines
-        else [ONCE]
+    records = [{"kind": kind, **counted} for kind, counted in counts.items()]
+    comparison = "A version after another of the same measurement: how its time compares with the one before."
+    notes = [comparison if counts else ONCE]
+    return table(
+        "Versions of measurements, by what changed", columns, counts.items(), notes, "history", records=records
     )
-    return Table("Versions of measurements, by what changed", heads, lines, frame, notes, "history")
+
+
+def _count_of(word: str, row: tuple[str, Counter[str]]) -> str:
+    return str(row[1][word])
 
 
 ONCE = "No measurement was taken by other code or in another environment than now."
 
 
+@dataclass(frozen=True)
+class Spread:
+    """The spread between runs of one lab's measurements on a device, each as longest over shortest median."""
+
+    title: str
+    device: str
+    ratios: Sequence[tuple[float, LinkedCard]]
+
+    @property
+    def middle(self) -> float:
+        return median(ratio for ratio, _ in self.ratios)
+
+    @property
+    def greatest(self) -> tuple[float, LinkedCard]:
+        return max(self.ratios, key=itemgetter(0))
+
+
 def run_spread(cards: Sequence[LinkedCard]) -> Table:
     """Return a table of the spread between runs of one version, with a line for each lab and device."""
-    import pandas as pd
-
     spreads: dict[tuple[str, str], list[tuple[float, LinkedCard]]] = defaultdict(list)
     for linked in cards:
         medians = [run["seconds"][0] for run in linked.card["versions"][-1]["runs"] if "seconds" in run]
         if len(medians) > 1:
             spreads[linked.title, linked.device].append((max(medians) / min(medians), linked))
-    heads = [
-        Cell("Lab"), Cell("Device"), Cell("In several runs", "num"), Cell("Half are within", "num"), Cell("Greatest", "num"),
-        Cell("Of", "wrap"),
-    ]  # fmt: skip
-    lines, records = [], []
-    for (title, device), ratios_cards in sorted(spreads.items(), key=lambda group: group[0]):
-        greatest, widest = max(ratios_cards, key=lambda ratio_card: ratio_card[0])
-        middle = median(spread for spread, _ in ratios_cards)
-        records.append(
-            {"lab": title, "device": device, "measurements": len(ratios_cards), "middle": middle, "greatest": greatest}
-        )
-        cells = [Cell(title), Cell(device), Cell(show.number(len(ratios_cards), places=0), "num")]
-        cells += [Cell(show.percent(middle - 1), "num"), Cell(show.percent(greatest - 1), "num", card_id=widest.link)]
-        lines.append(Row([*cells, Cell(widest.name, "wrap")]))
+
+    def greatest(spread: Spread) -> Cell:
+        ratio, card = spread.greatest
+        return Cell(show.percent(ratio - 1), "num", card_id=card.link)
+
+    columns: list[Column[Spread]] = [
+        Column("Lab", attrgetter("title"), fields={"lab": attrgetter("title")}),
+        Column("Device", attrgetter("device"), fields={"device": attrgetter("device")}),
+        count_column("In several runs", "measurements", lambda spread: len(spread.ratios)),
+        Column(
+            "Half are within", lambda spread: show.percent(spread.middle - 1), "num", {"middle": attrgetter("middle")}
+        ),
+        Column("Greatest", greatest, "num", {"greatest": lambda spread: spread.greatest[0]}),
+        Column("Of", lambda spread: spread.greatest[1].name, "wrap"),
+    ]
     notes = ["By how much the longest median of a run is above the shortest, of today's version of each measurement."]
-    return Table("Run to run, with nothing changed", heads, lines, pd.DataFrame(records), notes, "history")
+    rows = [Spread(title, device, spreads[title, device]) for title, device in sorted(spreads)]
+    return table("Run to run, with nothing changed", columns, rows, notes, "history")
 
 
 def commits(cards: Sequence[LinkedCard]) -> Table:
     """Return a table with a line for each commit, newest first: its measurements, their devices, and the changes since it."""
-    import pandas as pd
-
     by_commit: dict[str, dict[str, Any]] = {}
     for linked in cards:
         for index, version in enumerate(linked.card["versions"]):
@@ -167,30 +173,18 @@ def commits(cards: Sequence[LinkedCard]) -> Table:
                 totals["devices"].add(linked.device.rpartition(", ")[0])
                 totals["taken"] += 1
                 totals["changed"] += index > 0 and number == 0 and version.get("word") in ("faster", "slower")
-    ordered = sorted(by_commit.items(), key=lambda commit_totals: commit_totals[1]["when"], reverse=True)
-    heads = [
-        Cell("Commit"),
-        Cell("From (UTC)"),
-        *(Cell(head, "num") for head in ("Runs", "Measurements", "Changed")),
-        Cell("On", "wrap"),
+    records: list[Record] = [{"commit": commit, **totals} for commit, totals in by_commit.items()]
+    records.sort(key=itemgetter("when"), reverse=True)
+    columns: list[Column[Record]] = [
+        Column("Commit", lambda record: record["commit"][:10]),
+        Column("From (UTC)", itemgetter("when")),
+        count_column("Runs", "runs", lambda record: len(record["runs"])),
+        count_column("Measurements", "taken", itemgetter("taken")),
+        count_column("Changed", "changed", itemgetter("changed")),
+        Column("On", lambda record: "; ".join(sorted(record["devices"])), "wrap"),
     ]
-    lines = [
-        Row(
-            [
-                Cell(commit[:10]),
-                Cell(totals["when"]),
-                *(
-                    Cell(show.number(number, places=0), "num")
-                    for number in (len(totals["runs"]), totals["taken"], totals["changed"])
-                ),
-                Cell("; ".join(sorted(totals["devices"])), "wrap"),
-            ]
-        )
-        for commit, totals in ordered
-    ]
-    frame = pd.DataFrame([{"commit": commit, **totals} for commit, totals in ordered])
     notes = ["Changed: measurements whose time is another beyond the noise since that commit."]
-    return Table("Commits that were measured", heads, lines, frame, notes, "history")
+    return table("Commits that were measured", columns, records, notes, "history", records=records)
 
 
 def _steps(linked: LinkedCard) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
@@ -31,15 +32,11 @@ from .cell_format import (
     host_notes,
     is_above_bound,
     native_notes,
-    ratio_cell,
-    ratio_head,
     run_notes,
-    samples_cell,
     share_cell,
     time_cell,
-    usual_how,
 )  # fmt: skip
-from .columns import Column, Line, ratio_column, table_of_columns
+from .columns import Column, Fields, Line, ratio_column, samples_column, table_of_readings, time_column
 from .html import Cell, StandingNote, Table
 
 if TYPE_CHECKING:
@@ -68,25 +65,8 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     good = data.verified(names)
     unit = data.unit(names)
     scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
-    to_base = {name: faster(readings.get(base), readings[name]) for name in names if name in readings and name != base}
-    to_parent = {
-        name: faster(readings.get(readings[name].parent or ""), readings[name]) for name in names if name in readings
-    }
     home = home_of(good)
     libraries = _libraries(data, good, home)
-    to_library = {reading.variant: faster(_library(data, reading, libraries), reading) for reading in good}
-    base_how, parent_how, library_how = map(usual_how, (to_base.values(), to_parent.values(), to_library.values()))
-
-    def over_base(reading: Reading) -> Cell:
-        if reading.variant == base:
-            return Cell("base", "num base")
-        return ratio_cell(to_base[reading.variant], head_how=base_how)
-
-    def over_library(reading: Reading) -> Cell:
-        if reading is _library(data, reading, libraries):
-            return Cell("library", "num base")
-        return ratio_cell(to_library[reading.variant], head_how=library_how)
-
     lines_of_steps = [name for name in names if name not in readings or readings[name].role != "again"]
     before = dict(zip(lines_of_steps[1:], lines_of_steps, strict=False))
 
@@ -102,38 +82,26 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         time_column(unit, scale),
         ratio_column(
             "vs_parent",
-            ratio_head("vs step before", parent_how),
-            lambda reading: ratio_cell(to_parent[reading.variant], head_how=parent_how),
-            lambda reading: to_parent[reading.variant],
+            "vs step before",
+            good,
+            lambda reading: faster(readings.get(reading.parent or ""), reading),
         ),
     ]
     vs_base = ratio_column(
         "vs_base",
-        ratio_head(f"vs {base}", base_how),
-        over_base,
-        lambda reading: to_base.get(reading.variant),
+        f"vs {base}",
+        good,
+        lambda reading: None if reading.variant == base else faster(readings.get(base), reading),
+        lambda reading: "base" * (reading.variant == base),
         on_demand=bool(libraries),
     )
-    if libraries:
-        names_of_libraries = {library.variant for library in libraries.values()}
-        head = ratio_head(
-            f"vs {names_of_libraries.pop()}" if len(names_of_libraries) == 1 else "vs library", library_how
-        )
-        columns.append(ratio_column("vs_library", head, over_library, lambda reading: to_library[reading.variant]))
-    else:
-        columns.append(vs_base)
+    columns.append(_library_column(data, good, libraries) if libraries else vs_base)
     if data.bounds is not None:
         columns.append(_share_column(data.bounds))
     columns.append(Column(Cell("What changed", "below"), lambda reading: changed(reading.variant), always=changed))
     columns += [vs_base] * bool(libraries)
     columns += [_rate_column(*data.rate)] if data.rate else []
-    columns += [
-        Column(
-            Cell("Error / allowed", "num"), check_cell, ("error", "bound"),
-            lambda reading: (number_field(reading.row, "error"), number_field(reading.row, "bound")), on_demand=True,
-        ),
-        samples_column(),
-    ]  # fmt: skip
+    columns += [_error_column(), samples_column()]
     first = fastest(reading for reading in good if reading.role in ("step", "base", "peer"))
     lines = []
     for name in names:
@@ -152,7 +120,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [reading for reading in good if reading.role != "probe"], unit)
     notes += [*native_notes(good), *host_notes(good, home)]
-    return table_of_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
+    return table_of_readings(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 
 def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]:
@@ -161,33 +129,22 @@ def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]
     return [TIME_NOTE, ratios, ROUND_NOTE, *run_notes(readings), *few]
 
 
-def time_column(unit: str, scale: tuple[str, float], head: str = "Time") -> Column:
-    """Return the column of the median with its interval. scale: name of the column's unit, and its seconds."""
+def _rate_column(amount: float, name: str) -> Column[Reading]:
     return Column(
-        Cell(f"{head} per {unit} ({scale[0]})", "num"),
-        lambda reading: time_cell(reading, scale[1]),
-        ("seconds", "low", "high"),
-        lambda reading: (reading.median, reading.low, reading.high),
-        unit=f"s per {unit}",
-    )
-
-
-def samples_column() -> Column:
-    """Return the column of the samples: how many in how many runs, and how many units each of them repeats."""
-    return Column(
-        Cell("Samples", "num"), samples_cell, ("n", "units", "runs"),
-        lambda reading: (reading.samples, reading.units, len(reading.runs)), on_demand=True,
-    )  # fmt: skip
-
-
-def _rate_column(amount: float, name: str) -> Column:
-    return Column(
-        Cell(name, "num"),
+        name,
         lambda reading: Cell(show.number(amount / reading.median), "num", card_id=reading.id),
-        ("rate", "rate_unit"),
-        lambda reading: (amount / reading.median, name),
+        "num",
+        {"rate": lambda reading: amount / reading.median, "rate_unit": lambda _: name},
         on_demand=True,
     )
+
+
+def _error_column() -> Column[Reading]:
+    fields: Fields[Reading] = {
+        "error": lambda reading: number_field(reading.row, "error"),
+        "bound": lambda reading: number_field(reading.row, "bound"),
+    }
+    return Column("Error / allowed", check_cell, "num", fields, on_demand=True)
 
 
 def _libraries(data: CaseData, readings: Sequence[Reading], home: Home) -> dict[str, Reading]:
@@ -220,14 +177,27 @@ def _library_note(
     return [f"Library: the fastest of the same precision on this device, {'; '.join(by_precision)}.{none}{exact}"]
 
 
-def _share_column(bounds: Mapping[str, Bound]) -> Column:
+def _library_column(data: CaseData, readings: Sequence[Reading], libraries: Mapping[str, Reading]) -> Column[Reading]:
+    """Return the column of the ratios to the library of each reading's precision; its head names it if there is only one."""
+    names = {library.variant for library in libraries.values()}
+    return ratio_column(
+        "vs_library",
+        f"vs {names.pop()}" if len(names) == 1 else "vs library",
+        readings,
+        lambda reading: faster(_library(data, reading, libraries), reading),
+        lambda reading: "library" * (reading is _library(data, reading, libraries)),
+    )
+
+
+def _share_column(bounds: Mapping[str, Bound]) -> Column[Reading]:
     def share(reading: Reading) -> float | None:
         floor = bound_of(bounds, reading)
         return floor.seconds / reading.median if floor else None
 
-    return Column.of(
-        "share", Cell("Of the bound", "num"), lambda reading: share_cell(bound_of(bounds, reading), reading), share
-    )
+    def cell(reading: Reading) -> Cell:
+        return share_cell(bound_of(bounds, reading), reading)
+
+    return Column("Of the bound", cell, "num", {"share": share})
 
 
 def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = "") -> Table:
@@ -240,38 +210,31 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     good = [reading for reading in readings.values() if reading.ok]
     first = fastest(good)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
+    to_first = {reading.variant: faster(first, reading) for reading in good}
 
-    to_first, to_swept = (
-        {reading.variant: faster(reference, reading) for reading in good} for reference in (first, swept_reading)
-    )
-    how_first, how_swept = usual_how(to_first.values()), usual_how(to_swept.values())
-
-    def over_fastest(reading: Reading) -> Cell:
-        if reading is first:
-            return Cell("fastest", "num base")
-        return ratio_cell(to_first[reading.variant], head_how=how_first)
+    def is_best(reading: Reading) -> bool:
+        ratio = to_first.get(reading.variant)
+        return reading is first or (ratio is not None and ratio.same)
 
     columns = [
         time_column(unit, show.time_unit(reading.median for reading in good)),
         samples_column(),
+        ratio_column("vs_parent", f"vs {parent}", good, partial(faster, swept_reading)),
         ratio_column(
-            "vs_parent",
-            ratio_head(f"vs {parent}", how_swept),
-            lambda reading: ratio_cell(to_swept[reading.variant], head_how=how_swept),
-            lambda reading: to_swept[reading.variant],
-        ),
-        ratio_column(
-            "vs_base", ratio_head("vs fastest", how_first), over_fastest, lambda reading: to_first[reading.variant]
+            "vs_base",
+            "vs fastest",
+            good,
+            lambda reading: to_first[reading.variant],
+            lambda reading: "fastest" * (reading is first),
         ),
     ]
-    lines = []
-    for point, reading in readings.items():
-        ratio = to_first.get(reading.variant)
-        best = reading is first or (ratio is not None and ratio.same)
-        lines.append(Line(Cell(point), reading.variant, reading, css="best" if best else "", fields={"point": point}))
+    lines = [
+        Line(Cell(point), reading.variant, reading, css="best" * is_best(reading), fields={"point": point})
+        for point, reading in readings.items()
+    ]
     untimed = [f"{parent} has no time here."] * (swept_reading is None or not swept_reading.ok)
     notes = [*notes_of(good), *untimed, *_cache_note(data)]
-    return table_of_columns(
+    return table_of_readings(
         caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep"
     )
 
@@ -305,22 +268,16 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     timed = data.verified([best, *without.values()])
     scale = show.time_unit(reading.median for reading in timed)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
-    with_it = [time_cell(best_reading, scale[1])] if best_reading and best_reading.ok else []
 
     def worth(reading: Reading) -> Speedup | None:
-        return faster(reading, best_reading) if best_reading else None
-
-    how = usual_how(worth(reading) for reading in timed if reading is not best_reading)
+        return faster(reading, best_reading) if best_reading and reading is not best_reading else None
 
     columns = [
-        Column(Cell(f"With, per {unit} ({scale[0]})", "num"), lambda _: with_it[0]),
-        Column(
-            Cell(f"Without ({scale[0]})", "num"), lambda reading: time_cell(reading, scale[1]), ("seconds", "low", "high"),
-            lambda reading: (reading.median, reading.low, reading.high), unit=f"s per {unit}",
-        ),
+        Column(f"With, per {unit} ({scale[0]})", lambda _: time_cell(readings[best], scale[1]), "num"),
+        time_column(unit, scale, "Without ({name})"),
         samples_column(),
-        ratio_column("worth", ratio_head("Worth", how), lambda reading: ratio_cell(worth(reading), head_how=how), worth),
-    ]  # fmt: skip
+        ratio_column("worth", "Worth", timed, worth),
+    ]
     lines = []
     for label, name in without.items():
         broken = best_reading is None or not best_reading.ok
@@ -331,7 +288,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     )
     notes = [*notes_of(timed, worth_note), *_same_code_note(data, list(without.values()))]
     caption = caption or f"{best} without one optimisation, on {data.case}"
-    return table_of_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
+    return table_of_readings(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
 
 def _cache_note(data: CaseData) -> list[str]:

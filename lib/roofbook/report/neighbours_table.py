@@ -7,39 +7,45 @@ from ..analysis import format as show
 from ..analysis.neighbours import BUSY, IDLE, IdleAgainstBusy
 from ..store.schema import CONTROL
 from .cell_format import ratio_cell, time_cell
-from .html import Cell, Row, Table
+from .columns import Column, interval_fields, table
+from .html import Cell, Table
 
 
 def neighbours_table(pairs: Sequence[IdleAgainstBusy]) -> Table:
     """Return a table with a line for each measurement that was taken beside idle cards and beside busy ones."""
-    import pandas as pd
-
     name, unit = show.time_unit(reading.median for pair in pairs for reading in (pair.idle, pair.busy))
-    heads = [Cell("Measurement"), Cell("Device"), Cell(f"Beside idle cards ({name})", "num")]
-    heads += [Cell(f"Beside a busy one ({name})", "num"), Cell("Idle against busy", "num")]
-    lines, records = list[Row](), list[dict[str, object]]()
-    for pair in pairs:
-        row, ratio = pair.idle.row, pair.lost
-        control = " (A/A control)" * (pair.idle.role == CONTROL)
-        measurement, device = (
-            f"{row['lab']} {row['case']} {pair.idle.variant}{control}",
-            f"{row['device_name']}, {row['backend']}",
-        )
-        numbers = (time_cell(pair.idle, unit), time_cell(pair.busy, unit), ratio_cell(ratio))
-        plain = [replace(cell, card_id="") for cell in numbers]  # no link: cards are on the lab's page
-        lines.append(Row([Cell(measurement, "wrap"), Cell(device), *plain]))
-        records.append({
-            "lab": row["lab"], "case": row["case"], "variant": pair.idle.variant, "role": pair.idle.role,
-            "device": device, "idle_seconds": pair.idle.median, "idle_runs": len(pair.idle.runs),
-            "busy_seconds": pair.busy.median, "busy_runs": len(pair.busy.runs),
-            "ratio": ratio.estimate if ratio else None,
-            "ratio_low": ratio.low if ratio else None,
-            "ratio_high": ratio.high if ratio else None,
-        })  # fmt: skip
+
+    def plain(cell: Cell) -> Cell:
+        return replace(cell, card_id="")  # no link: cards are on the lab's page
+
+    def measurement(pair: IdleAgainstBusy) -> str:
+        row, control = pair.idle.row, " (A/A control)" * (pair.idle.role == CONTROL)
+        return f"{row['lab']} {row['case']} {pair.idle.variant}{control}"
+
+    def device(pair: IdleAgainstBusy) -> str:
+        return f"{pair.idle.row['device_name']}, {pair.idle.row['backend']}"
+
+    columns: list[Column[IdleAgainstBusy]] = [
+        Column("Measurement", measurement, "wrap", {
+            "lab": lambda pair: pair.idle.row["lab"], "case": lambda pair: pair.idle.row["case"],
+            "variant": lambda pair: pair.idle.variant, "role": lambda pair: pair.idle.role,
+        }),
+        Column("Device", device, fields={"device": device}),
+        Column(f"Beside idle cards ({name})", lambda pair: plain(time_cell(pair.idle, unit)), "num", {
+            "idle_seconds": lambda pair: pair.idle.median, "idle_runs": lambda pair: len(pair.idle.runs),
+        }),
+        Column(f"Beside a busy one ({name})", lambda pair: plain(time_cell(pair.busy, unit)), "num", {
+            "busy_seconds": lambda pair: pair.busy.median, "busy_runs": lambda pair: len(pair.busy.runs),
+        }),
+        Column(
+            "Idle against busy", lambda pair: plain(ratio_cell(pair.lost)), "num",
+            interval_fields("ratio", lambda pair: pair.lost),
+        ),
+    ]  # fmt: skip
     notes = (
         f"Idle: no other card of the host was at work for more than {IDLE:g} % of the time, by NVML. Busy: another one was for "
         f"{BUSY:g} % at least, before the samples and after them. Both on the same card, by the same code.",
         "The ratio is across runs: above 1 where a busy neighbour costs time.",
     )
     units = {"idle_seconds": "s", "busy_seconds": "s"}
-    return Table("A busy card beside the one that is measured", heads, lines, pd.DataFrame(records), notes, "", units)
+    return table("A busy card beside the one that is measured", columns, pairs, notes, units=units)

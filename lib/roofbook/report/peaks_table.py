@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
@@ -9,8 +10,9 @@ from ..analysis.readings import Reading, cases_of, newest, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
+from .columns import Column, Fields, Line, count_column, table, table_of_readings
 from .figure import FONT, INK, SERIES, WIDTH, Figure, add_tips, describe, finish, style
-from .html import ON_DEMAND, Cell, Row, Table
+from .html import Cell, Table
 from .roofs import binary_size
 
 if TYPE_CHECKING:
@@ -24,57 +26,79 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     and case. changes: variant -> what it does. A peak whose units move or compute something is a rate; any other is the time
     of a unit.
     """
-    import pandas as pd
-
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
-    lines, records = [], []
     readings = [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
     served_by_cache = _bytes_served_by_caches(readings)
-    for reading in readings:
-        row = reading.row
-        description = changes.get(row["variant"], row["variant"]).rstrip(".")
-        name = f"{description}, {row['case']}" if sizes and row["bytes"] else description
-        code = Cell(row["variant"])
-        if not reading.ok:
-            lines.append(
-                Row(
-                    [Cell(name), code, Cell(f"failed: {reading.reason}", "reason", span=3), Cell("", ON_DEMAND)],
-                    "failed",
-                )
-            )
-            continue
-        amount, rate = reading.facts["amount"], reading.facts["rate"]
-        middle, low, high = reading.median, reading.low, reading.high
-        if amount:
-            middle, low, high = amount / middle, amount / high, amount / low
-            letter, unit = show.prefix([middle])
-        else:
-            letter, unit = show.time_unit([middle])
-        words = letter + rate
-        theoretical = reading.facts.get("theory")
-        cached = bool(theoretical and row["bytes"] and amount <= served_by_cache.get(theoretical, 0))
-        theoretical = None if cached else theoretical
-        measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
-        cells = [
-            Cell(name), code, Cell(measured, "num", card_id=reading.id),
-            Cell(f"{show.number(theoretical / unit)}{show.THIN}{words}", "num")
-            if theoretical else Cell(show.DASH, "num", small="(from a cache)" if cached else ""),
-            Cell(show.percent(middle / theoretical), "num", card_id=reading.id) if theoretical else Cell(show.DASH, "num"),
-            Cell(reading.facts["theory_is"] if theoretical else show.DASH, f"wrap {ON_DEMAND}"),
-        ]  # fmt: skip
-        lines.append(Row(cells))
-        records.append({
-            "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
-            "unit": rate or "s", "on_paper": theoretical, "samples": reading.samples, "units": reading.units,
-        })  # fmt: skip
-    columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
-    columns.append(Cell("Theoretical is", ON_DEMAND))
+
+    def line(reading: Reading) -> Line:
+        name, case = str(reading.row["variant"]), str(reading.row["case"])
+        description = changes.get(name, name).rstrip(".")
+        head = Cell(f"{description}, {case}" if sizes and reading.row["bytes"] else description)
+        return Line(head, name, reading, fields={"peak": name, "case": case})
+
+    def is_cached(reading: Reading) -> bool:
+        rate = reading.facts.get("theory")
+        return bool(rate and reading.row["bytes"] and reading.facts["amount"] <= served_by_cache.get(rate, 0))
+
+    def theory(reading: Reading) -> float | None:
+        return None if is_cached(reading) else reading.facts.get("theory")
+
+    def theoretical(reading: Reading) -> Cell:
+        rate, (words, unit) = theory(reading), _unit(reading)
+        if not rate:
+            return Cell(show.DASH, "num", small="(from a cache)" * is_cached(reading))
+        return Cell(f"{show.number(rate / unit)}{show.THIN}{words}", "num")
+
+    def share(reading: Reading) -> str | Cell:
+        rate = theory(reading)
+        return Cell(show.percent(_rate(reading)[0] / rate), "num", card_id=reading.id) if rate else show.DASH
+
+    def theory_text(reading: Reading) -> Cell:
+        return Cell(reading.facts["theory_is"] if theory(reading) else show.DASH, "wrap")
+
+    estimates: Fields[Reading] = {
+        "estimate": lambda reading: _rate(reading)[0],
+        "low": lambda reading: _rate(reading)[1],
+        "high": lambda reading: _rate(reading)[2],
+        "unit": lambda reading: reading.facts["rate"] or "s",
+        "samples": lambda reading: reading.samples,
+        "units": lambda reading: reading.units,
+    }
+    columns: list[Column[Reading]] = [
+        Column("Name", lambda reading: str(reading.row["variant"]), always=Cell),
+        Column("Measured", _measured, "num", estimates),
+        Column("Theoretical", theoretical, "num", {"on_paper": theory}),
+        Column("Share", share, "num"),
+        Column("Theoretical is", theory_text, on_demand=True),
+    ]
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
-    if any(record["on_paper"] for record in records):
+    if any(reading.ok and theory(reading) for reading in readings):
         notes += [
             "Theoretical: from the clock, unit count and width that the driver reports. Among all columns is each calculation."
         ]
-    return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
+    caption = caption or f"Measured peaks of {device}"
+    return table_of_readings(caption, "Peak", columns, list(map(line, readings)), notes, "peaks")
+
+
+def _rate(reading: Reading) -> tuple[float, float, float]:
+    """Return the rate of a peak with its interval; for a peak whose units move and compute nothing the time of a unit."""
+    amount = reading.facts["amount"]
+    if not amount:
+        return reading.median, reading.low, reading.high
+    return amount / reading.median, amount / reading.high, amount / reading.low
+
+
+def _unit(reading: Reading) -> tuple[str, float]:
+    """Return the unit of a peak's numbers in words, and its size."""
+    prefix = show.prefix if reading.facts["amount"] else show.time_unit
+    letter, size = prefix([_rate(reading)[0]])
+    return letter + reading.facts["rate"], size
+
+
+def _measured(reading: Reading) -> Cell:
+    words, unit = _unit(reading)
+    text = show.interval(*(end / unit for end in _rate(reading)))
+    return Cell(f"{text}{show.THIN}{words}", "num", card_id=reading.id)
 
 
 def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str) -> Table:
@@ -83,38 +107,32 @@ def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mappi
     measured: device, as a reader knows it -> its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
     does.
     """
-    import pandas as pd
-
     readings_by_device = {
         device: newest(rows, case) if case in cases_of(rows) else {} for device, rows in measured.items()
     }
-    measured_peaks = [
-        (name, device, readings[name])
+    rows_of_peaks = [
+        (device, readings[name])
         for name in changes
         for device, readings in readings_by_device.items()
-        if name in readings
+        if name in readings and readings[name].ok
     ]
-    measured_peaks = [peak for peak in measured_peaks if peak[2].ok]
-    letter, unit = show.time_unit(reading.median for _, _, reading in measured_peaks)
-    heads = [
-        Cell("Name"),
-        Cell("What", "wrap"),
-        Cell("Device", "wrap"),
-        Cell(f"Time ({letter})", "num"),
-        Cell("Runs", "num"),
-    ]
-    lines, records = [], []
-    for name, device, reading in measured_peaks:
-        cells = [Cell(name), Cell(changes[name].rstrip("."), "wrap"), Cell(device, "wrap")]
-        runs = len(reading.runs)
-        lines.append(Row([*cells, replace(time_cell(reading, unit), card_id=""), Cell(str(runs), "num")]))
-        records.append({"peak": name, "device": device, "seconds": reading.median, "runs": runs})
+    letter, unit = show.time_unit(reading.median for _, reading in rows_of_peaks)
+    columns: list[Column[tuple[str, Reading]]] = [
+        Column("Name", lambda row: row[1].variant, fields={"peak": lambda row: row[1].variant}),
+        Column("What", lambda row: changes[row[1].variant].rstrip("."), "wrap"),
+        Column("Device", itemgetter(0), "wrap", {"device": itemgetter(0)}),
+        Column(
+            f"Time ({letter})", lambda row: replace(time_cell(row[1], unit), card_id=""), "num",
+            {"seconds": lambda row: row[1].median}, "s",
+        ),
+        count_column("Runs", "runs", lambda row: len(row[1].runs)),
+    ]  # fmt: skip
     notes = [
         f"Median and its {CONFIDENCE} interval, of the newest measurement on each device. A device without a line was not "
         "measured, or has no such thing.",
-        *run_notes(reading for _, _, reading in measured_peaks),
+        *run_notes(reading for _, reading in rows_of_peaks),
     ]
-    return Table(caption, heads, lines, pd.DataFrame(records), notes, "", {"seconds": "s"})
+    return table(caption, columns, rows_of_peaks, notes)
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:

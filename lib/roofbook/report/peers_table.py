@@ -7,10 +7,10 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, text_field
 from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
-from .cell_format import INTERVAL_WORDS, ratio_cell, ratio_head, usual_how
-from .columns import Column, ratio_column
+from .cell_format import INTERVAL_WORDS
+from .columns import Column, attributes, ratio_column, time_column
 from .html import Cell, StandingNote, Table
-from .ladder_table import notes_of, time_column
+from .ladder_table import notes_of
 from .run_parts import table_by_variant
 
 NOTE = StandingNote(
@@ -32,13 +32,12 @@ def peers(data: CaseData, caption: str = "") -> Table:
     scale = show.time_unit(reading.median for reading in timed)
     columns = [
         time_column(data.unit([peer.variant for peer in timed]), scale),
-        Column.of("dtype", Cell("Precision"), lambda peer: _precision(data, peer), _dtype),
-        *_step_columns(data, timed, nearest, "step", "ratio", "Best step like it", "no step in this precision has a time here"),
+        Column("Precision", lambda peer: _precision(data, peer), fields={"dtype": _dtype}),
+        *_step_columns(data, timed, nearest, "step", "ratio"),
         *_step_columns(
-            data, timed, dict.fromkeys(nearest, fastest_step), "fastest", "ratio_of_fastest", "Fastest step",
-            "no step has a time here", on_demand=True,
+            data, timed, dict.fromkeys(nearest, fastest_step), "fastest", "ratio_of_fastest", on_demand=True
         ),
-    ]  # fmt: skip
+    ]
 
     def description(peer: Reading) -> Cell:
         return Cell(
@@ -51,36 +50,40 @@ def peers(data: CaseData, caption: str = "") -> Table:
     return table_by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
 
 
+STEP_HEADS = {
+    "step": ("Best step like it", "(no step in this precision has a time here)"),
+    "fastest": ("Fastest step", "(no step has a time here)"),
+}
+"""Field of a step -> head of its column, and small print for a library without one."""
+
+
 def _step_columns(
     data: CaseData,
     peers: Sequence[Reading],
     steps_by_peer: Mapping[str, Reading | None],
     name: str,
     ratio: str,
-    head: str,
-    lack: str,
     on_demand: bool = False,
-) -> list[Column]:
+) -> list[Column[Reading]]:
     """Return two columns: the step of `steps_by_peer` for each library, and how many times as fast it is."""
+    head, lack = STEP_HEADS[name]
 
-    def named(peer: Reading) -> Cell:
-        step = steps_by_peer[peer.variant]
+    def step_of(peer: Reading) -> Reading | None:
+        return steps_by_peer[peer.variant]
+
+    def step_cell(peer: Reading) -> Cell:
+        step = step_of(peer)
         if not step:
-            return Cell(show.DASH, small=f"({lack})")
+            return Cell(show.DASH, small=lack)
         return Cell(step.variant, small=_differences_text(data, peer, step) if on_demand else "")
 
     def times(peer: Reading) -> Speedup | None:
-        step = steps_by_peer[peer.variant]
+        step = step_of(peer)
         return faster(peer, step) if step else None
 
-    how = usual_how(map(times, peers))
     return [
-        Column.of(
-            name, Cell(head), named, lambda peer: getattr(steps_by_peer[peer.variant], "variant", None), on_demand
-        ),
-        ratio_column(
-            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), head_how=how), times, on_demand
-        ),
+        Column(head, step_cell, fields=attributes(step_of, {name: "variant"}), on_demand=on_demand),
+        ratio_column(ratio, "vs peer", peers, times, on_demand=on_demand),
     ]
 
 

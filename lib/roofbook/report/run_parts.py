@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -10,7 +11,7 @@ from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import absence_reason, device_note, fact_cell, host_notes, part_cell
-from .columns import Column, Line, table_of_columns
+from .columns import Column, Fields, Line, table_of_readings
 from .html import Cell, StandingNote, Table
 
 RESOURCES = (
@@ -47,7 +48,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     if not parts and not facts:
         raise UsageError("no parts to show: this lab reports only a run's time")
     readings = data.verified(data.order)
-    medians = [_median(reading, part) for reading in readings for part in parts]
+    medians = [_median(part, reading) for reading in readings for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(reading.row["unit"]) for reading in readings), "unit")
     columns = [_part_column(part, scale, unit) for part in parts] + [
@@ -82,26 +83,21 @@ def resources(data: CaseData, caption: str = "") -> Table:
     return table_by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
 
 
-def _median(reading: Reading, part: str) -> float | None:
+def _median(part: str, reading: Reading) -> float | None:
     """Return the median of a part in seconds per unit; None if the run has no such part."""
     return reading.parts_together([part]).median if part in reading.parts else None
 
 
-def _part_column(part: str, scale: tuple[str, float], unit: str) -> Column:
-    head = Cell(f"{part} ({scale[0]})", "num")
-    return Column.of(
-        part,
-        head,
-        lambda reading: part_cell(reading, part, scale[1]),
-        lambda reading: _median(reading, part),
-        unit=f"s per {unit}",
-    )
+def _part_column(part: str, scale: tuple[str, float], unit: str) -> Column[Reading]:
+    head, fields = f"{part} ({scale[0]})", {part: partial(_median, part)}
+    return Column(head, lambda reading: part_cell(reading, part, scale[1]), "num", fields, f"s per {unit}")
 
 
-def _fact_column(fact: str, head: str, readings: Sequence[Reading], on_demand: bool = False) -> Column:
+def _fact_column(fact: str, head: str, readings: Sequence[Reading], on_demand: bool = False) -> Column[Reading]:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
-    cell = _occupancy_cell if fact == "occupancy" else lambda reading: fact_cell(reading, fact)
-    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda reading: reading.facts.get(fact), on_demand)
+    cell = _occupancy_cell if fact == "occupancy" else partial(fact_cell, fact=fact)
+    fields: Fields[Reading] = {fact: lambda reading: reading.facts.get(fact)}
+    return Column(head, cell, "" if words else "num", fields, on_demand=on_demand)
 
 
 def _occupancy_cell(reading: Reading) -> Cell:
@@ -123,7 +119,9 @@ def _occupancy_note(readings: Sequence[Reading]) -> list[str]:
     return [f"Occupancy {words}: {', '.join(variants)}." for words, variants in names.items()]
 
 
-def table_by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
+def table_by_variant(
+    data: CaseData, columns: Sequence[Column[Reading]], caption: str, notes: Sequence[str], css: str
+) -> Table:
     """Return a table with a line for each variant of `data.order`: the columns of its reading, or why it has none."""
     home = home_of(reading for reading in data.readings.values() if reading.ok)
     lines = [
@@ -132,4 +130,4 @@ def table_by_variant(data: CaseData, columns: Sequence[Column], caption: str, no
         for reading in [data.readings.get(name)]
     ]
     noted = [*notes, *host_notes((data.readings[name] for name in data.order if name in data.readings), home)]
-    return table_of_columns(caption, "Variant", columns, lines, noted, css)
+    return table_of_readings(caption, "Variant", columns, lines, noted, css)

@@ -3,7 +3,9 @@
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
@@ -12,9 +14,10 @@ from ..errors import UsageError
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .bars import absences
-from .cell_format import ratio_cell, ratio_head, run_notes, usual_how
+from .cell_format import run_notes
+from .columns import Column, ratio_column, table
 from .figure import FONT, INK, WIDTH, Figure, add_tips, describe, finish, style
-from .html import Cell, Row, Table
+from .html import Cell, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
 from .sweeps import fitting_labels, is_logarithmic, line_description, reason_notes
 from .variant_style import styles_in_order
@@ -113,36 +116,31 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
 
     skipped: see `series`. `Table.frame` has the x of each crossing, a list, in `crossings`.
     """
-    import pandas as pd
-
     skipped = skipped or {}
     readings = _newest_readings(rows, series)
-    ends = (series.points[0], series.points[-1])
-    lines, records = [], []
-    for first, second in series.against:
-        points, ratios = _common_points(readings, series, first, second)
+
+    def ratio_at(case: str, pair: tuple[str, str]) -> Speedup | None:
+        first, second = pair
+        return faster(readings.get((second, case)), readings[first, case]) if (first, case) in readings else None
+
+    outcomes = {}
+    for pair in series.against:
+        points, ratios = _common_points(readings, series, *pair)
         crossing_xs = crossing_points([x for x, _ in points], ratios, _is_logarithmic(series))
-        outcome = Cell(_outcome_text(crossing_xs, ratios)) if ratios else Cell(show.DASH, "absent")
-        at_ends = [
-            faster(readings.get((second, case)), readings[first, case]) if (first, case) in readings else None
-            for _, case in ends
-        ]
-        lines.append(([Cell(first), Cell(second), outcome], at_ends))
-        records.append(
-            {"first": first, "second": second, "said": outcome.text, "crossings": crossing_xs}
-            | {
-                f"at_{end}{suffix}": number
-                for end, ratio in zip(ENDS, at_ends, strict=True)
-                for suffix, number in _interval_fields(ratio).items()
-            }
-        )
-    hows = [usual_how(at_ends[end] for _, at_ends in lines) for end in range(len(ends))]
-    table_rows = [
-        Row([*cells, *(ratio_cell(ratio, head_how=how) for ratio, how in zip(at_ends, hows, strict=True))])
-        for cells, at_ends in lines
+        outcomes[pair] = crossing_xs, _outcome_text(crossing_xs, ratios) if ratios else ""
+    columns: list[Column[tuple[str, str]]] = [
+        Column("First", itemgetter(0), fields={"first": itemgetter(0)}),
+        Column("Second", itemgetter(1), fields={"second": itemgetter(1)}),
+        Column(
+            "The first is",
+            lambda pair: outcomes[pair][1] or Cell(show.DASH, "absent"),
+            fields={"said": lambda pair: outcomes[pair][1] or show.DASH, "crossings": lambda pair: outcomes[pair][0]},
+        ),
     ]
-    columns = [Cell("First"), Cell("Second"), Cell("The first is")]
-    columns += [ratio_head(f"First vs second at {show.tick(x)}", how) for (x, _), how in zip(ends, hows, strict=True)]
+    for end, (x, case) in zip(ENDS, (series.points[0], series.points[-1]), strict=True):
+        columns.append(
+            ratio_column(f"at_{end}", f"First vs second at {show.tick(x)}", series.against, partial(ratio_at, case))
+        )
     notes = [
         f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
         "points where both have a time.",
@@ -152,24 +150,11 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         *run_notes(readings.values()),
         *_gaps(readings, series, skipped),
     ]
-    names = [
-        "first",
-        "second",
-        "said",
-        "crossings",
-        *(f"at_{end}{suffix}" for end in ENDS for suffix in _interval_fields(None)),
-    ]
-    frame = pd.DataFrame(records, columns=names)
-    return Table(caption or series.question, columns, table_rows, frame, notes, "crossings")
+    return table(caption or series.question, columns, series.against, notes, "crossings")
 
 
 ENDS = ("start", "end")
-
-
-def _interval_fields(ratio: Speedup | None) -> dict[str, float]:
-    """Return a ratio and the ends of its interval by the suffixes of their fields; NaN without a ratio."""
-    numbers = (ratio.estimate, ratio.low, ratio.high) if ratio else (math.nan,) * 3
-    return dict(zip(("", "_low", "_high"), numbers, strict=True))
+"""Names of the ends of a series in the fields of a frame."""
 
 
 def crossing_points(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> list[float]:

@@ -1,12 +1,15 @@
 """Tables of record: the state of every measurement, failures and their reasons, the card of a run."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
-from ..analysis.readings import newest
+from ..analysis.readings import Reading, newest
 from ..escaping import read_json
-from .html import Cell, Row, Table
+from .columns import Column, Record, row_fields, table
+from .html import Cell, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,38 +30,32 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     **state._asdict()} for cell, state in zip(cells, store.states(cells))]`.
     """
     names = ("lab", "variant", "case", "backend", "device", "state", "why")
-    records = [
-        {name: (cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)) or "" for name in names}
+    records: list[Record] = [
+        {
+            name: str((cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)) or "")
+            for name in names
+        }
         for cell in cells
     ]
-    lines = [
-        Row(
-            [
-                Cell(str(record["variant"])),
-                Cell(str(record["case"])),
-                Cell(str(record["backend"])),
-                Cell(str(record["device"])),
-                Cell(str(record["state"]), f"state {record['state']}"),
-                Cell(str(record["why"])),
-            ],
-            str(record["state"]),
-        )
-        for record in records
+    columns: list[Column[Record]] = [
+        Column("Variant", itemgetter("variant")),
+        Column(Cell("Case", "key"), itemgetter("case")),
+        Column("Backend", itemgetter("backend")),
+        Column("Device", itemgetter("device")),
+        Column("State", lambda record: Cell(record["state"], f"state {record['state']}")),
+        Column(Cell("Why", "below"), lambda record: Cell(record["why"])),
     ]
-    counts = [
-        f"{sum(record['state'] == state for record in records)} {state}: {meaning}"
-        for state, meaning in STATES.items()
-        if any(record["state"] == state for record in records)
-    ]
-    columns = [Cell("Variant"), Cell("Case", "key"), *(Cell(name) for name in ("Backend", "Device", "State"))]
-    columns += [Cell("Why", "below")]
-    return Table(
+    counts = Counter(record["state"] for record in records)
+    counted = "; ".join(f"{counts[state]} {state}: {meaning}" for state, meaning in STATES.items() if counts[state])
+    return table(
         caption or "State of every measurement",
         columns,
-        lines,
-        _frame(records, names),
-        ["; ".join(counts) + "."] if counts else ["No measurements."],
+        records,
+        [f"{counted}." if counted else "No measurements."],
         "states",
+        records=records,
+        fields=names,
+        marks=itemgetter("state"),
     )
 
 
@@ -67,42 +64,23 @@ def failed(rows: "pd.DataFrame", caption: str = "", origin: str = "") -> Table:
 
     origin: that of the rows, such as a device, so that "Nothing failed" claims no more than the rows say.
     """
-    records = []
-    for (case, device), group in rows.groupby(["case", "device"], sort=False) if len(rows) else ():
-        records += [
-            {
-                "variant": name,
-                "case": case,
-                "device": device,
-                "backend": reading.row.get("backend"),
-                "reason": reading.reason,
-                "started": reading.row["started"],
-            }
-            for name, reading in newest(group).items()
-            if not reading.ok
-        ]
-    lines = [
-        Row(
-            [
-                Cell(str(record["variant"]), "wrap"),
-                Cell(str(record["case"])),
-                Cell(f"{record['device']}, {record['backend']}"),
-                Cell(str(record["reason"]), "reason"),
-                Cell(f"{record['started']:%Y-%m-%d %H:%M}"),
-            ],
-            "failed",
-        )
-        for record in records
+    groups = rows.groupby(["case", "device"], sort=False) if len(rows) else ()
+    failures = [reading for _, group in groups for reading in newest(group).values() if not reading.ok]
+    columns: list[Column[Reading]] = [
+        Column("Variant", lambda reading: Cell(reading.variant, "wrap"), fields={"variant": attrgetter("variant")}),
+        Column("Case", lambda reading: str(reading.row["case"]), fields=row_fields("case")),
+        Column(
+            "Device",
+            lambda reading: f"{reading.row['device']}, {reading.row.get('backend')}",
+            fields=row_fields("device", "backend"),
+        ),
+        Column("Why", lambda reading: Cell(reading.reason, "reason"), fields={"reason": attrgetter("reason")}),
+        Column("When (UTC)", lambda reading: f"{reading.row['started']:%Y-%m-%d %H:%M}", fields=row_fields("started")),
     ]
-    columns = [Cell("Variant"), Cell("Case"), Cell("Device"), Cell("Why"), Cell("When (UTC)")]
-    return Table(
-        caption or f"What failed{f' on {origin}' if origin else ''}, and why",
-        columns,
-        lines,
-        _frame(records, ("variant", "case", "device", "backend", "reason", "started")),
-        () if lines else [f"Nothing failed{f' on {origin}' if origin else ''}."],
-        "failures",
-    )
+    on_origin = f" on {origin}" if origin else ""
+    notes = [] if failures else [f"Nothing failed{on_origin}."]
+    caption = caption or f"What failed{on_origin}, and why"
+    return table(caption, columns, failures, notes, "failures", marks=lambda _: "failed")
 
 
 def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], caption: str = "This run") -> Table:
@@ -121,16 +99,14 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     merged = {**parameters, **{name: fact for name, fact in merged.items() if name not in parameters}}
     for name in [name for name in merged if name.endswith("_bytes") and merged[name]]:
         merged[name.removesuffix("_bytes")] = show.quantity(float(merged.pop(name)), "B")
-    pairs = [(name, _fact_text(fact)) for name, fact in merged.items() if _fact_text(fact)]
-    lines = [Row([Cell(name.replace("_", " ")), Cell(fact)]) for name, fact in pairs]
-    return Table(
-        caption,
-        [Cell("Fact"), Cell("Value")],
-        lines,
-        _frame([{"fact": name, "value": fact} for name, fact in pairs], ("fact", "value")),
-        (),
-        "run-card",
-    )
+    records: list[Record] = [
+        {"fact": name, "value": text} for name, fact in merged.items() if (text := _fact_text(fact))
+    ]
+    columns: list[Column[Record]] = [
+        Column("Fact", lambda record: record["fact"].replace("_", " ")),
+        Column("Value", itemgetter("value")),
+    ]
+    return table(caption, columns, records, (), "run-card", records=records, fields=("fact", "value"))
 
 
 def _gpu_facts(gpu: Mapping[str, Any]) -> dict[str, str]:
@@ -164,9 +140,3 @@ def _fact_text(fact: Any) -> str:
     if isinstance(fact, float):
         return show.number(fact)
     return "" if fact is None else str(fact)
-
-
-def _frame(records: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame([dict(record) for record in records], columns=list(columns))

@@ -9,11 +9,12 @@ from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
 from .cell_format import INTERVAL_WORDS
+from .columns import Column, table
 from .history_tables import NO_CHANGE
-from .html import Cell, Row, Table
+from .html import Cell, Table
 
-HEADS = ("Measurement", "Since (UTC)", "Commit", "Runs", "Time", "Times as fast as before", "Why")
-NUMBERS = ("Runs", "Time", "Times as fast as before")
+KeyedVersion = tuple[tuple[str, ...], Version]
+"""`history.key_of` of a measurement, and one of its versions."""
 
 
 def versions_tables(
@@ -24,7 +25,7 @@ def versions_tables(
     versions_by_key: `history.key_of` -> versions of a measurement, the oldest first. every: list all versions; otherwise only
     those whose time differs from the previous one beyond the noise. Frames have all digits.
     """
-    versions_by_device: dict[tuple[str, ...], list[tuple[tuple[str, ...], Version]]] = {}
+    versions_by_device: dict[tuple[str, ...], list[KeyedVersion]] = {}
     for key, versions in versions_by_key.items():
         for version in versions:
             if every or version.changed:
@@ -39,39 +40,41 @@ def versions_tables(
     else:
         notes.append(NO_CHANGE)
     return [
-        _table(f"{lab} on {', '.join(device_parts)}", keys_versions)
+        table(
+            f"{lab} on {', '.join(device_parts)}",
+            COLUMNS,
+            keys_versions,
+            (),
+            "history",
+            records=[_record(*row) for row in keys_versions],
+            units={"seconds": "s"},
+        )
         for device_parts, keys_versions in versions_by_device.items()
     ], notes
 
 
-def _table(caption: str, keys_versions: Sequence[tuple[tuple[str, ...], Version]]) -> Table:
-    import pandas as pd
-
-    heads = [Cell(head, "num" if head in NUMBERS else "wrap" if head == "Why" else "") for head in HEADS]
-    lines = [Row(_cells(key, version)) for key, version in keys_versions]
-    frame = pd.DataFrame([_record(key, version) for key, version in keys_versions])
-    return Table(caption, heads, lines, frame, (), "history", {"seconds": "s"})
+def _name(row: KeyedVersion) -> str:
+    key = row[0]
+    return f"{key[0]} on {key[1]}{' (A/A control)' if key[-1] == CONTROL else ''}"
 
 
-def _cells(key: tuple[str, ...], version: Version) -> list[Cell]:
-    reading, ratio = version.reading, version.ratio
-    first = oldest(reading).row
-    name = f"{key[0]} on {key[1]}{' (A/A control)' if key[-1] == CONTROL else ''}"
-    how = ""
-    if ratio:
-        text = show.factor(ratio.estimate, ratio.low, ratio.high) if version.changed else ratio.word
-        how = f"({ratio.how})" if ratio.how else ""
-    else:
-        text = "" if reading.ok else "no time"
-    return [
-        Cell(name),
-        Cell(f"{first['started']:%Y-%m-%d %H:%M}"),
-        Cell((commit_of(first) or "")[:10]),
-        Cell(str(len(reading.runs)), "num"),
-        Cell(show.duration(reading.median) if reading.ok else "failed", "num"),
-        Cell(text, "num", small=how),
-        Cell(_why(version), "wrap"),
-    ]
+def _ratio(row: KeyedVersion) -> str | Cell:
+    version = row[1]
+    if not (ratio := version.ratio):
+        return "" if version.reading.ok else "no time"
+    text = show.factor(ratio.estimate, ratio.low, ratio.high) if version.changed else ratio.word
+    return Cell(text, "num", small=f"({ratio.how})" if ratio.how else "")
+
+
+COLUMNS: Sequence[Column[KeyedVersion]] = (
+    Column("Measurement", _name),
+    Column("Since (UTC)", lambda row: f"{oldest(row[1].reading).row['started']:%Y-%m-%d %H:%M}"),
+    Column("Commit", lambda row: (commit_of(oldest(row[1].reading).row) or "")[:10]),
+    Column("Runs", lambda row: str(len(row[1].reading.runs)), "num"),
+    Column("Time", lambda row: show.duration(row[1].reading.median) if row[1].reading.ok else "failed", "num"),
+    Column("Times as fast as before", _ratio, "num"),
+    Column("Why", lambda row: _why(row[1]), "wrap"),
+)
 
 
 def _why(version: Version) -> str:
