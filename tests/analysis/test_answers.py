@@ -217,16 +217,16 @@ def sentence(ratio: str, *differences: dict[str, Any]) -> str:
 def test_a_headline_says_in_what_two_are_alike_or_in_what_they_differ() -> None:
     twice, shared = "2.00 times as fast as", ("rounds operands to fp16", LAID_OUT)
     assert sentence(twice) == ""
-    assert sentence(twice, {}) == "Like for like the best peer is `peer 0`: `step` is 2.00 times as fast as it"
-    assert sentence(twice, {"shared": shared}).startswith(
-        f"Like for like the best peer is `peer 0`, which also rounds operands to fp16 and {LAID_OUT}: `step` is"
+    assert sentence(twice, {}) == "Under equal conditions `step` is 2.00 times as fast as the best peer, `peer 0`"
+    assert sentence(twice, {"shared": shared}).endswith(
+        f" as the best peer, `peer 0`, which also rounds operands to fp16 and {LAID_OUT}"
     )
     unlike = {"shared": shared, "only_rival": (CHANNELS_LAST,), "only_kernel": ("pools", "adds", "ends")}
     words = "which leaves results channels-last, while `step` pools, adds and ends"
-    assert sentence(twice, unlike).startswith(f"The nearest peer is `peer 0`, {words}: `step` is")
-    assert sentence(twice, {"only_kernel": ("pools",)}).startswith("The nearest peer is `peer 0`, while `step` pools: ")
+    assert sentence(twice, unlike) == f"`step` is {twice} the nearest peer, `peer 0`, {words}"
+    assert sentence(twice, {"only_kernel": ("pools",)}).endswith(" the nearest peer, `peer 0`, while `step` pools")
     assert sentence(twice, {}, unlike).endswith(
-        f"`step` is 2.00 times as fast as it, and 2.00 times as fast as the fastest peer, `peer 1`, {words}"
+        f" as the best peer, `peer 0`. `step` is {twice} the fastest peer, `peer 1`, {words}"
     )
     assert sentence(f"{NOT_MEASURED} against", {}, {}) == ""
 

@@ -199,7 +199,7 @@ def test_what_is_its_parents_machine_code_says_so_where_it_was_measured() -> Non
     (note,) = (line_note for line_note in table.notes if "machine code" in line_note)
     assert note == (
         "In the tests of this book NVRTC makes one machine code of a variant and its parent, always or at times. Where it"
-        " does, their times differ by noise alone: b and a, since registers have no address."
+        " does, the two are the same program: b and a, since registers have no address."
     )
     elsewhere = report.ladder(
         CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code={"elsewhere": "it is"})

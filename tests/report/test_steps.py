@@ -91,8 +91,8 @@ def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
     texts = {head: words(text) for head, text in entries.items()}
     assert texts["Fastest kernel"] == "soa, float32: 100 µs per step."
     assert texts["Share of the bound"] == "50.0 % of its bound, 50.0 µs, which memory sets."
-    assert texts["Against the best peer like for like"].startswith("2.00 times as fast [")
-    assert texts["Against the best peer like for like"].endswith(" as lbmpy, 200 µs. (A library)")
+    assert texts["Against the best peer under equal conditions"].startswith("2.00 times as fast [")
+    assert texts["Against the best peer under equal conditions"].endswith(" as lbmpy, 200 µs. (A library)")
     assert texts["Against the fastest peer"].endswith(
         "lbmpy-bare, 50.0 µs. The peer leaves out obstacles, drive and mean speeds."
     )

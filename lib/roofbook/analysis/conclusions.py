@@ -48,27 +48,27 @@ def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = 
 
 
 def peer_comparison(measured: "Measured", case: str) -> str:
-    """Return how fast the fastest step of a case is compared with the best peer like for like, and the conditions of both.
+    """Return how fast the fastest step of a case is compared with the best peer under equal conditions, and the conditions.
 
-    If no peer is like it: with the nearest peer, and the differences. If another peer is the fastest, it is compared too.
-    Without a full stop; '' if nothing is known.
+    If no peer has the same conditions: with the nearest peer, and the differences. If another peer is the fastest, a second
+    sentence compares with that. Without the last full stop; '' if nothing is known.
     """
-    fastest, clauses = measured.fastest(case), list[str]()
+    fastest, sentences = measured.fastest(case), list[str]()
     kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
         peer = markdown_code(rival.reading.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
         times = measured.times(fastest, rival.reading.variant, case)
         alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
         differences = f"{which('', rival.only_rival)}{alone}"
-        if clauses:
-            clauses.append(f"{times} the fastest peer, {peer}{differences}")
+        if sentences:
+            sentences.append(f"{kernel} is {times} the fastest peer, {peer}{differences}")
         elif rival.alike:
-            clauses.append(
-                f"Like for like the best peer is {peer}{which('also ', rival.shared)}: {kernel} is {times} it"
+            sentences.append(
+                f"Under equal conditions {kernel} is {times} the best peer, {peer}{which('also ', rival.shared)}"
             )
         else:
-            clauses.append(f"The nearest peer is {peer}{differences}: {kernel} is {times} it")
-    return without_missing(clauses, ", and ")
+            sentences.append(f"{kernel} is {times} the nearest peer, {peer}{differences}")
+    return without_missing(sentences, ". ")
 
 
 def which(how: str, conditions: Sequence[str]) -> str:

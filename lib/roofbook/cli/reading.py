@@ -78,11 +78,10 @@ def diff(lab: str, variant: str) -> None:
     text = ""
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
-    differs = ", ".join(chosen.differs)
     if text:
         print(text)
     else:
-        say(f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
+        say(f"Same kernel as {parent.name}; different {' and '.join(chosen.differs)}. {chosen.change}")
 
 
 @app.command()

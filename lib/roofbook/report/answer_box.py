@@ -100,7 +100,7 @@ def _share_text(data: CaseData, reading: Reading) -> str:
 def _peer_lines(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
         return [("Against the best peer", "No library or other program was measured on this device.")]
-    head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
+    head = "Against the best peer under equal conditions" if kernel.peer.alike else "Against the nearest peer"
     description = data.changes.get(kernel.peer.reading.variant, "")
     lines = [
         (

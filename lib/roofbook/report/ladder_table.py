@@ -303,7 +303,7 @@ def _same_code_note(data: CaseData, names: Sequence[str]) -> list[str]:
         if name in data.same_code and name in data.readings
     )
     tested = f"In the tests of this book {data.compiler} makes one machine code of a variant and its parent, always or at times"
-    return [f"{tested}. Where it does, their times differ by noise alone: {pairs}."] * bool(pairs)
+    return [f"{tested}. Where it does, the two are the same program: {pairs}."] * bool(pairs)
 
 
 def _with_controls(order: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..spec.prediction import Prediction
 
 NONE: "Mapping[str, Prediction]" = MappingProxyType({})
+CHANGED_PART = {"plan": "host code", "options": "options"}
+"""Words for the parts in which a step with its parent's kernel differs, as `Variant.differs` names them."""
 
 
 def step(
@@ -62,13 +64,13 @@ def step(
             f"</summary>{html_diff(diff)}</details>"
         )
     elif variant.parent:
-        differs = " and ".join(name for name in variant.differs if name != "source")
-        parts.append(f'<p class="table-note">The kernel is the same; what differs: {escape(differs)}.</p>')
+        changed = " and ".join(CHANGED_PART[field] for field in variant.differs if field != "source")
+        parts.append(f'<p class="table-note">Same kernel; only the {changed} changed.</p>')
     for compiler, reason in variant.same_code.items():
         parts.append(
             f'<p class="table-note">In the tests of this book {escape(compiler)} makes the same machine code of it as of'
-            f" <code>{escape(variant.parent or '')}</code>, since {escape(reason)}. Where it does, their times differ by noise"
-            " alone.</p>"
+            f" <code>{escape(variant.parent or '')}</code>, since {escape(reason)}. On such compilers the two steps are the"
+            " same program.</p>"
         )
     return Html("".join([*parts, "</div>"]))
 

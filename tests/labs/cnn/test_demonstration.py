@@ -25,7 +25,9 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
     for text, case in zip(paragraphs, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
         assert f"`vectors`: the time of vectors on {case.name} per layer, which is {over} `sequential-c`." in text
-        assert f"Like for like the best peer is `cublas`: `vectors` is {over} it." in text and NOT_MEASURED not in text
+        assert (
+            f"Under equal conditions `vectors` is {over} the best peer, `cublas`." in text and NOT_MEASURED not in text
+        )
     assert about == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
 
 

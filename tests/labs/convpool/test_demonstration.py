@@ -32,7 +32,8 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
         over = f"so much over on {case.name}"
         assert f"`strips`: the time of strips on {case.name} per layer, which is {over} `sequential-c`." in text
         assert (
-            f"Like for like the best peer is `torch-cpu`: `strips` is {over} it." in text and NOT_MEASURED not in text
+            f"Under equal conditions `strips` is {over} the best peer, `torch-cpu`." in text
+            and NOT_MEASURED not in text
         )
     assert about == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
 

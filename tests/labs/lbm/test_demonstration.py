@@ -24,8 +24,8 @@ def test_the_summary_tells_all_that_was_measured() -> None:
     assert sentences[0].endswith(
         f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
         f" `sequential-c`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
-        " host's cores. Like for like the best peer is"
-        f" `{peers[0]}`: `vectors` is so much over on {case} it. The step without its arithmetic (`no-compute`) takes"
+        " host's cores. Under equal conditions `vectors` is"
+        f" so much over on {case} the best peer, `{peers[0]}`. The step without its arithmetic (`no-compute`) takes"
         f" the time of no-compute on {case} per step, `soa` takes the time of soa on {case}. One grid instead of two"
         f" (`in-place`) is so much over on {case} `{LAB.best}`, fp16 storage (`half-storage`) is so much over on {case}"
         " `in-place`."
@@ -51,5 +51,5 @@ def test_a_base_that_stands_in_for_another_is_told() -> None:
 def test_a_peer_is_told_once() -> None:
     case = LAB.cases("test")[0].name
     assert paragraphs("vectors", "sequential", "openmp")[0].endswith(
-        f" `sequential`. Like for like the best peer is `openmp`: `vectors` is so much over on {case} it."
+        f" `sequential`. Under equal conditions `vectors` is so much over on {case} the best peer, `openmp`."
     )

@@ -45,7 +45,9 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
     for text, case in zip(paragraphs, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
         assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `sequential-c`." in text
-        assert f"Like for like the best peer is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
+        assert (
+            f"Under equal conditions `joint` is {over} the best peer, `torch-cpu`." in text and NOT_MEASURED not in text
+        )
         assert f"On {case.name}, with 5 different images, `sequential-c` classifies 80.0\u202f% correctly." in images
     assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1
 

@@ -167,7 +167,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
     for text, case in zip(paragraphs, LAB.cases("test"), strict=False):
         over = f"so much over on {case.name}"
         assert f"`fused`: the time of fused on {case.name} per pass, which is {over} `sequential-c`." in text
-        assert f"Like for like the best peer is `{LAB.peers[0].name}`: `fused` is {over} it." in text
+        assert f"Under equal conditions `fused` is {over} the best peer, `{LAB.peers[0].name}`." in text
         assert NOT_MEASURED not in text
     assert about == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
 
