@@ -30,13 +30,14 @@ import os, signal, time
 from pathlib import Path
 import numpy as np
 import psutil
-from roofbook.spec.lab import Case, Lab, Variant, Work
-from ..plain_plan import PlainPlan
+from roofbook.spec.lab import Case, Lab, Plan as LabPlan, Variant, Work, least_bytes, no_conditions
 
 MARKS = Path({marks!r})
 
 
-class Plan(PlainPlan):
+class Plan(LabPlan):
+    traffic, conditions = staticmethod(least_bytes), staticmethod(no_conditions)
+
     def __init__(self, device, variant, case, inputs):
         self.units, self.case, self.runs = case.units, case.name, 0
 
