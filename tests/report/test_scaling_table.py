@@ -36,7 +36,7 @@ def test_each_time_has_its_gain_its_efficiency_and_the_model_beside_it() -> None
     assert frame_.model_error.isna().tolist() == [True, True, True, False]
     texts = [[cell.text for cell in line.cells] for line in scaling.rows]
     assert texts[0][:3] == ["8", "1", "20.0"] and texts[0][-1] == "read from it" and texts[-1][-1].startswith("+10")
-    (note,) = (note for note in map(str, scaling.notes) if note.startswith("By it"))
+    (note,) = (note for note in map(str, scaling.notes) if note.startswith("By the model"))
     assert "2 devices are faster than one from about 24 rows on" in note
 
 
@@ -45,7 +45,7 @@ def test_a_model_that_is_far_from_a_measured_time_does_not_say_from_where_on_dev
 ) -> None:
     monkeypatch.setitem(TIMES, (2, 64), 8e-5)
     notes = [str(note) for note in table().notes]
-    assert not any(note.startswith("By it") for note in notes)
+    assert not any(note.startswith("By the model") for note in notes)
     assert any(note.startswith("With 2 devices it is off by up to 37.5") for note in notes)
 
 

@@ -90,9 +90,8 @@ def pages_with_changed_choice(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
 
 
 def _bar(lab: str, scripts: str, devices: list[DeviceChoice]) -> str:
-    noscript = (
-        f"All of this page is of {escape(devices[0].label)}. With JavaScript you can choose another device and a case."
-    )
+    numbers = f"All numbers of this page are of {escape(devices[0].label)}."
+    noscript = f"{numbers} With JavaScript you can choose another device and a case."
     options = "".join(
         f'<option value="{escape(device.name)}" data-script="{escape(device.script)}">{escape(device.label)}</option>'
         for device in devices

@@ -251,8 +251,8 @@ def _devices_compared(store: Store) -> Sequence[str]:
     pages = [
         f"""# {markdown(lab.title)}: devices
 
-Each case with all of its variants, on every recorded device. The page on [devices side by side](../../devices.md) says what
-stands in the tables, and shows what you pick.
+Each case with all of its variants, on every recorded device. The page on [devices side by side](../../devices.md)
+explains the tables, and compares any devices that you choose.
 
 {raw_html(cases(of_lab).html)}"""
         if of_lab

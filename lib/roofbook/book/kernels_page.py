@@ -120,9 +120,9 @@ def _about(lab: Lab) -> str:
     else:
         size = "Sizes of the problem are arguments, or set by the launch."
     return (
-        "<p>Each kernel as a compiler gets it, with macros and knobs expanded, in every language that it is for, and its "
-        f"difference from the step that it changes. {size} What a launch sets besides, as the side of a tile, stands here "
-        "with its default.</p>"
+        "<p>Each kernel as a compiler gets it, with macros and knobs expanded, in every language that it is for. Below it is "
+        f"its difference from the step that it changes. {size} Other values that a launch sets, such as the side of a tile, "
+        "have their defaults here.</p>"
     )
 
 

@@ -36,8 +36,8 @@ def forecast_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Tabl
     ]
     notes = (
         "Cases as the recorded runs took them: published and large sizes, sweeps and peers, as many runs as each lab asks for.",
-        "Each case has its compiling, its checks and the start of a process in it. Each device takes the longest case that "
-        "is left. Waiting for jobs to begin is not in it.",
+        "The time of a case includes compiling, checks and the start of a process, but no waiting for jobs to begin. Each "
+        "device takes the longest case that is left.",
     )
     units = {"seconds": "s", "longest_seconds": "s"}
     caption = "How long a campaign takes, by the costs of recorded runs"
@@ -75,10 +75,10 @@ def campaigns_table(campaigns: Sequence[CampaignTimes]) -> Table:
         Column("The model says", lambda row: show.duration(row["modelled_seconds"]), "num"),
     ]
     notes = (
-        "One worker for each card, on one host, from the start of the command to the end of the last case. Of several runs it "
-        "is the median, with each in brackets. Beside the gain stand the least and the "
-        "greatest over any two of them. The first run of a campaign compiles its kernels, and does not count.",
-        "The model takes what each case took on one card, and gives the longest case that is left to the card that is free.",
+        "One worker for each card, on one host. The time is from the start of the command to the end of the last case: the "
+        "median of several runs, with each in brackets. The brackets of a gain hold the least and the greatest over any two "
+        "runs. The first run of a campaign compiles its kernels, and does not count.",
+        "The model takes the time of each case on one card. The next free card gets the longest case that is left.",
     )
     units = {"seconds": "s", "modelled_seconds": "s"}
     fields = ("lab", "device", "cards", "seconds", "runs", "speedup", "modelled_seconds")

@@ -50,9 +50,9 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
             records += _records(line)
     notes = [f"{device}: {_verdict_counts(line.outcomes[device].verdict for line in lines)}." for device in devices]
     notes += [
-        "In parentheses below a statement: what exactly is compared. Below a published number:"
+        "In parentheses below a statement: the exact comparison. Below a published number:"
         " 'claims none' where the report says that there is no effect.",
-        "Below each verdict: the number measured here, a speedup or what the published number is, with its"
+        "Below each verdict: our number, of the same kind as the published one, with its"
         f" {CONFIDENCE} interval. Whether times differ is decided as in every table: {INTERVAL_WORDS}.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
         " runs of the newest measurement.",

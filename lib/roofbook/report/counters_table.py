@@ -38,7 +38,7 @@ NOTES = (
     f"{show.percent(LEAST_LIMITING_SHARE)}. Profiled / timed: the kernels' time under the profiler over the median, which may "
     "cover more.",
     "Compared with its parent: the time under the profiler, and the counter that changed by the largest factor. A profiled run "
-    "may have fewer units than a timed one, so what a run does once weighs more.",
+    "may have fewer units than a timed one, so work that is done once per run weighs more.",
 )
 
 

@@ -21,8 +21,8 @@ VERDICT_ORDER = ("broken", "slower", "undecided", "not compared", "faster", "unc
 MOST_NAMES = 8
 """Most names of new or removed variants in a sentence."""
 WEAKER_NOTE = (
-    "These rows were taken at another time, and not in turns with what was measured now: this is the weaker comparison. A"
-    " commit in place of rows has its own source measured beside today's."
+    "These rows were taken at another time, not in turns with today's measurements: this is the weaker comparison. If you"
+    " name a commit in place of rows, its own source is measured in turns with today's."
 )
 
 

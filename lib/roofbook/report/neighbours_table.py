@@ -43,8 +43,8 @@ def neighbours_table(pairs: Sequence[IdleAgainstBusy]) -> Table:
         ),
     ]  # fmt: skip
     notes = (
-        f"Idle: no other card of the host was at work for more than {IDLE:g} % of the time, by NVML. Busy: another one was for "
-        f"{BUSY:g} % at least, before the samples and after them. Both on the same card, by the same code.",
+        f"Idle: no other card of the host was at work for more than {IDLE:g} % of the time, by NVML. Busy: another one was "
+        f"for at least {BUSY:g} %, before the samples and after them. Both are of the same card and the same code.",
         "The ratio is across runs: above 1 where a busy neighbour costs time.",
     )
     units = {"idle_seconds": "s", "busy_seconds": "s"}

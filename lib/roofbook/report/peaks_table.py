@@ -74,7 +74,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(reading.ok and theory(reading) for reading in readings):
         notes += [
-            "Theoretical: from the clock, unit count and width that the driver reports. Among all columns is each calculation."
+            "Theoretical: from the clock, unit count and width that the driver reports. 'All columns' shows each calculation."
         ]
     caption = caption or f"Measured peaks of {device}"
     return table_of_readings(caption, "Peak", columns, list(map(line, readings)), notes, "peaks")
@@ -129,7 +129,7 @@ def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mappi
     ]  # fmt: skip
     notes = [
         f"Median and its {CONFIDENCE} interval, of the newest measurement on each device. A device without a line was not "
-        "measured, or has no such thing.",
+        "measured, or lacks the feature.",
         *run_notes(reading for _, reading in rows_of_peaks),
     ]
     return table(caption, columns, rows_of_peaks, notes)

@@ -14,8 +14,8 @@ from .ladder_table import notes_of
 from .run_parts import table_by_variant
 
 NOTE = StandingNote(
-    "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "
-    "and of them the fastest; what differs all the same stands beside what the peer is. "
+    "Best step like it: the fastest of those steps in the peer's precision that differ least from it in work and timing. "
+    "The last column names the differences that remain. "
     f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
 )
 

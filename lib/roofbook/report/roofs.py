@@ -142,9 +142,9 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         _legends(ax, dtypes, tops, bool(hollow), frame.height)
         notes: list[str] = [
             StandingNote(
-                "Work is modelled, not counted: the minimum of FLOPs that the algorithm needs, and of bytes that it needs "
-                "or, where the lab models variants separately, that the variant's data flow moves. More modelled traffic "
-                "moves a point left; work beyond the model moves it down."
+                "Work is modelled, not counted: the fewest FLOPs and bytes that the algorithm needs. If the lab models "
+                "variants separately, the bytes are those that the variant's data flow moves. More modelled traffic moves a "
+                "point left; work beyond the model moves it down."
             )
         ]
         notes += (

@@ -104,12 +104,12 @@ def _model_notes(model: measured.Model, size: float, name: str, errors: Mapping[
         if errors.get(devices, 0.0) > LARGEST_ERROR:
             error = show.percent(errors[devices])
             sentences.append(
-                f"With {devices} devices it is off by up to {error}: from how many rows on they pay, it cannot say."
+                f"With {devices} devices it is off by up to {error}, so it cannot say from how many rows on they pay."
             )
             continue
         pays, weak = model.pays_from(devices), model.weak_from(devices, EFFICIENCY)
         sentences.append(
-            f"By it {devices} devices are faster than one from about {_rounded_text(pays)} rows on, and weak scaling reaches "
-            f"{show.percent(EFFICIENCY)} from about {_rounded_text(weak)} rows a device on."
+            f"By the model {devices} devices are faster than one from about {_rounded_text(pays)} rows on, and weak scaling "
+            f"reaches {show.percent(EFFICIENCY)} from about {_rounded_text(weak)} rows a device on."
         )
     return sentences

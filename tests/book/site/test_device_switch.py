@@ -149,7 +149,9 @@ def test_without_javascript_the_page_is_whole_and_says_of_which_device_it_is(bro
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(served_site + PAGE)
-    assert "All of this page is of NVIDIA H200, CUDA." in tab.inner_text(".device-bar") and not tab.is_visible(BAR)
+    assert "All numbers of this page are of NVIDIA H200, CUDA." in tab.inner_text(".device-bar") and not tab.is_visible(
+        BAR
+    )
     assert "NVIDIA H200, CUDA:" in tab.inner_text(".on-device")
     context.close()
 
