@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError, one_of
 from ..paths import expanded
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
+    from ..store.parquet import Store
 
 
 @click.group(
@@ -78,12 +82,22 @@ def _there(context: click.Context, option: click.Parameter, results: str) -> str
     from ..paths import project_root
     from ..store.storage import located, storage_of
 
-    if context.get_parameter_source("results") is not click.core.ParameterSource.DEFAULT:
+    if context.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT:
         storage = storage_of(located(project_root(), results))
         if not storage.is_remote and not storage.root.exists():
             resolved = "" if str(storage.root) == results else f", which is {storage.root}"
             raise UsageError(f"there is no store in {results}{resolved}")
     return results
+
+
+def _opened(context: click.Context, option: click.Parameter, results: str) -> "Store":
+    """Return the store at an address. Errors: UsageError as for `_there`."""
+    address = _there(context, option, results)
+    from ..paths import project_root
+    from ..store.parquet import Store
+    from ..store.storage import located
+
+    return Store(located(project_root(), address))
 
 
 _of_store = partial(
@@ -95,7 +109,9 @@ _of_store = partial(
 )
 RESULTS = _of_store(callback=filled)
 RECORDED = _of_store(callback=_there)
-"""Option for a store that exists: a mistyped folder is not taken for an empty store."""
+"""Option for the address of a store that exists: a mistyped folder is not taken for an empty store."""
+STORE = _of_store("store", callback=_opened)
+"""Option for a store that exists, which the command gets open."""
 CLUSTER = click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -105,6 +121,13 @@ CLUSTER = click.option(
 WORKERS = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Measure by so many workers on this host, one for each card."
 )
+
+
+def _known_lab(_: click.Context, __: click.Parameter, name: str) -> "Lab":
+    """Return a lab by its name. Errors: UsageError for an unknown one."""
+    from ..spec import registry
+
+    return registry.get(name)
 
 
 def _to_write(_: click.Context, option: click.Parameter, path_text: str | None) -> Path | None:
@@ -130,7 +153,19 @@ to_write = partial(click.option, metavar="FILE", callback=_to_write)
 seconds = partial(click.option, show_default=True, type=click.FloatRange(min=0, min_open=True), callback=number)
 """An option for a duration in seconds."""
 LAB = click.argument("lab")
+"""Argument for the name of a lab, which the command checks with its parameters."""
+KNOWN_LAB = click.argument("lab", callback=_known_lab)
+"""Argument for a lab, which the command gets."""
 VARIANT = click.argument("variant")
+
+
+@contextmanager
+def writing(option: str, out: Path) -> Iterator[None]:
+    """Turn a file that cannot be written into a UsageError that names the option."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{option} {out} cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager

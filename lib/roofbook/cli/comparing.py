@@ -3,22 +3,29 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError, complain, of_system, one_of
+from ..errors import UsageError, complain, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, number, seconds, to_write
+from .app import DEVICE, KNOWN_LAB, SCALE, STORE, app, filled, number, seconds, to_write, writing
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
+    from ..store.parquet import Store
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @click.argument("variant", required=False)
 @click.option("--case", help="A case.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
 @click.option("--every/--changes", default=None, help="All versions, or changes alone.  [default: all of a VARIANT]")
-@RECORDED
-def history(lab: str, variant: str | None, case: str | None, on: str | None, every: bool | None, results: str) -> None:
+@STORE
+def history(
+    lab: "Lab", variant: str | None, case: str | None, on: str | None, every: bool | None, store: "Store"
+) -> None:
     """List changes over time, and their reasons.
 
     A version of a measurement is its runs by equal code, in an equal environment, on one machine. The list has the versions
@@ -30,16 +37,11 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
       roofbook history lbm fused --case 128x128
     """
     from ..analysis.history import by_measurement, stretches, versions
-    from ..paths import project_root
     from ..report.versions_table import versions_tables
-    from ..spec import registry as all_labs
-    from ..store.parquet import Store
-    from ..store.storage import located
 
-    lab_definition = all_labs.get(lab)
-    frame = Store(located(project_root(), results)).rows(lab)
+    frame = store.rows(lab.name)
     if frame.empty:
-        raise UsageError(f"{lab} was not measured yet; `roofbook run {lab}` does it")
+        raise UsageError(f"{lab.name} was not measured yet; `roofbook run {lab.name}` does it")
     for column, noun, wanted_value in (
         ("variant", "variant", variant),
         ("case", "case", case),
@@ -48,14 +50,16 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
         if wanted_value is not None:
             names = sorted(set(frame[column]))
             if wanted_value not in names:
-                raise one_of(f"{noun} with measurements of {lab}", wanted_value, names)
+                raise one_of(f"{noun} with measurements of {lab.name}", wanted_value, names)
             frame = frame[frame[column] == wanted_value]
     if frame.empty:
-        raise UsageError(f"{lab} has no measurements of these together; `roofbook history {lab}` lists all changes")
+        raise UsageError(
+            f"{lab.name} has no measurements of these together; `roofbook history {lab.name}` lists all changes"
+        )
     rows = [{str(name): field for name, field in row.items()} for row in frame.to_dict("records")]
     versions_by_key = {key: stretches(versions(own_rows)) for key, own_rows in by_measurement(rows).items()}
     every = variant is not None if every is None else every
-    tables, notes = versions_tables(versions_by_key, lab_definition.title, every=every)
+    tables, notes = versions_tables(versions_by_key, lab.title, every=every)
     for table in tables:
         print(table.text, end="\n\n")
     for note in notes:
@@ -155,10 +159,8 @@ def gate(
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true":
         print(*gate_report.annotations(findings), sep="\n")
     if out is not None:
-        try:
+        with writing("--json", out):
             write_whole(out, gate_report.as_json(findings, rule))
-        except OSError as error:
-            raise UsageError(f"--json {out} cannot be written: {of_system(error)}") from None
     if findings.failing:
         sys.exit(1)
     if not findings.compared:

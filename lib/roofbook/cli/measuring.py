@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from .app import (
     CLUSTER,
     DEVICE,
     DEVICES,
+    KNOWN_LAB,
     LAB,
     RECORDED,
     RESULTS,
@@ -27,6 +28,9 @@ from .app import (
     seconds,
     without_collection,
 )
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
 
 
 @app.command()
@@ -306,14 +310,14 @@ def record(out: str, **options: Any) -> None:
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @VARIANT
 @click.argument("case")
 @SCALE
 @DEVICE
 @RESULTS
 @click.option("--remeasure", is_flag=True, help="Count again also variants that were counted.")
-def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
+def profile(lab: "Lab", variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
     """Read a GPU's hardware counters for a variant.
 
     Uses NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
@@ -325,21 +329,15 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     from ..book.experiment import Experiment
     from ..measure import ncu
     from ..measure.progress import Reporter
-    from ..spec import registry as all_labs
 
-    lab_definition = all_labs.get(lab)
-    measurable = [
-        lab_variant
-        for lab_variant in (*lab_definition.ladder, *lab_definition.peers)
-        if lab_variant.role in ("step", "peer")
-    ]
-    chosen_variants = measurable if variant == "all" else [lab_definition.variant(variant)]
+    measurable = [lab_variant for lab_variant in (*lab.ladder, *lab.peers) if lab_variant.role in ("step", "peer")]
+    chosen_variants = measurable if variant == "all" else [lab.variant(variant)]
     cuda_device = ncu.open_cuda(device)
-    experiment = Experiment(lab, {"scale": scale, "device": cuda_device.spec, "results": results, "cases": [case]})
+    experiment = Experiment(lab.name, {"scale": scale, "device": cuda_device.spec, "results": results, "cases": [case]})
     size, store, policy = experiment.cases[0], experiment.store, experiment.policy
-    cells = ncu.plan(lab_definition, size, chosen_variants, experiment.device, store, policy)
+    cells = ncu.plan(lab, size, chosen_variants, experiment.device, store, policy)
     if not cells:
-        reason = lab_definition.skip_reason(chosen_variants[0], size) or f"it does not run on {cuda_device.spec}"
+        reason = lab.skip_reason(chosen_variants[0], size) or f"it does not run on {cuda_device.spec}"
         raise UsageError(f"{variant} on {case} cannot be profiled: {reason}")
     reporter = Reporter()
     try:
@@ -348,19 +346,19 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
         reporter.end()
     print(experiment.counters(case).text)
     say(str(summary))
-    planned = ncu.plan(lab_definition, size, chosen_variants, experiment.device, store, policy)
+    planned = ncu.plan(lab, size, chosen_variants, experiment.device, store, policy)
     if variant != "all" and planned[0].state == "failed":
         raise Failed(f"{variant} on {case}: {planned[0].why}")
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @VARIANT
 @click.argument("case", required=False)
 @of_scale(default="test", show_default=True, help=f"{SCALES}.")
 @DEVICE
 @click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
-def check(lab: str, variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
+def check(lab: "Lab", variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
     """Look for data races and accesses out of bounds.
 
     Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints findings in the kernel's own
@@ -376,14 +374,12 @@ def check(lab: str, variant: str, case: str | None, scale: str, device: str, end
     from ..measure.progress import Reporter
     from ..paths import project_root
     from ..report import sanitizer_text
-    from ..spec import registry as all_labs
 
-    lab_definition = all_labs.get(lab)
-    opened_device = open_device(device, lab_definition.preferred_backend)
-    chosen_variants = sanitize.choose(lab_definition, variant, case, scale, opened_device)
+    opened_device = open_device(device, lab.preferred_backend)
+    chosen_variants = sanitize.choose(lab, variant, case, scale, opened_device)
     root, failures, reporter = project_root(), 0, Reporter()
     try:
-        for checked in sanitize.check(lab_definition, chosen_variants, opened_device, ends=ends, progress=reporter):
+        for checked in sanitize.check(lab, chosen_variants, opened_device, ends=ends, progress=reporter):
             reporter.end()
             for finding in sanitizer_text.findings(checked, root):
                 print(finding, end="\n\n")

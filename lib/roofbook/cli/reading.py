@@ -12,20 +12,23 @@ from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, UserPath, app, to_write
+from .app import DEVICE, KNOWN_LAB, SCALE, STORE, VARIANT, UserPath, app, to_write, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..spec.lab import Lab
+    from ..store.parquet import Store
+
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @click.argument("variant", required=False)
 @click.option("--ladder", is_flag=True, help="Print all steps in order, with a mark at each line that changed.")
 @click.option(
     "--as", "dialect", type=click.Choice(sorted(languages())), help=f"[default: {OPENCL.name}, if the variant has it]"
 )
-def show(lab: str, variant: str | None, ladder: bool, dialect: str | None) -> None:
+def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
     It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
@@ -35,19 +38,16 @@ def show(lab: str, variant: str | None, ladder: bool, dialect: str | None) -> No
       roofbook show lbm fused --as cuda
       roofbook show stencil --ladder
     """
-    from ..spec import registry as all_labs
-
-    known_lab = all_labs.get(lab)
     if ladder:
         from ..report.ladder_source import ladder_source
 
         if variant is not None:
-            raise UsageError(f"--ladder prints all steps of {lab}: leave {variant} out")
-        print(ladder_source(known_lab, dialect))
+            raise UsageError(f"--ladder prints all steps of {lab.name}: leave {variant} out")
+        print(ladder_source(lab, dialect))
         return
     if variant is None:
-        raise UsageError(f"name a variant of {lab}, such as {known_lab.ladder[0].name}, or give --ladder for all steps")
-    chosen = known_lab.variant(variant)
+        raise UsageError(f"name a variant of {lab.name}, such as {lab.ladder[0].name}, or give --ladder for all steps")
+    chosen = lab.variant(variant)
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
     forms = chosen.languages
@@ -58,9 +58,9 @@ def show(lab: str, variant: str | None, ladder: bool, dialect: str | None) -> No
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @VARIANT
-def diff(lab: str, variant: str) -> None:
+def diff(lab: "Lab", variant: str) -> None:
     """Show the difference of a kernel from its parent.
 
     Both have their knobs expanded: the diff is of the source that is compiled.
@@ -68,13 +68,11 @@ def diff(lab: str, variant: str) -> None:
     \b
       roofbook diff lbm fused
     """
-    from ..spec import registry as all_labs
-
-    chosen = all_labs.get(lab).variant(variant)
+    chosen = lab.variant(variant)
     if chosen.parent in (None, variant):
-        instead = f"`roofbook show {lab} {variant}` prints its kernel"
+        instead = f"`roofbook show {lab.name} {variant}` prints its kernel"
         raise UsageError(f"{variant} has no parent; {instead if chosen.source else 'it is a program of the host'}")
-    parent = all_labs.get(lab).variant(str(chosen.parent))
+    parent = lab.variant(str(chosen.parent))
     text = ""
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
@@ -85,7 +83,7 @@ def diff(lab: str, variant: str) -> None:
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @click.argument("name", required=False)
 @click.option(
     "--check",
@@ -103,7 +101,7 @@ def diff(lab: str, variant: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the feedback as JSON.")
 @DEVICE
 def exercise(
-    lab: str,
+    lab: "Lab",
     name: str | None,
     answer: Path | None,
     solution: bool,
@@ -130,39 +128,37 @@ def exercise(
     from ..measure.sandbox import sandbox as sandbox_if
     from ..report import exercise_feedback
     from ..spec import exercise as exercises
-    from ..spec import registry as all_labs
     from ..spec.answer_file import read_answer
 
-    lab_definition = all_labs.get(lab)
-    all_of_lab = exercises.exercises(lab_definition)
+    all_of_lab = exercises.exercises(lab)
     if not all_of_lab.write:
-        raise UsageError(f"{lab} has no kernel to write")
+        raise UsageError(f"{lab.name} has no kernel to write")
     if name is None:
         for exercise_of_lab in all_of_lab.write:
             say(f"{exercise_of_lab.name:10} {exercise_of_lab.task}", hang=11)
         return
-    chosen = all_of_lab.named(lab, name)
+    chosen = all_of_lab.named(lab.name, name)
     if answer is None:
-        print((exercises.solution if solution else exercises.holed)(lab_definition, chosen), end="")
+        print((exercises.solution if solution else exercises.holed)(lab, chosen), end="")
         return
     kernel_text = read_answer(answer)
     mark = judge(
-        lab_definition,
+        lab,
         chosen,
         kernel_text,
-        open_device(device, lab_definition.preferred_backend),
+        open_device(device, lab.preferred_backend),
         sandbox_if(sandbox),
         take_time=time,
     )
     if as_json:
-        print(strict_json.dumps(exercise_feedback.as_json(mark, lab_definition, chosen), indent=2))
+        print(strict_json.dumps(exercise_feedback.as_json(mark, lab, chosen), indent=2))
     else:
-        say(exercise_feedback.as_text(mark, lab_definition, chosen))
+        say(exercise_feedback.as_text(mark, lab, chosen))
     sys.exit(mark.code)
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @click.argument("case")
 @to_write("--out", required=True, help="A file, .svg or .png.")
 @click.option(
@@ -170,8 +166,8 @@ def exercise(
 )
 @click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
-@RECORDED
-def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
+@STORE
+def chart(lab: "Lab", case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, store: "Store") -> None:
     """Draw a ladder, for any device in the store, by one backend.
 
     Of a device without its backend it is the one of the newest run.
@@ -182,42 +178,35 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     from ..analysis.case_data import CaseData
     from ..analysis.recorded import recorded
     from ..errors import one_of
-    from ..paths import project_root
     from ..report import ladder_chart
-    from ..spec import registry as all_labs
     from ..store.files import STORE_PARTS
-    from ..store.parquet import Store
-    from ..store.storage import located
 
-    lab_definition = all_labs.get(lab)
-    all_names = [variant.name for variant in (*lab_definition.ladder, *lab_definition.peers)]
-    order = [lab_definition.variant(name).name for name in only] or all_names
-    name, newest = lab_definition.case(case, scale).name, {}
-    for data in recorded(lab_definition, Store(located(project_root(), results)), scale, STORE_PARTS):
+    all_names = [variant.name for variant in (*lab.ladder, *lab.peers)]
+    order = [lab.variant(name).name for name in only] or all_names
+    name, newest = lab.case(case, scale).name, {}
+    for data in recorded(lab, store, scale, STORE_PARTS):
         own_rows = data.rows[(data.rows["backend"] == data.store_device.backend) & (data.rows["case"] == name)]
         if (runs := own_rows[own_rows["variant"].isin(order)]["run"]).size:
             newest[data] = runs.max()
     if not newest:
-        raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
+        raise UsageError(f"{lab.name} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
     chosen = [data for data in newest if on in (None, data.store_device.slug, data.store_device.id)]
     if not chosen:
         raise one_of("device in the store", on, [data.store_device.id for data in newest])
     shown_data = max(chosen, key=newest.__getitem__)
     drawing = ladder_chart(
-        CaseData(shown_data.rows, order, name, lab_definition.bases, lab_order=all_names),
-        f"{lab_definition.title}, {case}, on {shown_data.store_device}",
+        CaseData(shown_data.rows, order, name, lab.bases, lab_order=all_names),
+        f"{lab.title}, {case}, on {shown_data.store_device}",
     )
-    try:
+    with writing("--out", out):
         drawing.save(out)
-    except OSError as error:
-        raise UsageError(f"--out {out} cannot be written: {error.strerror}") from None
 
 
 @app.command()
 @click.option("--lab", "names", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
-@RECORDED
-def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
+@STORE
+def claims(names: tuple[str, ...], on: str | None, store: "Store") -> None:
     """Print the reports' claims, and our verdicts.
 
     Then the measurements behind each claim, and the command that repeats them.
@@ -229,12 +218,8 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     from ..analysis.verdicts import judged
     from ..book.fragments import verdicts
     from ..errors import one_of
-    from ..paths import project_root
     from ..spec import registry as all_labs
-    from ..store.parquet import Store
-    from ..store.storage import located
 
-    store = Store(located(project_root(), results))
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
     lines_by_lab = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
     devices = sorted({device.slug for lines in lines_by_lab.values() for line in lines for device in line.outcomes})
@@ -250,13 +235,13 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 
 
 @app.command()
-@LAB
+@KNOWN_LAB
 @click.argument("case")
 @click.option(
     "--on", multiple=True, help="A device of the store, such as nvidia-h200 or nvidia-h200/cuda; may be repeated."
 )
-@RECORDED
-def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
+@STORE
+def compare(lab: "Lab", case: str, on: tuple[str, ...], store: "Store") -> None:
     """Print a case of LAB on several devices.
 
     Shows the times of each device and backend in the store, at published and large sizes, and how many times as fast one is
@@ -266,20 +251,16 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
       roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
     """
     from ..analysis.comparison import on_case
-    from ..paths import project_root
     from ..report.comparison_table import comparison
-    from ..spec import registry as all_labs
-    from ..store.parquet import Store
-    from ..store.storage import located
 
-    print(comparison(on_case(all_labs.get(lab), Store(located(project_root(), results)), case, on)).text)
+    print(comparison(on_case(lab, store, case, on)).text)
 
 
 @app.command()
 @click.argument("sql", default="select * from cells")
 @to_write("--out", help="A file, .csv or .parquet; standard output without it.")
-@RECORDED
-def export(sql: str, out: Path | None, results: str) -> None:
+@STORE
+def export(sql: str, out: Path | None, store: "Store") -> None:
     """Write the rows of the store, or an SQL query.
 
     The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
@@ -290,13 +271,8 @@ def export(sql: str, out: Path | None, results: str) -> None:
       roofbook export "select variant, count(*) from cells group by all"
       roofbook export --out cells.parquet
     """
-    from ..paths import project_root
-    from ..store.parquet import Store
-    from ..store.storage import located
-
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
-    store = Store(located(project_root(), results))
     try:
         table = store.arrow(sql)
     except UsageError as error:
@@ -315,10 +291,8 @@ def export(sql: str, out: Path | None, results: str) -> None:
         _write_parquet(table, buffer)
     else:
         _write_csv(table, buffer)
-    try:
+    with writing("--out", out):
         write_whole(out, buffer.getvalue())
-    except OSError as error:
-        raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
 
 
 ROWS_AT_ONCE = 1000

@@ -1,12 +1,16 @@
 """Commands for a store that several people or machines share: copy files into it and out of it, and merge them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import RECORDED, RESULTS, app, filled
+from .app import RECORDED, RESULTS, STORE, app, filled
+
+if TYPE_CHECKING:
+    from ..store.parquet import Store
 
 
 @app.command()
@@ -65,8 +69,8 @@ def _copy(source: str | Path, target: str | Path) -> None:
 
 
 @app.command()
-@RECORDED
-def compact(results: str) -> None:
+@STORE
+def compact(store: "Store") -> None:
     """Merge the files of a store, so that reading is quick.
 
     Leaves one file for each lab and device in its part local/, with the same rows. Measuring and reading may go on meanwhile:
@@ -74,11 +78,6 @@ def compact(results: str) -> None:
     \b
       roofbook compact --results s3://team/roofbook
     """
-    from ..paths import project_root
-    from ..store.parquet import Store
-    from ..store.storage import located
-
-    store = Store(located(project_root(), results))
     busy: list[str] = []
     merged = store.compact(busy=busy.append)
     for folder in busy:
