@@ -50,7 +50,7 @@ def test_the_step_beside_a_peer_is_as_like_it_as_there_is_and_what_differs_is_sa
         row("library", 1e-4, role="peer", dtype="float16"), row("laid out", 1e-4, role="peer", dtype="float16"),
         row("plain", 1e-3),
     )  # fmt: skip
-    laid_out, last = "finds its operands laid out beforehand", "leaves results channels-last"
+    laid_out, last = "starts from operands that are already laid out", "leaves results channels-last"
     conditions = {"prepared": [laid_out], "laid out": [laid_out, last]}
     data = CaseData(rows, [], "256x256", peers=["library", "laid out"], conditions=conditions)
     table = report.peers(data)

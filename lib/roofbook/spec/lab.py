@@ -31,9 +31,9 @@ ROUNDS_OPERANDS = "rounds operands to"
 """Start of a condition of `Plan.conditions`; the name of the type in which the variant multiplies follows."""
 ROUNDS_RESULTS = "rounds results to"
 """Start of a condition; the name of the type follows."""
-LAID_OUT = "finds its operands laid out beforehand"
+LAID_OUT = "starts from operands that are already laid out"
 """Condition: converting and reordering the operands is not timed."""
-UNFOLDED = "finds the input unfolded beforehand"
+UNFOLDED = "starts from an input that is already unfolded"
 """Condition: the input is written out for a matrix product before the time begins."""
 CHANNELS_LAST = "leaves results channels-last"
 """Condition: the output is channels-last (NHWC); a step's output is channels-first."""
@@ -51,7 +51,7 @@ def differing_conditions(first: Sequence[str], second: Sequence[str]) -> tuple[l
     first, second: results of `Plan.conditions`.
 
     >>> differing_conditions(["rounds operands to fp16", LAID_OUT], ["rounds operands to fp16"])
-    (['finds its operands laid out beforehand'], [])
+    (['starts from operands that are already laid out'], [])
     """
     only_first = [condition for condition in first if condition not in second]
     return only_first, [condition for condition in second if condition not in first]

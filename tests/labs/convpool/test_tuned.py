@@ -62,7 +62,7 @@ def test_it_is_exact_and_lays_operands_out_in_its_time_unless_they_are_prepared(
 def test_they_are_compared_with_the_steps_that_do_the_same() -> None:
     assert LAB.conditions(LAB.variant("cudnn-int8")) == LAB.conditions(LAB.variant("tensor-int8")) == ()
     assert LAB.conditions(LAB.variant("cudnn-int8-prepared")) == LAB.conditions(LAB.variant("tensor-split-k"))
-    assert LAB.conditions(LAB.variant("cublas-int8-prepared")) == ("finds the input unfolded beforehand",)
+    assert LAB.conditions(LAB.variant("cublas-int8-prepared")) == ("starts from an input that is already unfolded",)
 
 
 def test_layers_that_do_not_fit_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
