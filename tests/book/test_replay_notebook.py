@@ -67,8 +67,9 @@ def test_each_cell_shows_the_rows_of_a_device_and_names_the_device(
         ("print(lab.parameters)", "<code>lab.parameters</code> needs a device to measure on"),
         ("roofbook.paths.project_root()", "<code>roofbook.paths</code> needs a device to measure on"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import numpy as np\nnp.zeros(3)", "<code>np</code> is known only where the notebook is executed"),
-        ("from math import pi\nlab.ladder(str(pi))", "<code>pi</code> is known only"),
+        ("import nosuch as ns\nns.zeros(3)", "<code>ns</code> is known only where the notebook is executed"),
+        ("from nosuch.far import pi\nlab.ladder(str(pi))", "<code>pi</code> is known only"),
+        ("from math import nosuch\nnosuch + 1", "<code>nosuch</code> is known only"),
         ("scale.upper()", "<code>scale</code> is known only"),
         ("get_ipython()", "<code>get_ipython</code> is known only"),
         ("%matplotlib inline\nlab.ladder()", "line 1 is no plain Python"),
@@ -80,6 +81,49 @@ def test_a_cell_that_cannot_be_replayed_says_so_and_later_cells_are(
 ) -> None:
     intro, cell, failed = replayed(recorded, source, "lab.failed()")
     assert intro and failed and "This cell is not repeated for a recorded device: " in cell and reason in cell
+
+
+OWN_TABLE = """
+from roofbook.analysis.lab_data import LabData
+from roofbook.report.html import Html
+
+def own(data: LabData, word: str) -> Html:
+    return Html(f"<p>{data.lab.name} {word} {len(data.cases)}</p>")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("import math\nmath.pi", "3.14159"),
+        ("import math as m, statistics\nm.floor(statistics.mean([2, 3.2]))", "<pre>2</pre>"),
+        ("import numpy as np\nnp.arange(3).tolist()", "<pre>[0, 1, 2]</pre>"),
+        ("from math import pi\nround(pi, 2)", "<pre>3.14</pre>"),
+        ("from math import *\nround(tau, 2)", "<pre>6.28</pre>"),
+        ("import xml.dom\nxml.dom.__name__", "<pre>&#x27;xml.dom&#x27;</pre>"),
+        ("import os.path as paths\npaths.basename('a/b')", "<pre>&#x27;b&#x27;</pre>"),
+        ("from IPython.display import display as show\nshow(lab.failed())", "<table"),
+        ("from IPython.display import Markdown, display\ndisplay(Markdown('*a*'))", "<em>a</em>"),
+        ("import roofbook.analysis.format as text\ntext.number(2.0)", "2.00"),
+        (
+            "from roofbook.labs.lbm.scaling_table import scaling\nlab.draw(scaling, 'rows', 'devices')",
+            "has a verified time",
+        ),
+        ("from roofbook.labs.stencil.bandwidth import bandwidth_chart\nlab.draw_case(bandwidth_chart)", "bandwidth"),
+        (f"{OWN_TABLE}\nlab.draw(own, 'has')", "<p>lbm has "),
+    ],
+)
+def test_a_cell_may_import_what_it_needs_and_draw_the_labs_own(
+    recorded: tuple[RecordedData, Store], source: str, shown: str
+) -> None:
+    _, cell, failed = replayed(recorded, source, "lab.failed()")
+    assert shown in cell and "not repeated" not in cell and failed
+
+
+def test_an_import_of_the_book_that_fails_ends_the_build(recorded: tuple[RecordedData, Store]) -> None:
+    for source in ("from roofbook.labs.lbm.nosuch import chart", "from roofbook.analysis.format import nosuch"):
+        with pytest.raises(replay_notebook.ReplayFailed, match=r"^lbm\.ipynb, cell 4, line 1, .*Error: .*nosuch"):
+            replayed(recorded, source)
 
 
 def test_a_cell_that_needs_one_that_cannot_be_replayed_says_so_too(recorded: tuple[RecordedData, Store]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
+from roofbook.labs.stencil.bandwidth import bandwidth_chart
 
 from .rows import bandwidth_rows
 
@@ -35,4 +36,4 @@ def bandwidths(**settings: Any) -> report.Figure:
         "working_set": 1e9,
         "skip_reasons": {"elsewhere": "no fp64"},
     }
-    return report.bandwidth_chart(CaseData(**defaults | settings))
+    return bandwidth_chart(CaseData(**defaults | settings))

@@ -11,6 +11,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
+from roofbook.labs.lenet.timeline import timeline_chart
 from roofbook.report import figure as svg
 
 from .inspection import bandwidths
@@ -39,7 +40,7 @@ def figures() -> dict[str, report.Figure]:
         "heat": report.heat_map(grid, reasons=reasons),
         "line": report.line_sweep(sweep_rows(), "wg"),
         "series": report.series(series_rows(), ZEROS),
-        "timeline": report.timeline(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"]),
+        "timeline": timeline_chart(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"]),
     }
 
 

@@ -15,7 +15,6 @@ from ..analysis.answers import answer
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
-from ..analysis.readings import newest
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
@@ -123,7 +122,6 @@ class Page(ABC):
     peers = case_method(report.peers)
     resources = case_method(report.resources)
     roofline = case_method(report.roofline_chart)
-    bandwidth_chart = case_method(report.bandwidth_chart)
 
     @embed_cases
     @noted
@@ -151,11 +149,19 @@ class Page(ABC):
         order = [variant.name for variant in lab.all_variants() if variant.name in countable | counted]
         return report.counters(data.on(case).with_order(order), data.profiles)
 
+    def draw(self, draw: Callable[..., Shown], *args: str) -> Shown | Note:
+        """Return a table or figure of the lab's own: `draw(data, *args)`, where data is the page's `LabData`.
+
+        If it raises UsageError, return a note with the reason.
+        """
+        return noted(draw)(self.data, *args)
+
     @mark_case
-    @noted
-    def timeline(self, *variants: str, case: str | None = None) -> "Figure":
-        """Return the timeline of the queues of these variants, in one run of each on a case."""
-        return report.timeline(self.data.on(case), [self.data.lab.variant(name).name for name in variants])
+    def draw_case(self, draw: Callable[..., Shown], *args: str, case: str | None = None) -> Shown | Note:
+        """Return a table or figure of the lab's own on a case: `draw(data, *args)`, where data is the case's `CaseData`."""
+        data = self.data.on(case).alone()
+        subject = " ".join([data.case, *args])
+        return self.keep(draw.__name__, subject, (data, args), partial(noted(draw), data, *args))
 
     @noted
     def pairs(self) -> Table:
@@ -288,24 +294,6 @@ class Page(ABC):
         if len(rows) and not (rows["backend"] == data.device.backend).any():
             raise UsageError(f"{series.question} It was not measured on this device")
         return rows
-
-    @noted
-    def scaling(self, axis: str, devices: str) -> Table:
-        """Return the gain of several devices over one along a series, with a model of it. devices: the sweep over their
-        number.
-        """
-        data, series = self.data, self.data.series(axis)
-        counts = {variant.name: int(str(variant.point)) for variant in data.sweep(devices).variants}
-        rows = data.rows[data.rows["variant"].isin(counts)]
-        readings = {
-            (counts[name], int(x)): reading
-            for x, case in series.points
-            if (rows["case"] == case).any()
-            for name, reading in newest(rows, case).items()
-        }
-        if not any(reading.ok for reading in readings.values()):
-            raise UsageError(f"no point of the series over {axis} has a verified time")
-        return report.scaling(readings, series)
 
     def _skipped(self, series: Series) -> dict[tuple[str, str], str]:
         """Return (variant, case) -> reason why a point of a series cannot be measured here."""

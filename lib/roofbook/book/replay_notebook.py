@@ -128,8 +128,8 @@ class _Replay:
         self._page = page
         self._names: dict[str, Any] = {}
         self._absent = {"get_ipython", "In", "Out"}
-        """Names defined where the notebook is executed, but not here: parameters, imports, names of cells that were not
-        repeated.
+        """Names defined where the notebook is executed, but not here: parameters, missing packages, names of cells that were
+        not repeated.
         """
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code" and has_parameters(cell):
@@ -188,25 +188,31 @@ class _Replay:
             exec(compile(ast.Module([statement], []), file, "exec"), self._names)
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Bind `roofbook`, and names imported from it, to the recorded page. Nothing else is imported."""
+        """Run an import. `roofbook`, its `open` and `display` are those of the recorded page.
+
+        A name that this machine does not have is absent, unless it is one of this package.
+        """
         library = _Library(self._page)
+        stand_ins = {f"{PACKAGE.__name__}.open": library.open, "IPython.display.display": self._names["display"]}
         for alias in statement.names:
             name = alias.asname or alias.name.partition(".")[0]
-            if isinstance(statement, ast.Import) and alias.name == PACKAGE.__name__:
-                self._names[name] = library
-            elif isinstance(statement, ast.ImportFrom) and (statement.module, alias.name) == (
-                PACKAGE.__name__,
-                "open",
-            ):
-                self._names[name] = library.open
-            else:
+            path = f"{statement.module}.{alias.name}" if isinstance(statement, ast.ImportFrom) else alias.name
+            try:
+                exec(compile(ast.Module([_of_alias(statement, alias)], []), "import", "exec"), self._names)
+            except ImportError as error:
+                if str(error.name).startswith(PACKAGE.__name__):
+                    raise
                 self._absent.add(name)
+            if self._names.get(name) is PACKAGE:
+                self._names[name] = library
+            elif path in stand_ins:
+                self._names[name] = stand_ins[path]
 
     def _why_not(self, error: Exception, statement: ast.stmt) -> str | None:
         """Return why a cell cannot be repeated here; None for an error that ends the build."""
         if isinstance(error, _NotReplayed):
             return str(error)
-        if _frames_of_book(error):
+        if _frames_of_book(error) or (isinstance(error, ImportError) and str(error.name).startswith(PACKAGE.__name__)):
             return None
         if isinstance(error, NameError) and error.name in self._absent:
             return f"`{error.name}` is known only where the notebook is executed"
@@ -231,6 +237,13 @@ class _Replay:
 def _of_each_experiment() -> set[str]:
     """Return the attributes that `Experiment.__init__` sets: the class does not have them."""
     return {step.argval for step in dis.get_instructions(Experiment.__init__) if step.opname == "STORE_ATTR"}
+
+
+def _of_alias(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
+    """Return an import of one of the names that a statement imports."""
+    if isinstance(statement, ast.Import):
+        return ast.copy_location(ast.Import([alias]), statement)
+    return ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
 
 
 def _note(reason: str) -> Note:

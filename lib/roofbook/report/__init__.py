@@ -4,7 +4,6 @@ Nothing here reads a store or asks a device. Figures import matplotlib only when
 """
 
 from .answer_box import answer
-from .bandwidth import bandwidth_chart
 from .bars import ladder_chart
 from .claims_table import claim_measurements, claims
 from .counters_table import counters
@@ -19,19 +18,16 @@ from .peers_table import peers
 from .published_table import published
 from .roofs import roofline_chart
 from .run_parts import parts, resources
-from .scaling_table import scaling
 from .series import crossings, series
 from .status import card, failed, states
 from .step_pairs import pairs
 from .sweeps import heat_map, line_sweep, sweep_grid
-from .timeline import timeline
 
 __all__ = [
     "Figure",
     "Html",
     "Table",
     "answer",
-    "bandwidth_chart",
     "bandwidths",
     "card",
     "claim_measurements",
@@ -57,10 +53,8 @@ __all__ = [
     "published",
     "resources",
     "roofline_chart",
-    "scaling",
     "series",
     "states",
     "sweep",
     "sweep_grid",
-    "timeline",
 ]

@@ -13,6 +13,8 @@ from .cell_format import device_note, run_notes
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
 from .variant_style import styles_of
 
+MEDIAN_WHISKERS = f"Whiskers: {CONFIDENCE} interval of the median."
+
 
 def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
     """Draw the speedup over the base, a bar for each variant in ladder order, with its interval and its time.

@@ -9,6 +9,7 @@ import pytest
 from roofbook.analysis.roofline import Peaks
 from roofbook.book import experiment as module
 from roofbook.labs import peaks
+from roofbook.labs.stencil.bandwidth import bandwidth_chart
 from roofbook.spec.lab import Lab
 
 from .opening import Open, change_step
@@ -99,4 +100,4 @@ def test_a_page_can_be_drawn_without_peaks(open_lab: Open, monkeypatch: pytest.M
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.peak_table().html.count(">failed: wrong result") == 4
     assert "No roofline: a peak of this device has no verified time." in experiment.roofline().html
-    assert "No bandwidths: a peak of this device has no verified time." in experiment.bandwidth_chart().html
+    assert "No bandwidths: a peak of this device has no verified time." in experiment.draw_case(bandwidth_chart).html

@@ -13,6 +13,8 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.book.page import Note
 from roofbook.errors import UsageError
+from roofbook.labs.lenet.timeline import timeline
+from roofbook.labs.stencil.bandwidth import bandwidth_chart
 from roofbook.measure import case_run
 from roofbook.measure import row as to_row
 from roofbook.report.html import Table
@@ -50,7 +52,7 @@ def test_a_kernel_that_fails_is_shown_with_its_reason_and_no_time(open_lab: Open
         assert f"Failed: {reason}" in experiment.steps(name)
         assert reason in experiment.failed().html
     chart = experiment.ladder_chart()
-    for figure in (chart, experiment.bandwidth_chart()):
+    for figure in (chart, experiment.draw_case(bandwidth_chart)):
         assert (
             "failed" in figure.html
             and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
@@ -74,8 +76,8 @@ def test_a_page_can_be_drawn_without_measurements(open_lab: Open, monkeypatch: p
     outputs: list[Any] = [
         *(experiment.peak_table(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
         *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
-        *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
-        *(experiment.parts(), experiment.resources(), experiment.timeline("fused")),
+        *(experiment.line_sweep("buffers"), experiment.draw_case(bandwidth_chart)),
+        *(experiment.parts(), experiment.resources(), experiment.draw(timeline, "fused")),
         *(experiment.pairs(), experiment.published(), experiment.failed(), experiment.card(), experiment),
     ]
     assert [type(drawn(output)) for output in outputs[4:14]] == [Note] * 10
@@ -127,9 +129,9 @@ def test_facts_parts_and_spans_of_runs_are_shown(open_lab: Open, lab: Lab, monke
     )
     assert ">32<" in parts.html and "not on this case: a side is not a power of two" in parts.html
     assert ">32<" in experiment.resources().html
-    assert "kernels during 0.00" in experiment.timeline("fused").html
+    assert "kernels during 0.00" in experiment.draw(timeline, "fused").html
     with pytest.raises(UsageError, match="did you mean 'fused'"):
-        experiment.timeline("fusd")
+        experiment.draw(timeline, "fusd")
 
 
 def test_conclusions_can_use_seconds_facts_and_the_fastest_point(

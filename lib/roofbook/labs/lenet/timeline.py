@@ -4,14 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import format as show
-from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading
-from ..analysis.sentences import joined
-from ..devices.contract import Span
-from ..errors import UsageError
-from .bars import absences
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
+from ...analysis import format as show
+from ...analysis.case_data import CaseData
+from ...analysis.lab_data import LabData
+from ...analysis.readings import Reading
+from ...analysis.sentences import joined
+from ...devices.contract import Span
+from ...errors import UsageError
+from ...report.bars import absences
+from ...report.figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
 
 KINDS = {
     "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
@@ -23,7 +24,12 @@ MOST_BARS = 90  # bars that can be told apart; of a longer run only the beginnin
 LANE, HEADING = 0.28, 0.3  # heights in inches
 
 
-def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure:
+def timeline(data: LabData, *variants: str) -> Figure:
+    """Draw one run of each of `variants` on the largest case. Errors: UsageError as in `timeline_chart`."""
+    return timeline_chart(data.on(), [data.lab.variant(name).name for name in variants])
+
+
+def timeline_chart(data: CaseData, variants: Sequence[str]) -> Figure:
     """Draw one run of each of `variants`: a lane for each queue, a bar for each kernel and copy, one axis in ms.
 
     The rows' `extra` holds `timeline`: [queue, what, start, end] in seconds, as `contract.Span`. The axis ends where the
@@ -77,7 +83,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
             if name in readings and not readings[name].ok
         ]
         notes += absences(variants, readings, data.skip_reasons)
-        return finish(drawing, title or f"Timeline of the queues on {case}", notes)
+        return finish(drawing, f"Timeline of the queues on {case}", notes)
 
 
 def overlap_share(spans: Sequence[Span]) -> float:

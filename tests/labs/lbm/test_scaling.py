@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofbook.analysis import scaling
+from roofbook.labs.lbm import scaling
 
 FIXED = {1: 5.0, 2: 20.0, 4: 50.0}
 ROW = 0.25

@@ -6,21 +6,22 @@ import math
 
 import pytest
 
-from roofbook import report
 from roofbook.analysis.readings import newest
+from roofbook.labs.lbm.scaling_table import scaling_table
+from roofbook.report.html import Table
 from roofbook.spec.lab import Series
 
-from .rows import even, frame, row
+from ...report.rows import even, frame, row
 
 TIMES = {(1, 8): 2e-5, (1, 64): 16e-5, (2, 8): 4e-5, (2, 64): 10e-5}
 ROWS = Series("rows", "From how many rows on?", "rows", ((8, "9x8"), (64, "9x64")), ("one", "two"))
 
 
-def table(**broken: str) -> report.Table:
+def table(**broken: str) -> Table:
     listed = [even(f"on{n}", seconds, case=f"9x{rows}") for (n, rows), seconds in TIMES.items()]
     listed[-1] |= broken
     readings = {(n, rows): newest(frame(*listed), f"9x{rows}")[f"on{n}"] for n, rows in TIMES}
-    return report.scaling(readings, ROWS)
+    return scaling_table(readings, ROWS)
 
 
 def test_each_time_has_its_gain_its_efficiency_and_the_model_beside_it() -> None:
@@ -53,5 +54,5 @@ def test_what_failed_is_left_out_and_without_a_second_grid_there_is_no_model() -
     scaling = table(status="failed", reason="out of memory")
     assert scaling.frame.devices.tolist() == [1, 2, 1]
     alone = newest(frame(row("on1", 1e-5, case="9x8")), "9x8")["on1"]
-    scaling = report.scaling({(1, 8): alone}, ROWS)
+    scaling = scaling_table({(1, 8): alone}, ROWS)
     assert scaling.frame.model_seconds.isna().all() and any(str(note).startswith("No model") for note in scaling.notes)

@@ -12,11 +12,11 @@ from roofbook.analysis import format
 from roofbook.analysis.case_data import CaseData
 from roofbook.devices.contract import Span
 from roofbook.errors import UsageError
+from roofbook.labs.lenet.timeline import MOST_BARS, overlap_share, timeline_chart
 from roofbook.report.figure import COLOURS
-from roofbook.report.timeline import MOST_BARS, overlap_share
 
-from .inspection import axes
-from .rows import frame, row_with_facts, spans, traced_rows
+from ...report.inspection import axes
+from ...report.rows import frame, row_with_facts, spans, traced_rows
 
 
 def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, float]]]:
@@ -32,7 +32,7 @@ def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, flo
 
 
 def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
-    figure = report.timeline(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"])
+    figure = timeline_chart(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"])
     kernels = [lane_bars for (_, colour), lane_bars in sorted(bars(figure).items()) if colour == COLOURS["step"]]
     assert [len(lane_bars) for lane_bars in kernels] == [10, 4, 3, 3]
     assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
@@ -49,7 +49,7 @@ def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
 
 def test_a_timeline_says_what_it_leaves_out() -> None:
     names = ["streams", "plain", "wrong", "absent", "elsewhere"]
-    figure = report.timeline(
+    figure = timeline_chart(
         CaseData(traced_rows(), names, "256x256", skip_reasons={"elsewhere": "not on this device"}), names
     )
     assert figure.notes[1:] == (
@@ -59,18 +59,18 @@ def test_a_timeline_says_what_it_leaves_out() -> None:
         "absent – not measured.",
     )
     with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 has a timeline"):
-        report.timeline(CaseData(traced_rows(), ["plain", "wrong"], "256x256"), ["plain", "wrong"])
+        timeline_chart(CaseData(traced_rows(), ["plain", "wrong"], "256x256"), ["plain", "wrong"])
 
 
 def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
-    figure = report.timeline(CaseData(traced_rows(500), ["serial", "streams"], "256x256"), ["serial", "streams"])
+    figure = timeline_chart(CaseData(traced_rows(500), ["serial", "streams"], "256x256"), ["serial", "streams"])
     drawn = bars(figure)
     assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST_BARS
     streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
     assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST_BARS])
     assert figure.notes[1].startswith("Only the first ") and "serial and streams went on" in figure.notes[1]
     assert f"1.50{format.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
-    assert "Drawn" not in " ".join(report.timeline(CaseData(traced_rows(), ["serial"], "256x256"), ["serial"]).notes)
+    assert "Drawn" not in " ".join(timeline_chart(CaseData(traced_rows(), ["serial"], "256x256"), ["serial"]).notes)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
     with pytest.raises(
         UsageError, match=r"odd on 256x256: timeline holds \[0, '.*what one of to device, kernel, to host"
     ):
-        report.timeline(CaseData(frame(row_with_facts("odd", facts={"timeline": [bad]})), ["odd"], "256x256"), ["odd"])
+        timeline_chart(CaseData(frame(row_with_facts("odd", facts={"timeline": [bad]})), ["odd"], "256x256"), ["odd"])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),

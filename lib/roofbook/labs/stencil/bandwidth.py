@@ -1,14 +1,23 @@
 """Achieved bandwidth as a bar chart: the bytes that each variant moves over its time, beside the fastest measured stream."""
 
-from ..analysis import format as show
-from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_of, number_field
-from ..errors import UsageError
-from ..measure.stats import CONFIDENCE
-from .bars import absences, bar, cross, flag, heading, lanes, legend, vertical_line
-from .figure import INK, Figure, finish, style
-from .roofs import DASHES, binary_size
-from .variant_style import styles_of
+from ...analysis import format as show
+from ...analysis.case_data import CaseData
+from ...analysis.readings import Reading, home_of, number_field
+from ...errors import UsageError
+from ...report.bars import (
+    MEDIAN_WHISKERS,
+    absences,
+    bar,
+    cross,
+    flag,
+    heading,
+    lanes,
+    legend,
+    vertical_line,
+)
+from ...report.figure import INK, Figure, finish, style
+from ...report.roofs import DASHES, binary_size
+from ...report.variant_style import styles_of
 
 FARTHEST = 3.0  # times the longest bar: a memory level beyond it is named in a note, not drawn
 
@@ -66,7 +75,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         named = f" (here {', '.join(above_peak)})" if above_peak else ""
         notes = [
             "Bytes are the minimum that the variant's data flow moves: modelled, not counted. Per cent are of the fastest "
-            f"stream at this size. Whiskers: {CONFIDENCE} interval of the median.",
+            f"stream at this size. {MEDIAN_WHISKERS}",
             f"Where the whole interval of a bar exceeds that line{named}, a cache served part of the bytes, or our streams are "
             "not the fastest.",
         ]

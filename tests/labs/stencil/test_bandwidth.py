@@ -6,8 +6,8 @@ from roofbook.analysis import format
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
 
-from .inspection import axes, bandwidths
-from .rows import bandwidth_rows
+from ...report.inspection import axes, bandwidths
+from ...report.rows import bandwidth_rows
 
 
 def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stream_of_this_size() -> None:
