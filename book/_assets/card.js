@@ -4,6 +4,7 @@
   const siteRoot = new URL("..", document.currentScript.src);
   const KINDS = { code: "code", driver: "driver or libraries", machine: "machine" };
   const HEIGHT = 210, LEFT = 62, TOP = 10, BOTTOM = 30;
+  const UNPREPARED = ":is(table, ul, dl) a.of:not([tabindex])";
   const loaded = new Map(), waiting = new Map();  // by "lab/device": its cards, and the functions that wait for them
   let dialog, opener, address;
 
@@ -20,29 +21,17 @@
     return element;
   };
 
-  // Turn numbers that a script added to the page into links, like those in the page itself. A number that names no measurement
-  // is of the measurement that the first link of its row leads to.
+  // Complete the links of a row that lead to the card of its first link, and prepare new tables for the keyboard.
   function linkNumbers() {
-    const bar = document.querySelector(".device-bar"), choice = bar?.querySelector("select");
-    const page = bar && `${bar.dataset.lab}/${choice.selectedOptions[0].dataset.script.replace(/\.js$/, "")}`;
-    for (const cell of document.querySelectorAll("[data-of]")) {
-      const [id, labAndDevice] = cell.dataset.of.split("#").reverse(), [lab, device] = (labAndDevice ?? page ?? "").split("/");
-      const text = cell.firstChild, linkOfRow = id ? null : cell.closest("tr")?.querySelector("a.of");
-      delete cell.dataset.of;
-      if (!(id ? device : linkOfRow) || text?.nodeType !== Node.TEXT_NODE) continue;
-      const target = id ? new URL(`labs/${lab}/measurements/${device}.html`, siteRoot) : linkOfRow;
-      if (id) target.hash = id;
-      const number = text.data.trimEnd();
-      text.replaceWith(make("a", { class: "of", href: target.href }, number), text.data.slice(number.length));
+    for (const link of document.querySelectorAll("a.of:not([href])")) {
+      link.href = link.closest("tr").querySelector("a.of[href]").href;
     }
-    for (const link of document.querySelectorAll("a.of")) {
-      const group = link.closest("table, ul, dl");
-      if (group && !("walked" in group.dataset)) addArrowKeys(group);
-    }
+    for (const link of document.querySelectorAll(UNPREPARED)) addArrowKeys(link.closest("table, ul, dl"));
   }
 
   // Make a table, or a list, one stop of the Tab key; arrows move the focus from number to number.
   function addArrowKeys(table) {
+    if ("walked" in table.dataset) return;
     table.dataset.walked = "";
     const allLinks = () => [...table.querySelectorAll("a.of")], isVisible = (link) => link?.checkVisibility();
     const first = allLinks().find((link) => !link.closest(".more, [hidden]")) ?? allLinks()[0];  // without a layout of the page
@@ -259,5 +248,5 @@
   const [, lab, device, id] = new URLSearchParams(location.search).get("measurement")?.match(/^([^/]+)\/([^/]+)\/(.+)$/) ?? [];
   if (lab) open(lab, device, id, null);
   linkNumbers();
-  new MutationObserver(() => document.querySelector("[data-of]") && linkNumbers()).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(() => document.querySelector(UNPREPARED) && linkNumbers()).observe(document.body, { childList: true, subtree: true });
 })();

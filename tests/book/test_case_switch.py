@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,8 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofbook.book import device_choices, device_switch
-from roofbook.book.case_markup import OfCase, OfMainCase, embed_cases, mark_case, split_cases, without_others
+from roofbook.book import device_pages, notebook_cells
+from roofbook.book.case_markup import OfCase, OfMainCase, embed_cases, mark_case, mark_sentences, split_cases
+from roofbook.book.device_choices import DeviceChoice, cells_script
+from roofbook.escaping import escape
 from roofbook.report.html import Cell, Row, Table
 
 from ..served import served
@@ -24,9 +25,7 @@ ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 CASE, DEVICE, MESSAGE = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
 SMALL, LARGE, HUGE = "64x64", "512x512", "4096x4096"
 Open = Callable[..., Any]
-TERMS = {"warp": "g.html#warp", "warps": "g.html#warp", "work-group": "g.html#group", "work group": "g.html#group",
-         "bandwidth": "g.html#bandwidth", "some": "g.html#a"}  # fmt: skip
-"""Words of the glossary and the addresses of their entries, as terms.py writes them."""
+GPU, GPU_LARGE = DeviceChoice("gpu", "A GPU"), DeviceChoice("gpu/large", "A GPU, large sizes")
 
 
 def table(case: str) -> Table:
@@ -40,69 +39,50 @@ def cells(*cases: str) -> dict[str, str]:
     return {"lines": f"<ul>{lines}</ul>", "tables": tables + table("any").html}
 
 
-def page(lab: str, name: str, html_by_cell: dict[str, str]) -> str:
-    choices = [
-        device_choices.DeviceChoice("gpu", "A GPU"),
-        device_choices.DeviceChoice("gpu/large", "A GPU, large sizes"),
-    ]
-    inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in html_by_cell.items())
-    return (
+def write_page(folder: Path, lab: str, name: str, cells_by_device: dict[DeviceChoice, dict[str, str]]) -> None:
+    """Write a page as the book's builder does: with the cells of the first device, and with scripts of all devices."""
+    (folder / name).mkdir()
+    pages = {
+        choice: device_pages.finish(outputs, choice, folder, f"labs/{lab}")
+        for choice, outputs in cells_by_device.items()
+    }
+    for choice, finished in pages.items():
+        for script, script_places in {**finished.scripts, choice.script: finished.places}.items():
+            (folder / name / script).write_text(cells_script(script, script_places))
+    places = pages[GPU].places
+    bar = device_pages.bar(lab, f"{name}/", [GPU, GPU_LARGE], places.pop(device_pages.CASES))
+    inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in places.items())
+    (folder / f"{name}.html").write_text(
         f'<!doctype html><html lang="en"><head><title>{name}</title><link rel="stylesheet" href="roofbook.css">'
-        f'<script defer src="devices-of-page.js"></script></head><body><main><h1>{name}</h1>'
-        f"{device_switch._bar(lab, '', choices)}{inside}</main></body></html>"
+        f'<script defer src="devices-of-page.js"></script></head><body><main><h1>{name}</h1>{bar}{inside}</main></body></html>'
     )
 
 
-def roofline(case: str) -> Table:
-    return replace(table(case), caption=f"The roofline on {case}")
+def rooflines(other_case: str, main_case: str) -> dict[str, str]:
+    """Return a cell with two tables of the main case, each with a table of the other case."""
 
+    def roofline(case: str) -> Table:
+        return replace(table(case), caption=f"The roofline on {case}")
 
-def places_cells(folder: Path, stem: str, device: str, cases: tuple[str, str]) -> dict[str, str]:
-    """Return the cells of a page with two more tables that a script loads with the case, and write these scripts."""
-    other_case, main_case = cases
-    rooflines = OfMainCase(roofline(main_case), main_case, {other_case: lambda: roofline(other_case)}).html
-    cells_by_name = {**cells(*cases), "rooflines": rooflines + "<p>And once more:</p>" + rooflines}
-    kept_cells, cells_by_case = split_cases(cells_by_name, lambda case: f"{stem}.{case}.js")
-    for case, case_cells in cells_by_case.items():
-        call = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(case_cells)});'
-        (folder / f"{stem}.{case}.js").write_text(call)
-    return kept_cells
+    html = OfMainCase(roofline(main_case), main_case, {other_case: lambda: roofline(other_case)}).html
+    return {"rooflines": f"{html}<p>And once more:</p>{html}"}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write two pages of a lab, one of another lab, and some for single tests; return their folder."""
+    """Write three pages of a lab, one of another lab, and some for single tests; return their folder."""
     folder = tmp_path_factory.mktemp("site")
     for name in ("roofbook.css", "devices-of-page.js"):
         (folder / name).write_bytes((ASSETS / name).read_bytes())
-    (folder / "story.html").write_text(page("lbm", "Story", cells(SMALL, LARGE)))
-    (folder / "results.html").write_text(page("lbm", "Results", cells(SMALL, LARGE)))
-    for device, stem, names in (("gpu", "gpu", (SMALL, LARGE)), ("gpu/large", "gpu.large", (HUGE, "8192x8192"))):
-        places = places_cells(folder, stem, device, names)
-        if device == "gpu":
-            (folder / "places.html").write_text(page("places", "Places", places))
-        else:
-            (folder / "gpu.large.js").write_text(device_choices.show_script("places", device, places))
-    (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
-    (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
-    with (folder / "gpu.large.js").open("a") as script:
-        script.write(device_choices.show_script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
-    prose = (
-        "<p>A warp of some</p><p>group. Work-group after Work\ngroup, sub-warp, a <code>warp</code> and bandwidths.</p>"
-    )
-    folded = "<details><summary>bandwidth</summary><p>warps, a bandwidth, a bandwidth</p></details><p>Bandwidth.</p>"
-    brought = {"prose": f"{prose}<table><td>warp</td></table>", "folded": folded}
-    (folder / "_static").mkdir()
-    (folder / "_static" / "terms.js").write_text(f"roofbookTerms({json.dumps(TERMS)});")
+    both = {GPU: cells(SMALL, LARGE), GPU_LARGE: cells(HUGE, "8192x8192")}
+    for lab, name in (("lbm", "story"), ("lbm", "results"), ("cnn", "other")):
+        write_page(folder, lab, name, both)
+    write_page(folder, "lbm", "published", {GPU: {"lines": "<p>Of no case.</p>"}})
+    write_page(folder, "places", "places", {GPU: rooflines(SMALL, LARGE), GPU_LARGE: rooflines(HUGE, "8192x8192")})
     rows = [Row([Cell(name)]) for name in ("A GPU", "Another GPU", "A GPU of this machine")]
     devices = Table("Devices", [Cell("On")], rows, pd.DataFrame()).html
-    head = page("lbm", "Devices", {}).partition("<div")[0]
+    head = (folder / "published.html").read_text().partition("<div")[0]
     (folder / "devices.html").write_text(f"{head}{devices}</main></body></html>")
-    linked = "<p>Of <a href='g.html#a'><span class='std-term'>some</span></a></p>"
-    text = page("terms", "Terms", {"prose": "", "folded": ""}).replace("</h1>", f"</h1>{linked}")
-    (folder / "terms.html").write_text(text)
-    with (folder / "gpu.large.js").open("a") as script:
-        script.write(device_choices.show_script("terms", "gpu/large", brought))
     return folder
 
 
@@ -125,6 +105,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Open]:
 
 def cases_in_sight(tab: Any) -> list[str]:
     """Return the cases whose line is in sight; fail unless exactly their tables and that of no case are."""
+    tab.wait_for_function(f"!document.querySelector('{MESSAGE}').textContent.includes('Loading')")
     lines = [line.text_content().split()[-1] for line in tab.query_selector_all("li") if line.is_visible()]
     tables = [
         caption.text_content().split()[3] for caption in tab.query_selector_all("caption") if caption.is_visible()
@@ -191,15 +172,11 @@ def test_a_link_into_another_case_shows_that_case(open_page: Open) -> None:
     assert cases_in_sight(tab) == [LARGE]
 
 
-def test_terms_are_linked_in_the_cells_of_another_device(open_page: Open) -> None:
-    """A cell links the first use of a term that its section has not linked, none in code or tables, folded parts apart."""
-    tab = open_page("terms.html?device=gpu/large")
-    tab.wait_for_selector(".on-device a")
-    links = "[...cell.querySelectorAll('a')].map(element => [element.textContent, element.getAttribute('href')])"
-    prose, folded = tab.eval_on_selector_all(".on-device", f"cells => cells.map(cell => {links})")
-    assert prose == [["warp", "g.html#warp"], ["Work-group", "g.html#group"]]
-    assert folded == [["warps", "g.html#warp"], *[["bandwidth", "g.html#bandwidth"], ["Bandwidth", "g.html#bandwidth"]]]
-    assert "A warp of some" in tab.inner_text("main") and tab.locator(".on-device p a").first.is_visible()
+def test_terms_are_linked_in_each_cell_with_its_own_key() -> None:
+    finished = device_pages.finish(
+        {"a": "<p>warp</p>", "b": "<p>block</p>"}, GPU, Path(), "labs/lbm", lambda key, html: f"{key}: {html}"
+    )
+    assert (finished.places["a"], finished.places["b"]) == ("a: <p>warp</p>", "b: <p>block</p>")
 
 
 def test_the_chosen_device_is_highlighted_in_the_tables_of_other_pages(open_page: Open) -> None:
@@ -211,11 +188,17 @@ def test_the_chosen_device_is_highlighted_in_the_tables_of_other_pages(open_page
     assert highlighted == ["A GPU"], "at any sizes"
 
 
-def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:
+def test_without_a_script_the_lines_of_all_cases_show_and_the_tables_of_other_cases_are_files(
+    browser: Any, site: Path
+) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto((site / "story.html").as_uri())
-    assert cases_in_sight(tab) == [SMALL, LARGE] and not tab.is_visible(CASE)
+    assert [line.text_content() for line in tab.query_selector_all("li") if line.is_visible()] == [
+        f"A step on {SMALL}",
+        f"A step on {LARGE}",
+    ]
+    assert tab.get_by_role("link", name=f"a table on {SMALL}").is_visible() and not tab.is_visible(CASE)
     context.close()
 
 
@@ -236,18 +219,16 @@ def test_a_table_of_a_named_case_is_marked_with_it_and_otherwise_unchanged() -> 
 
 def test_the_sentences_of_a_summary_are_marked_with_their_case_and_others_with_none() -> None:
     sentences = f"<p><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>"
-    finished = device_switch.finish_cells({"chart": OfCase(table(LARGE), LARGE, True).html, "words": sentences})
-    assert (
-        finished["words"]
-        == f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
-    )
+    marked = f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
+    chart = OfCase(table(LARGE), LARGE, True).html
+    assert mark_sentences(chart + sentences) == chart + marked and mark_sentences(sentences) == sentences
 
 
 def test_a_long_list_of_names_is_shown_on_few_lines() -> None:
     names = [f"step-{number}" for number in range(20)]
     code = "lab.steps(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
-    compacted = device_switch.compact(code)
-    assert len(compacted.splitlines()) < 6 and max(map(len, compacted.splitlines())) <= device_switch.WIDTH
+    compacted = notebook_cells.compact(code)
+    assert len(compacted.splitlines()) < 6 and max(map(len, compacted.splitlines())) <= notebook_cells.WIDTH
     assert ast.dump(ast.parse(compacted)) == ast.dump(ast.parse(code))
     for code_left in (
         "lab",
@@ -256,7 +237,7 @@ def test_a_long_list_of_names_is_shown_on_few_lines() -> None:
         "lab.x(",
         "%load",
     ):
-        assert device_switch.compact(code_left) == code_left
+        assert notebook_cells.compact(code_left) == code_left
 
 
 ROOFLINES = "table.roofbook caption:has-text('The roofline on'):visible"
@@ -271,7 +252,7 @@ def test_tables_that_a_page_does_not_hold_are_loaded_with_the_case(open_page: Op
         assert [text.split(" on ")[1][: len(case)] for text in tab.locator(ROOFLINES).all_text_contents()] == [case] * 2
     tab.select_option(CASE, "all")
     assert tab.locator(ROOFLINES).count() == 4
-    assert len(tab.query_selector_all(f"script[src='gpu.{SMALL}.js']")) == 1, "asked for once"
+    assert len(tab.query_selector_all(f"script[src='places/gpu.{SMALL}.js']")) == 1, "asked for once"
     tab.select_option(DEVICE, "gpu/large")
     tab.wait_for_function(f"!document.querySelector('{MESSAGE}').textContent.includes('Loading')")
     assert tab.locator(ROOFLINES).count() == 4, "the other device's, since all cases are shown"
@@ -279,38 +260,37 @@ def test_tables_that_a_page_does_not_hold_are_loaded_with_the_case(open_page: Op
 
 
 def test_a_missing_script_of_a_case_is_reported(open_page: Open, site: Path) -> None:
-    (site / f"gpu.{SMALL}.js").rename(site / "away.js")
+    (site / "places" / f"gpu.{SMALL}.js").rename(site / "away.js")
     try:
         tab = open_page(f"places.html?case={SMALL}")
         tab.wait_for_function(f"document.querySelector('{MESSAGE}').textContent.includes('could not be loaded')")
         assert f"of {SMALL} could not be loaded" in tab.inner_text(MESSAGE)
     finally:
-        (site / "away.js").rename(site / f"gpu.{SMALL}.js")
+        (site / "away.js").rename(site / "places" / f"gpu.{SMALL}.js")
 
 
-def test_other_cases_are_moved_out_of_cells_and_of_pages() -> None:
+def test_other_cases_are_moved_out_of_cells() -> None:
     ladder = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
-    page_cells, cells_by_case = split_cases(
-        {"one": f"<p>a</p>{ladder.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format
-    )
+    page_cells, cells_by_case = split_cases({"one": f"<p>a</p>{ladder.html}<p>b</p>", "two": "<p>c</p>"})
     assert page_cells["two"] == "<p>c</p>"
     assert "<template" not in page_cells["one"] and page_cells["one"].endswith("<p>b</p>")
-    assert list(cells_by_case) == [SMALL, "a<b"] and cells_by_case[SMALL].keys() == cells_by_case["a<b"].keys()
-    assert f"The ladder on {SMALL}" in next(iter(cells_by_case[SMALL].values()))
-    assert (
-        without_others(f"<p>a</p>{ladder.html}<p>b</p>") == f"<p>a</p>{OfCase(table(LARGE), LARGE, True).html}<p>b</p>"
-    )
+    assert list(cells_by_case) == [SMALL, "a<b"]
+    for case, html_by_place in cells_by_case.items():
+        ((place, html),) = html_by_place.items()
+        assert f'<div data-case="{escape(case)}" data-cell="{place}">' in page_cells["one"]
+        assert f"The ladder on {escape(case)}" in html
 
 
-def test_a_page_to_look_things_up_keeps_only_the_main_case() -> None:
+def test_a_page_with_a_main_case_keeps_only_that() -> None:
     ladders = "".join(OfCase(table(case), case, case == LARGE).html for case in (SMALL, LARGE, HUGE))
-    page_cells, cells_by_case = split_cases({"one": f"{ladders}{table('any').html}"}, "{}.js".format, every_case=True)
+    page_cells, cells_by_case = split_cases({"one": f"{ladders}{table('any').html}"})
     assert f"The ladder on {LARGE}" in page_cells["one"] and "The ladder on any" in page_cells["one"]
     assert f"<caption>The ladder on {SMALL}" not in page_cells["one"] and list(cells_by_case) == [SMALL, HUGE]
     assert f"The ladder on {HUGE}" in "".join(cells_by_case[HUGE].values())
     files = re.findall(r"<noscript>.*?</noscript>", page_cells["one"])
     assert [case for case in (SMALL, HUGE) for file in files if f">a table on {case}</a>" in file] == [SMALL, HUGE]
-    assert split_cases({"one": ladders}, "{}.js".format) == ({"one": ladders}, {}), "a story has all of it"
+    side_by_side = ladders.replace(" data-main", "")
+    assert split_cases({"one": side_by_side}) == ({"one": side_by_side}, {})
 
 
 def test_a_method_embeds_the_other_cases_and_draws_them_only_for_the_site() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from roofbook.book import lab_page_files, lab_pages
+from roofbook.book import lab_pages
 from roofbook.errors import UsageError
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -96,7 +96,7 @@ def test_each_page_has_its_cells_a_title_and_links_that_work_from_its_folder() -
     for page in pages.values():
         nbformat.validate(nbformat.from_dict(page))
     title, times, output_cell, *last_cells = pages["results"]["cells"]
-    assert title["source"] == "# A lab: results" and output_cell["outputs"][0]["data"]["text/plain"] == "times"
+    assert title["source"] == "# A lab: results" and output_cell["outputs"] == []
     assert sources(last_cells) == ["## Peaks", "peaks"]
     assert "[Its course](../../index.md)" in times["source"]
     assert "[limits](../a.ipynb#limits), [shapes](sweeps.ipynb#shapes)" in times["source"]
@@ -124,7 +124,7 @@ def test_pages_are_written_if_they_changed_and_removed_with_their_cells(tmp_path
     story, folder = tmp_path / "labs" / "a.ipynb", tmp_path / "labs" / "a"
     story.parent.mkdir()
     story.write_text(json.dumps(notebook()))
-    lab_page_files.write_pages(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "sweeps.ipynb"}
     kernels = folder / "kernels.md"
     kernels.write_text("# Kernels")
@@ -133,19 +133,19 @@ def test_pages_are_written_if_they_changed_and_removed_with_their_cells(tmp_path
     again["cells"][1]["outputs"], again["cells"][3]["execution_count"] = [], 8
     again["cells"][3]["metadata"]["papermill"]["start_time"] = "2026-01-02"
     story.write_text(json.dumps(again))
-    lab_page_files.write_pages(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, "another run that shows the same"
-    again["cells"][5]["outputs"] = []
+    again["cells"][5]["source"] = "other"
     story.write_text(json.dumps(again))
-    lab_page_files.write_pages(tmp_path)
+    lab_pages.write_pages(tmp_path)
     changed = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path]}
     assert changed == {"sweeps.ipynb"}
     again["cells"] = again["cells"][:4]
     story.write_text(json.dumps(again))
-    lab_page_files.write_pages(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"results.ipynb", "kernels.md"}
     story.write_text("{")
-    lab_page_files.write_pages(tmp_path)
+    lab_pages.write_pages(tmp_path)
     assert (folder / "results.ipynb").exists(), "Sphinx reports the broken story"
 
 

@@ -18,7 +18,6 @@ from roofbook.analysis.readings import read_runs
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.analysis.store_devices import card_of
 from roofbook.book import card_links, device_choices, measurements, render_recorded
-from roofbook.book.device_switch import finish_cells
 from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
@@ -85,7 +84,6 @@ def test_each_number_of_a_page_has_a_card(drawn: tuple[RecordedData, dict[str, A
     for table in [drawing.html for drawing in tables or [peaks(data.rows, "Device", {})]]:
         named = {unescape(card_id) for card_id in re.findall(r'data-of="([^"]*)"', table)}
         assert named <= ids and named
-        assert card_links.unlink_missing_cards({"cell": table}, ids) == {"cell": table}
 
 
 def test_each_command_is_valid_on_the_command_line(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
@@ -148,34 +146,24 @@ def data_of_three_runs(root: Path) -> RecordedData:
 
 
 def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path: Path) -> None:
-    bar = '<div class="device-bar" data-lab="lbm"><option data-script="gpu.cuda.js"><option data-script="cpu.js"></div>'
-    cell = '<td class="num" data-of="a~1" title="t">1.5 <small>(x)</small></td>'
-    html = card_links.linked(bar + cell, "../", tmp_path)
-    assert (
-        '<td class="num" title="t"><a class="of" href="../labs/lbm/measurements/gpu.cuda.html#a~1">1.5</a> <small>'
-        in html
+    data = data_of_three_runs(tmp_path)
+    for device in ("gpu.cuda", "cpu"):
+        measurements.draw_recorded(tmp_path, data, device, device, Store(tmp_path / "results"))
+    cell = '<td class="num" data-of="fused~128x128" title="t">1.5 <small>(x)</small></td>'
+    assert card_links.linked(cell, "../", tmp_path, "lbm/gpu.cuda") == (
+        '<td class="num" title="t"><a class="of" href="../labs/lbm/measurements/gpu.cuda.html#fused~128x128">1.5</a> '
+        "<small>(x)</small></td>"
     )
-    measurements.draw_recorded(tmp_path, data_of_three_runs(tmp_path), "cpu", "CPU", Store(tmp_path / "results"))
     numbers = '<span data-of="lbm/cpu#fused~128x128">2</span> <span data-of="lbm/cpu#fused~1">3</span>'
     html = card_links.linked(numbers, "", tmp_path)
     assert '<span><a class="of" href="labs/lbm/measurements/cpu.html#fused~128x128">2</a></span>' in html
     assert html.endswith("<span>3</span>"), "without a card there is no link"
-    assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="a~1"', ""), "a page of no device"
-    row = '<tr><td data-of="a~1">1</td><td data-of="b~1">2</td><td data-of="a~1">3</td></tr>'
-    html = card_links.linked(f"{bar}<table>{row}{row}</table>", "", tmp_path)
-    assert [html.count(text) for text in ("gpu.cuda.html#a~1", "gpu.cuda.html#b~1", ' data-of="">3</td>')] == [
-        2,
-        2,
-        2,
-    ], "the first of a card in each row"
-    measurements.draw_recorded(
-        tmp_path, data_of_three_runs(tmp_path / "more"), "here", "This machine", Store(tmp_path / "results")
-    )
-    for page in ("labs/lbm", "labs/lbm/results"):
-        alone = card_links.linked('<td data-of="fused~128x128">2</td>', "../", tmp_path, page)
-        assert alone == '<td><a class="of" href="../labs/lbm/measurements/here.html#fused~128x128">2</a></td>', (
-            "of this machine"
-        )
+    assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="fused~128x128"', ""), "a page of no device"
+    names = ("fused~128x128", "lbm/cpu#fused~128x128", "fused~128x128")
+    row = "".join(f'<td data-of="{name}">{number}</td>' for number, name in enumerate(names, 1))
+    html = card_links.linked(f"<table><tr>{row}</tr><tr>{row}</tr></table>", "", tmp_path, "lbm/gpu.cuda")
+    counts = [html.count(text) for text in ("gpu.cuda.html#fused", "cpu.html#fused", '<td><a class="of">3</a></td>')]
+    assert counts == [2, 2, 2], "only the first link of a row to a card has an address"
 
 
 @pytest.mark.parametrize(
@@ -219,11 +207,6 @@ def test_names_of_cards_are_those_of_their_files() -> None:
         choice = device_choices.DeviceChoice(name, "")
         assert card_of("lbm", "nvidia-h200/cuda", scale, "a~1") == f"lbm/{choice.stem}#a~1"
     assert card_of("lbm", device_choices.HERE.name, "published", "a~1") == "lbm/here#a~1"
-
-
-def test_a_number_without_a_card_names_no_measurement() -> None:
-    cells = finish_cells({"x": '<table><tr><td data-of="a~1">1</td><td data-of="b~1">2</td></tr></table>'})
-    assert card_links.unlink_missing_cards(cells, ["a~1"])["x"] == cells["x"].replace(' data-of="b~1"', "")
 
 
 def test_cards_are_copied_to_the_site_with_links_to_the_repository_and_removed_with_their_sources(

@@ -27,10 +27,8 @@ def test_a_table_gets_its_region_once() -> None:
 def test_a_standing_note_of_many_tables_is_shown_once_on_a_page() -> None:
     standing, own_note = StandingNote("Times are medians."), "bands: not measured."
     table = Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [standing, own_note]).html
-    page = f'<section>{table}{table}<details class="recorded"><summary>D</summary>{table}</details></section>'
-    out = page_html.one_legend(page)
-    assert out.count(standing) == 1 and out.count(own_note) == 3, "a table keeps its own notes"
-    assert out.index(f'id="{page_html.LEGEND}"') < out.index(standing)
-    links = [match.start() for match in re.finditer(f'<a href="#{page_html.LEGEND}">', out)]
-    assert len(links) == 2 and links[0] < out.index("<details") < links[1], "at the first table, and in each part"
-    assert page_html.one_legend("<p>no table</p>") == "<p>no table</p>"
+    body, legend = page_html.one_legend(f"<section>{table}<hr>{table}{table}</section>")
+    assert standing not in body and body.count(own_note) == 3, "a table keeps its own notes"
+    assert legend.count(standing) == 1 and f'id="{page_html.LEGEND}"' in legend
+    assert body.count(f'<a href="#{page_html.LEGEND}">') == 1 and "<a href" in body.partition("<hr>")[0]
+    assert page_html.one_legend("<p>no table</p>") == ("<p>no table</p>", "")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roofbook.book import pdf
-from roofbook.book.device_choices import FOLDER, DeviceChoice, show_script
+from roofbook.book.device_choices import FOLDER, SCRIPTS, DeviceChoice, cells_script
 from roofbook.errors import Failed, UsageError
 
 from ..measure.processes import state, until
@@ -23,11 +23,12 @@ FIRST, NEXT = DeviceChoice("first-gpu/cuda", "First GPU, CUDA"), DeviceChoice("n
 def root(tmp_path: Path) -> Path:
     """Write a checkout whose site has a lab on two pages, drawn for the first of two devices; return its folder."""
     for page in ("story", "results"):
-        folder = tmp_path / FOLDER / "lbm" / page
+        folder = tmp_path / "_build" / "html" / SCRIPTS / "lbm" / page
         folder.mkdir(parents=True)
         for choice in (FIRST, NEXT):
             table = f"<table><tr><td>{page} of {choice.label} </script></td></tr></table>"
-            (folder / choice.script).write_text(show_script("lbm", choice.name, {page: f"<details>{table}</details>"}))
+            (folder / choice.script).write_text(cells_script(choice.script, {page: f"<details>{table}</details>"}))
+    (tmp_path / FOLDER / "lbm").mkdir(parents=True)
     (tmp_path / FOLDER / "lbm" / "index.json").write_text(json.dumps([FIRST, NEXT]))
     labs = tmp_path / "_build" / "html" / "labs"
     (labs / "lbm").mkdir(parents=True)

@@ -9,7 +9,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.book import device_choices, device_switch
+from roofbook.book import device_choices, device_pages
 from roofbook.report.html import Table
 
 from ..report.rows import even, frame
@@ -38,8 +38,10 @@ def tables(seconds: float) -> str:
 @pytest.fixture
 def tab(browser: Any, tmp_path: Path) -> Any:
     """Open the page of a lab on two devices in dark colours, choose the second device, and yield the tab."""
-    (tmp_path / "next.cuda.js").write_text(device_choices.show_script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
-    bar = device_switch._bar("lbm", "", CHOICES)
+    (tmp_path / "next.cuda.js").write_text(
+        device_choices.cells_script("next.cuda.js", {"x": tables(7.77e-4), "cases": ""})
+    )
+    bar = device_pages.bar("lbm", "", CHOICES, "")
     scripts = "".join(
         f'<script src="{(ASSETS / name).as_uri()}" defer></script>' for name in ("devices-of-page.js", "print.js")
     )

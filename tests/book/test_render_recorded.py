@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.book import device_choices, device_switch, render_recorded
-from roofbook.book.lab_pages import STORY
+from roofbook.book import device_choices, device_pages, render_recorded
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.files import StorePart
@@ -30,12 +28,20 @@ LAB = "lbm"
 CELLS = ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", "lab.ladder()")
 
 
-def add(root: Path, run: str, lab: str = LAB, part: StorePart = "recorded", scale: str = "published") -> None:
+def add(
+    root: Path,
+    run: str,
+    lab: str = LAB,
+    part: StorePart = "recorded",
+    scale: str = "published",
+    device: StoreDevice | None = None,
+) -> None:
     """Add a run of the step `fused` to the store, with the hash of today's kernel."""
     source = registry.get(LAB).variant("fused").source
     assert source is not None
     case = {"published": "128x128", "large": "4096x4096"}[scale]
-    new_row = row("fused", 1e-5, lab=lab, run=run, case=case, scale=scale, cell_key="cell", env_key="environment")
+    options = {"run": run, "case": case, "scale": scale, "cell_key": "cell", "env_key": "environment"}
+    new_row = row_on("fused", 1e-5, device, lab, **options) if device else row("fused", 1e-5, lab=lab, **options)
     Store(root / "results").append([new_row | {"source_sha256": source.sha256}], part)
 
 
@@ -81,9 +87,9 @@ def write(root: Path, *sources: str, tags: dict[str, str] | None = None) -> None
     (root / "experiments" / f"{LAB}.ipynb").write_text(json.dumps(notebook))
 
 
-def times_of_scripts(root: Path) -> dict[str, int]:
-    """Return the time of the last write of each script of the lab's story."""
-    return {path.name: path.stat().st_mtime_ns for path in (root / device_choices.FOLDER / LAB / STORY).glob("*.js")}
+def times_of_outputs(root: Path) -> dict[str, int]:
+    """Return the time of the last write of the outputs on each device."""
+    return {path.stem: path.stat().st_mtime_ns for path in (root / device_choices.FOLDER / LAB).glob("[!i]*.json")}
 
 
 def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_changed(root: Path) -> None:
@@ -93,15 +99,15 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     render_recorded.draw(root)
     first, large = device_choices.choices(root, LAB)
     assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
-    before = times_of_scripts(root)
-    assert set(before) == {first.script, large.script}
-    assert "128x128" in "".join(device_choices.page_cells(root, LAB, first).values())
-    assert "4096x4096" in "".join(device_choices.page_cells(root, LAB, large).values())
+    before = times_of_outputs(root)
+    assert set(before) == {first.stem, large.stem}
+    assert "128x128" in "".join(device_choices.raw_cells(root, LAB, first).values())
+    assert "4096x4096" in "".join(device_choices.raw_cells(root, LAB, large).values())
 
     add(root, "20260101T000000Z-000002", part="local")
     assert render_recorded.stale(root) == []
     render_recorded.draw(root)
-    assert times_of_scripts(root) == before, "a measurement on this machine changes none of them"
+    assert times_of_outputs(root) == before, "a measurement on this machine changes none of them"
     for run, lab in (("20260101T000000Z-000003", LAB), ("20260101T000000Z-000004", registry.PEAKS)):
         add(root, run, lab)
         assert render_recorded.stale(root) == [LAB]
@@ -109,7 +115,7 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     write(root, *CELLS, "lab.failed()")
     assert render_recorded.stale(root) == [LAB]
     render_recorded.draw(root)
-    assert len(device_choices.page_cells(root, LAB, first)) == 3 and render_recorded.stale(root) == []
+    assert len(device_choices.raw_cells(root, LAB, first)) == 3 and render_recorded.stale(root) == []
 
 
 def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,28 +123,26 @@ def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatc
     add(root, "20260101T000000Z-000001", scale="large")
     scales, draw = list[str](), render_recorded._draw
 
-    def draw_and_count(root: Path, lab: str, scale: str, place: str) -> Any:
-        scales.append(scale)
-        return draw(root, lab, scale, place)
+    def draw_and_count(root: Path, lab: str, extent: render_recorded.Extent) -> None:
+        scales.append(extent.scale)
+        draw(root, lab, extent)
 
     monkeypatch.setattr(render_recorded, "_draw", draw_and_count)
     render_recorded.draw(root, best_only=True)
     (best,) = device_choices.choices(root, LAB)
     assert (
-        scales == ["published"]
-        and set(times_of_scripts(root)) == {best.script}
-        and render_recorded.stale(root) == [LAB]
+        scales == ["published"] and set(times_of_outputs(root)) == {best.stem} and render_recorded.stale(root) == [LAB]
     )
     render_recorded.draw(root, best_only=True)
     assert scales == ["published"], "there is nothing to do"
     render_recorded.draw(root)
     assert scales == ["published", "large"] and render_recorded.stale(root) == []
     assert [choice.name for choice in device_choices.choices(root, LAB)] == [best.name, f"{best.name}/large"]
-    assert len(times_of_scripts(root)) == 2
+    assert len(times_of_outputs(root)) == 2
 
     for change in (
         lambda: add(root, "20260101T000000Z-000002"),
-        lambda: (root / device_choices.FOLDER / LAB / STORY / best.script).unlink(),
+        lambda: device_choices.cells_file(root, LAB, best).unlink(),
     ):
         shutil.rmtree(root / "_build")
         render_recorded.draw(root, best_only=True)
@@ -158,45 +162,30 @@ def test_a_missing_script_or_a_broken_list_is_written_again(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
-    (root / device_choices.FOLDER / LAB / STORY / only.script).unlink()
+    device_choices.cells_file(root, LAB, only).unlink()
     assert render_recorded.stale(root) == [LAB]
     render_recorded.draw(root)
-    assert device_choices.page_cells(root, LAB, only)
+    assert device_choices.raw_cells(root, LAB, only)
     (root / device_choices.FOLDER / LAB / "index.json").write_text('[["nvidia')
     assert device_choices.choices(root, LAB) == [] and render_recorded.stale(root) == [LAB]
 
 
 def test_sphinx_reads_a_page_again_if_its_cells_were_drawn_again(root: Path) -> None:
-    """The list of devices is unchanged then, and so are the pages of a notebook that was not executed."""
+    """A page depends on the device that it shows first, and a story on the devices whose results it lists."""
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
+    add(root, "20260101T000000Z-000002", device=StoreDevice("other", "cuda", "Other GPU", "gpu"))
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
     render_recorded.draw(root)
     notebook = json.loads((root / "experiments" / f"{LAB}.ipynb").read_text())
     notebook["cells"].insert(0, {"cell_type": "markdown", "metadata": {}, "source": "# A lab"})
-    first, large = device_choices.choices(root, LAB)
-    for name, page, choices in ((f"labs/{LAB}", STORY, [first, large]), (f"labs/{LAB}/results", "results", [first])):
+    first, second, large = device_choices.choices(root, LAB)
+    assert large.name.endswith("/large")
+    for name, shown in ((f"labs/{LAB}", [first, second]), (f"labs/{LAB}/results", [first])):
         env = SimpleNamespace(dependencies=defaultdict(set), metadata=defaultdict(dict))
-        device_switch.add_device_bar(
-            cast(Any, SimpleNamespace(srcdir=root / "book", env=env)), name, json.loads(json.dumps(notebook))
-        )
-        scripts = {path for path in env.dependencies[name] if path.endswith(".js")}
-        assert scripts == {str(root / device_choices.FOLDER / LAB / page / choice.script) for choice in choices}
-
-
-def test_each_page_of_a_lab_has_a_script_with_its_own_cells(root: Path) -> None:
-    add(root, "20260101T000000Z-000000")
-    write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
-    render_recorded.draw(root)
-    (only,) = device_choices.choices(root, LAB)
-    story, results = (device_choices.page_cells(root, LAB, only, page) for page in (STORY, "results"))
-    assert len(story) == 1 and len(results) == 2 and "The ladder on" in "".join(results.values())
-    (root / device_choices.FOLDER / LAB / "results" / only.script).unlink()
-    assert render_recorded.stale(root) == [LAB]
-    write(root, *CELLS)
-    render_recorded.draw(root)
-    assert {path.name for path in (root / device_choices.FOLDER / LAB).iterdir()} == {"index.json", STORY}
-    assert render_recorded.stale(root) == []
+        sphinx: Any = SimpleNamespace(srcdir=root / "book", env=env)
+        device_pages.add_places(sphinx, name, json.loads(json.dumps(notebook)))
+        assert env.dependencies[name] == {str(device_choices.cells_file(root, LAB, choice)) for choice in shown}
 
 
 @pytest.mark.thorough
@@ -209,7 +198,7 @@ def test_several_processes_draw_and_a_device_that_is_no_longer_recorded_loses_it
     add(root, "20260101T000000Z-000002")
     render_recorded.draw(root)
     (only,) = device_choices.choices(root, LAB)
-    assert set(times_of_scripts(root)) == {only.script}
+    assert set(times_of_outputs(root)) == {only.stem}
 
 
 def test_without_records_there_is_no_choice_and_nothing_stale(root: Path) -> None:
@@ -228,29 +217,6 @@ def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None
     }
     kinds = [(extent.scale, kind[extent.place]) for extent in listed]
     assert kinds == sorted(kinds, key=lambda pair: (pair[0] != "published", pair[1] != "gpu"))
-
-
-def test_only_changed_scripts_are_copied_to_the_site(root: Path, tmp_path: Path) -> None:
-    add(root, "20260101T000000Z-000000")
-    render_recorded.draw(root)
-    (only,) = device_choices.choices(root, LAB)
-    target = tmp_path / "site"
-    device_choices.copy_scripts(root, target)
-    copy, source = (folder / LAB / STORY / only.script for folder in (target, root / device_choices.FOLDER))
-    assert copy.read_text() == source.read_text()
-    copy.write_text("old")
-    device_choices.copy_scripts(root, target)
-    assert copy.read_text() == source.read_text()
-    stamp = os.stat(copy).st_ino
-    device_choices.copy_scripts(root, target)
-    assert os.stat(copy).st_ino == stamp
-
-
-def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
-    svg = '<svg><defs><path id="a"/></defs><use href="#a"/></svg>'
-    cells = device_switch.finish_cells({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
-    assert 'id="d1-1"' in cells["one"] and 'href="#d2-1"' in cells["two"] and cells["none"] == ""
-    assert 'class="table-scroll"' in cells["two"]
 
 
 def test_of_gpus_with_equally_many_rows_of_a_lab_the_one_with_most_rows_of_all_labs_comes_first(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from roofbook.analysis.recorded import RecordedData
 from roofbook.analysis.recorded import recorded as records
 from roofbook.book import replay_notebook
 from roofbook.book.device_choices import HERE
-from roofbook.book.notebook_cells import cells_of, key_of
+from roofbook.book.notebook_cells import cells_of, executed_cells, key_of, without_outputs
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -201,7 +201,7 @@ def test_failures_on_a_recorded_device_are_listed_with_the_device(tmp_path: Path
 
 def test_outputs_that_this_machine_executed_are_returned_as_html() -> None:
     lab_notebook = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
-    assert replay_notebook.executed_outputs(lab_notebook) == {}, "no cell has run"
+    assert executed_cells(lab_notebook) == {}, "no cell has run"
     outputs: list[dict[str, Any]] = [
         {"data": {"text/html": ["<p>a</p>", "<p>b</p>"], "text/plain": "ab"}},
         {"text": ["1 < 2\n"]},
@@ -210,18 +210,18 @@ def test_outputs_that_this_machine_executed_are_returned_as_html() -> None:
     ]
     for cell, output in zip(cells_of(lab_notebook)[1:], outputs, strict=True):
         cell["outputs"] = [output]
-    outputs_shown = list(replay_notebook.executed_outputs(lab_notebook).values())
+    outputs_shown = list(executed_cells(lab_notebook).values())
     assert outputs_shown == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
 
 
 def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_parameters() -> None:
     lab_notebook = notebook("lab.ladder()")
     cells_of(lab_notebook)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
-    without_outputs = replay_notebook.unmeasured(lab_notebook)
-    nbformat.validate(nbformat.from_dict(without_outputs))
-    assert not any("parameters" in cell["metadata"].get("tags", []) for cell in without_outputs["cells"])
-    assert replay_notebook.executed_outputs(without_outputs) == {}
-    assert len(without_outputs["cells"]) == len(lab_notebook["cells"]) - 1
+    unexecuted = without_outputs(lab_notebook)
+    nbformat.validate(nbformat.from_dict(unexecuted))
+    assert not any("parameters" in cell["metadata"].get("tags", []) for cell in unexecuted["cells"])
+    assert executed_cells(unexecuted) == {}
+    assert len(unexecuted["cells"]) == len(lab_notebook["cells"]) - 1
 
 
 @pytest.mark.parametrize("name", ["cnn", "peaks"])

@@ -12,7 +12,7 @@ import pytest
 from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
-from roofbook.book.device_switch import finish_cells
+from roofbook.book.page_html import on_site
 from roofbook.report import answer
 from roofbook.report.steps import step
 from roofbook.spec import registry
@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("fused", "soa")
     ]
     answers = [answer(data, answered(LAB, data)) for data in data_by_case]
-    cells = finish_cells({"answer": "".join(answers), "steps": "".join(steps)})
+    cells = {"answer": on_site("".join(answers)), "steps": on_site("".join(steps))}
     shutil.copy(ASSETS / "roofbook.css", folder)
     for theme in ("light", "dark"):
         (folder / f"{theme}.html").write_text(PAGE.format(theme=theme, **cells), encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.book import table_files
+from roofbook.book import page_html
 from roofbook.report.html import Cell, Row, Table
 
 from ..report.rows import ORDER, frame, lab_rows, row
@@ -51,28 +51,26 @@ def test_the_csv_of_a_table_without_a_frame_has_its_cells() -> None:
 
 def test_pages_link_to_files_named_by_lab_device_and_table(tmp_path: Path) -> None:
     table = ladder()
-    html, files = table_files.split_files(f"<p>before</p>{table.html}", "lbm", "nvidia-h200.cuda")
+    html, files = page_html.split_files(f"<p>before</p>{table.html}", "../tables/x/", "lbm-nvidia-h200.cuda")
     assert files == {"lbm-nvidia-h200.cuda-ladder-on-256x256.csv": table.csv} and "data:" not in html
-    (link,) = re.findall(r'href="([^"]*)"', table_files.with_root(html, "../"))
-    assert link == "../tables/lbm/nvidia-h200.cuda/lbm-nvidia-h200.cuda-ladder-on-256x256.csv"
-    assert table_files.split_files(html, "lbm", "nvidia-h200.cuda") == (html, {}), "once"
+    assert re.findall(r'href="([^"]*)"', html) == ["../tables/x/lbm-nvidia-h200.cuda-ladder-on-256x256.csv"]
+    assert page_html.split_files(html, "", "lbm") == (html, {}), "once"
 
     folder = tmp_path / "lbm" / "nvidia-h200.cuda"
-    table_files.write_files(folder, files | {"old.csv": "x"})
+    page_html.write_files(folder, files | {"old.csv": "x"})
     (before,) = (path.stat().st_mtime_ns for path in folder.glob("lbm*"))
-    table_files.write_files(folder, files)
+    page_html.write_files(folder, files)
     assert {path.name: path.read_text() for path in folder.iterdir()} == files
     assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [before]
 
 
 def test_two_tables_of_one_name_are_two_files_unless_they_are_equal() -> None:
-    cells = {"x": ladder().html, "y": ladder(seconds=2e-3).html, "z": ladder().html}
-    html_by_cell, files = table_files.split_files_of_cells(cells, "lbm")
+    tables = [ladder().html, ladder(seconds=2e-3).html, ladder().html]
+    html, files = page_html.split_files("<hr>".join(tables), "", "lbm")
     assert [*files] == ["lbm-ladder-on-256x256.csv", "lbm-ladder-on-256x256-2.csv"]
-    assert ["-2.csv" in html_by_cell[key] for key in cells] == [False, True, False]
-    assert table_files.split_files_of_cells({}, "lbm") == ({}, {})
+    assert ["-2.csv" in table for table in html.split("<hr>")] == [False, True, False]
 
 
 @pytest.mark.parametrize("text", ["", "<table><caption>C</caption></table>"])
 def test_a_text_without_a_table_of_the_book_stays(text: str) -> None:
-    assert table_files.split_files(text, "x") == (text, {})
+    assert page_html.split_files(text, "", "x") == (text, {})

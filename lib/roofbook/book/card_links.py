@@ -5,7 +5,7 @@ Part of the site's Sphinx extension. measurements.py draws the cards.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from html import unescape
 from pathlib import Path
@@ -50,7 +50,7 @@ def ids(root: Path, lab: str, name: str) -> frozenset[str]:
     return _ids(path, path.stat().st_mtime_ns) if path.exists() else frozenset()
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _ids(path: Path, written: int) -> frozenset[str]:
     return frozenset(card["id"] for card in _read_cards(path)["cards"])
 
@@ -70,48 +70,33 @@ OF = re.compile(r'(<(?:t[dh]|span)\b[^>]*?) data-of="([^"]*)"([^>]*>)([^<]+)')
 """Table cell, or piece of a sentence, that names the measurement of its number."""
 
 
-def unlink_missing_cards(cells: Mapping[str, str], with_card: Iterable[str]) -> dict[str, str]:
-    """Return cells' HTML in which a number names its measurement only if that has a card. found: names of those that have."""
-    names = {escape(name) for name in with_card}
-    return {
-        key: OF.sub(lambda match: match[0] if match[2] in names else match[1] + match[3] + match[4], html)
-        for key, html in cells.items()
-    }
+def linked(body: str, to_root: str, root: Path, device: str = "") -> str:
+    """Return HTML in which each number that names a measurement with a card below `root` links to that card.
 
+    to_root: address of the site's root, seen from the page. A name with # includes lab and device, such as
+    `lbm/nvidia-h200.cuda#fused~128x128`; another is of `device`, such as `lbm/nvidia-h200.cuda`.
 
-DEVICE = re.compile(r'<div class="device-bar" data-lab="([^"]*)".*?data-script="([^"]*)\.js"', re.S)
-"""Device bar on a page of a lab, with the lab and the name of the device's files."""
-
-
-def linked(body: str, to_root: str, root: Path, page: str = "") -> str:
-    """Return a page in which each number that names a measurement with a card below `root` links to that card.
-
-    to_root: address of the site's root, seen from the page. page: name of the page. A name with # includes lab and device, such
-    as `lbm/nvidia-h200.cuda#fused~128x128`; another is of the page's device, or of this machine if the page offers no choice.
-
-    In a table row only the first number of a card gets a link; the others have an empty mark, from which _assets/card.js makes
-    links: all their addresses were a quarter of a page.
+    In a table row only the first link to a card has an address; the others are completed by _assets/card.js, since all their
+    addresses were a quarter of a page.
     """
-    bar = DEVICE.search(body)
-    page_lab = page.removeprefix("labs/").partition("/")[0]
-    page_device = f"{bar[1]}/{bar[2]}" if bar else f"{page_lab}/{HERE.name}"
-
     first: tuple[int, str] = (-1, "")  # (start of a table row, target of its link)
 
     def link(match: re.Match[str]) -> str:
         nonlocal first
         before, name, after, text = match.groups()
         prefix, _, measurement = name.rpartition("#")
-        lab, _, device = (prefix or page_device).partition("/")
-        if (prefix or not bar) and unescape(measurement) not in ids(root, lab, device):
+        lab, _, stem = (prefix or device).partition("/")
+        if unescape(measurement) not in ids(root, lab, stem):
             return f"{before}{after}{text}"
-        target = f"{to_root}labs/{lab}/measurements/{device}.html#{measurement}"
+        target = f"{to_root}labs/{lab}/measurements/{stem}.html#{measurement}"
         row = body.rfind("<tr", 0, match.start())
+        address = f' href="{target}"'
         if row > body.rfind("</tr>", 0, match.start()):
             if first == (row, target):
-                return f'{before} data-of=""{after}{text}'
-            first = (row, target) if first[0] != row else first
-        return f'{before}{after}<a class="of" href="{target}">{text.rstrip()}</a>{text[len(text.rstrip()) :]}'
+                address = ""
+            elif first[0] != row:
+                first = (row, target)
+        return f'{before}{after}<a class="of"{address}>{text.rstrip()}</a>{text[len(text.rstrip()) :]}'
 
     return OF.sub(link, body)
 

@@ -1,11 +1,11 @@
 """Markup of output that belongs to one case, so that the site can show the case that a reader has chosen."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from html import unescape
 from inspect import signature
+from itertools import count
 from typing import Any, Protocol
 
 from ..analysis.lab_data import LabData
@@ -62,47 +62,62 @@ class OfMainCase(OfCase):
         return super().html + "".join(templates)
 
 
-_OTHERS = re.compile(r'(?:<template data-of-case="[^"]*">.*?</template>\n?)+', re.S)
 _OTHER = re.compile(r'<template data-of-case="([^"]*)">(.*?)</template>', re.S)
 _MARKED = re.compile(rf'<div data-case="([^"]*)">\n(.*?)\n</div>{_END}', re.S)
+_CASE, _MAIN_CASE = re.compile(r' data-case="([^"]*)"'), re.compile(r' data-case="([^"]*)" data-main')
+_SENTENCES = re.compile(r"<p><strong>([^<]+)\.</strong>")
+"""Paragraph of a lab's summary about one case."""
 _FILE = re.compile(r"<a\b[^>]*\bdownload\b[^>]*>")
 
 
-def without_others(html: str) -> str:
-    """Return HTML without the templates of other cases."""
-    return _OTHERS.sub("", html)
+def mark_sentences(html: str) -> str:
+    """Return HTML in which a paragraph of a summary names its case, if some other output is of that case."""
+    cases = set(_CASE.findall(html))
+    paragraph = '<p data-case="{0}"><strong>{0}.</strong>'.format
+    return _SENTENCES.sub(lambda match: paragraph(match[1]) if match[1] in cases else match[0], html)
 
 
-def split_cases(
-    cells: Mapping[str, str], script: Callable[[str], str], *, every_case: bool = False
-) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def split_cases(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Move the output of other cases out of a page's cells: return the cells with placeholders, and case -> placeholder ->
     HTML.
 
-    script: returns the address of the script that brings a case. every_case: also move the output of cases shown side by side.
-    For browsers without JavaScript, a placeholder links to the files of its tables.
+    If a page has a main case, output of cases shown side by side is moved too. For browsers without JavaScript, a placeholder
+    links to the files of its tables.
     """
     html_by_case: dict[str, dict[str, str]] = {}
+    has_main, numbers = any(" data-main" in html for html in cells.values()), count()
 
     def placeholder(key: str, match: re.Match[str]) -> str:
-        name = f"{key}-{len(placeholders)}"
-        placeholders.append(name)
-        templates = {unescape(case): html for case, html in _OTHER.findall(match[0])}
-        for case, html in templates.items():
-            html_by_case.setdefault(case, {})[name] = html
-        scripts = escape(json.dumps({case: script(case) for case in templates}))
-        files = [(case, link) for case, html in templates.items() for link in _FILE.findall(html)]
-        links_text = ", ".join(f"{link}a table on {escape(case)}</a>" for case, link in files)
-        noscript = f"<noscript><p>As files: {links_text}.</p></noscript>" * bool(files)
-        return f'<div data-place="{name}" data-scripts="{scripts}">{noscript}</div>\n'
+        place = f"{key}-{next(numbers)}"
+        html_by_case.setdefault(unescape(match[1]), {})[place] = match[2]
+        links = ", ".join(f"{link}a table on {match[1]}</a>" for link in _FILE.findall(match[2]))
+        noscript = f"<noscript><p>As a file: {links}.</p></noscript>" * bool(links)
+        return f'<div data-case="{match[1]}" data-cell="{place}">{noscript}</div>'
 
     cells_without = {}
     for key, html in cells.items():
-        placeholders: list[str] = []
-        if every_case:
+        if has_main:
             html = _MARKED.sub(r'<template data-of-case="\1">\2</template>', html)
-        cells_without[key] = _OTHERS.sub(partial(placeholder, key), html)
+        cells_without[key] = _OTHER.sub(partial(placeholder, key), html)
     return cells_without, html_by_case
+
+
+def case_options(html: str, script_by_case: Mapping[str, str]) -> str:
+    """Return the options of the cases that a page's HTML has, the main one selected, and of all cases; '' for a single case.
+
+    script_by_case: name of the script that brings the output of a case, if the page does not have it.
+    """
+    names = dict.fromkeys(_CASE.findall(html))
+    if len(names) < 2:
+        return ""
+    main = _MAIN_CASE.search(html)
+    selected = main[1] if main else next(iter(names))
+    options = (
+        f'<option value="{name}" data-script="{escape(script_by_case.get(unescape(name), ""))}"'
+        f"{' selected' * (name == selected)}>{name}</option>"
+        for name in names
+    )
+    return f'{"".join(options)}<option value="all">all cases</option>'
 
 
 def embed_cases(draw: Callable[..., Any]) -> Callable[..., Any]:

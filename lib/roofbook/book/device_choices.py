@@ -1,26 +1,21 @@
-"""Devices that readers of a lab's pages can choose, with the output of each page on each device: files in _build/recorded.
+"""Devices that readers of a lab's pages can choose, and the output of the lab's notebook on each of them.
 
-Each lab has a folder with `index.json`, the list of recorded devices, and a folder for each of its pages. That holds one script
-for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook. Output of
-other cases than the main one has a script for each device and case.
+_build/recorded has a folder for each lab, with `index.json`, the list of recorded devices, and for each of them a file with the
+HTML of all cells, by the cell's key. The output on the machine that executed the notebook is in the executed notebook.
 """
 
 import json
-import re
-import shutil
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..escaping import script_json
-from ..paths import write_whole
-from .case_markup import split_cases
-from .lab_pages import STORY, pages_of
-from .notebook_cells import key_of
+from ..escaping import file_name, script_json
+from .notebook_cells import executed_cells
 
 FOLDER = Path("_build", "recorded")
-
-
+SCRIPTS = "_static/on-devices"
+"""Folder of the site with a folder for each lab, and in it one for each page with the scripts of the devices."""
 LARGE = "/large"
 """End of the name of a device at the large sizes."""
 
@@ -33,27 +28,25 @@ class DeviceChoice(NamedTuple):
     label: str
 
     @property
-    def script(self) -> str:
-        """Name of the device's script."""
-        return f"{self.stem}.js"
-
-    def script_of(self, case: str) -> str:
-        """Return the name of the script for one case: cases other than the main one may be too large for the device's
-        script.
-        """
-        return f"{self.stem}.{re.sub(r'[^a-zA-Z0-9-]+', '_', case)}.js"
-
-    @property
     def stem(self) -> str:
         """Name of its files, without an ending."""
         return self.name.replace("/", ".")
+
+    @property
+    def script(self) -> str:
+        """Name of the script with the cells of a page on this device."""
+        return f"{self.stem}.js"
+
+    def script_of(self, case: str) -> str:
+        """Return the name of the script with the parts of a page that belong to another case than the main one."""
+        return f"{self.stem}.{file_name(case)}.js"
 
 
 HERE = DeviceChoice("here", "This machine")
 """Choice of the machine that executed the notebook."""
 
 
-def choices(root: Path, lab: str) -> list[DeviceChoice]:
+def recorded_choices(root: Path, lab: str) -> list[DeviceChoice]:
     """Return the recorded devices of a lab, the best first; empty if nothing is recorded or drawn yet."""
     try:
         rows = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
@@ -62,58 +55,41 @@ def choices(root: Path, lab: str) -> list[DeviceChoice]:
     return [DeviceChoice(*row) for row in rows]
 
 
-def page_cells(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict[str, str]:
-    """Return the HTML of each cell of a lab's page on a device, by the cell's key."""
-    text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
-    cells: dict[str, str] = json.loads(f"[{text[text.index('(') + 1 : text.rindex(')')]}]")[2]
+def choices(root: Path, lab: str) -> list[DeviceChoice]:
+    """Return the recorded devices of a lab, and this machine if it has executed the notebook."""
+    return [*recorded_choices(root, lab), *([HERE] if raw_cells(root, lab, HERE) else [])]
+
+
+def cells_file(root: Path, lab: str, choice: DeviceChoice) -> Path:
+    """Return the file with the output of a lab's notebook on a device; it may not exist."""
+    if choice != HERE:
+        return root / FOLDER / lab / f"{choice.stem}.json"
+    of_lab, other = root / "book" / "labs" / f"{lab}.ipynb", root / "book" / f"{lab}.ipynb"
+    return other if other.exists() else of_lab
+
+
+def raw_cells(root: Path, lab: str, choice: DeviceChoice) -> dict[str, str]:
+    """Return the HTML that each cell of a lab's notebook outputs on a device, by the cell's key; empty without a file."""
+    path = cells_file(root, lab, choice)
+    return _read(path, path.stat().st_mtime_ns) if path.exists() else {}
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, written: int) -> dict[str, str]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    cells: dict[str, str] = executed_cells(content) if path.suffix == ".ipynb" else content
     return cells
 
 
-def show_script(lab: str, name: str, cells: Mapping[str, str]) -> str:
-    """Return the script that puts a device's output into the cells of a page.
-
-    A page opened as a file can load scripts, but no data.
-    """
-    return f"roofbookShow({script_json(lab, name, dict(cells))});\n"
+def cells_script(name: str, places: Mapping[str, str]) -> str:
+    """Return the script of a name that brings the HTML of places: a page opened as a file can load scripts, but no data."""
+    return f"roofbookCells({script_json(name, dict(places))});\n"
 
 
-def write_scripts(
-    root: Path, lab: str, choice: DeviceChoice, notebook: Mapping[str, Any], html_by_key: Mapping[str, str]
-) -> list[Path]:
-    """Write the output of each page of a lab's notebook on a device; return the paths.
-
-    Each page has a script, and one more for each case that is not the main one. html_by_key: HTML of the cells.
-    """
-    by_page: dict[str, dict[str, str]] = {STORY: {}}
-    for page, cell in pages_of(notebook["cells"]):
-        if (key := key_of(cell)) in html_by_key:
-            by_page.setdefault(page, {})[key] = html_by_key[key]
-    written = {}
-    for page, html_of_page in by_page.items():
-        folder = root / FOLDER / lab / page
-        has_main = any(" data-main" in html for html in html_of_page.values())  # the main case stays in the page
-        cells, html_by_case = split_cases(html_of_page, choice.script_of, every_case=has_main)
-        written[folder / choice.script] = show_script(lab, choice.name, cells)
-        for case, placeholders in html_by_case.items():
-            arguments = script_json(lab, choice.name, case, placeholders)
-            written[folder / choice.script_of(case)] = f"roofbookShowCase({arguments});\n"
-    for path, text in written.items():
-        write_whole(path, text)
-    return list(written)
-
-
-def local_choice(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:
-    """Return the choice of the machine that executed the notebook; None if none has, or if no device is recorded."""
-    return HERE if (root / FOLDER / lab / page / HERE.script).exists() and choices(root, lab) else None
-
-
-def copy_scripts(root: Path, target: Path) -> None:
-    """Copy changed scripts of devices into the site."""
-    for path in (root / FOLDER).glob("*/*/*.js"):
-        copy = target / path.relative_to(root / FOLDER)
-        if not copy.exists() or (copy.stat().st_mtime_ns, copy.stat().st_size) != (
-            path.stat().st_mtime_ns,
-            path.stat().st_size,
-        ):
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, copy)
+def script_places(path: Path) -> dict[str, str]:
+    """Return the HTML by place that a script brings; empty without a script."""
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    places: dict[str, str] = json.loads(f"[{text[text.index('(') + 1 : text.rindex(')')]}]")[1]
+    return places

@@ -5,8 +5,8 @@ from pathlib import Path
 from ..spec.host_code import hash_of_code
 
 NAMES = (
-    "card_links.py", "device_choices.py", "device_switch.py", "lab_pages.py", "notebook_cells.py", "case_markup.py",
-    "page_html.py", "sphinx_ext.py", "table_files.py", "terms.py", "noscript.py", "page_weight/*.py",
+    "card_links.py", "case_markup.py", "device_choices.py", "device_pages.py", "lab_pages.py", "notebook_cells.py",
+    "page_html.py", "sphinx_ext.py", "terms.py", "page_weight/*.py",
 )  # fmt: skip
 
 

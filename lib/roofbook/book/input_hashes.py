@@ -140,7 +140,7 @@ class InputHashes:
             kind = "settings" if path.suffix in (".yml", ".py") else kind
             kinds[kind].append((relative.as_posix(), path.read_bytes()))
         kinds["settings"].append(("_config.yml", (self.root / "_config.yml").read_bytes()))
-        patterns = [("recorded", "*.js*"), ("measurements", "*.js")]
+        patterns = [("recorded", "*.json"), ("measurements", "*.js")]
         paths = sorted(path for folder, pattern in patterns for path in (self.root / "_build" / folder).rglob(pattern))
         stats = {path: path.stat() for path in paths}
         kinds["devices"] = [  # megabytes, and written atomically: size and time suffice

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, one_of
 from ..escaping import escape, raw_html
+from ..paths import write_whole
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -32,6 +34,9 @@ PAGES = {
 """Pages of a lab with their titles, in the order of the lab's list."""
 SPREAD = ("results", "roofline", "sweeps", "published")
 """Pages that cells of a notebook can belong to."""
+
+PREPARED = "ROOFBOOK_PREPARED"
+"""Environment variable of a builder whose parent process writes the reference pages before the build begins."""
 
 _BOOK = "../book/"
 """Prefix of links to written pages in a notebook, for JupyterLab; on the site these pages are in `../`."""
@@ -54,7 +59,22 @@ def pages_of(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str,
     return cells_by_page
 
 
-def side_pages(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> dict[str, str]:
+def write_pages(book: Path) -> None:
+    """Write the reference pages of each lab, as notebooks, where they change."""
+    for story in sorted((book / "labs").glob("*.ipynb")):
+        try:
+            texts = side_pages(json.loads(story.read_text(encoding="utf-8")), story.stem)
+        except (ValueError, KeyError, TypeError):
+            continue  # reading the story raises a better error
+        for name in SPREAD:
+            path = book / "labs" / story.stem / f"{name}.ipynb"
+            if name not in texts:
+                path.unlink(missing_ok=True)
+            elif not path.exists() or path.read_text(encoding="utf-8") != texts[name]:
+                write_whole(path, texts[name])
+
+
+def side_pages(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
     """Return the text of each reference page of a lab by its name: a notebook without traces of a run."""
     spread = pages_of(notebook["cells"])
     targets, texts = _anchors(spread), {}
@@ -66,7 +86,7 @@ def side_pages(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -
                 {"id": f"{name}-title"} if "id" in own_cells[0] else {}
             )
             cells = [{"cell_type": "markdown", "metadata": {}, **title}]
-            cells += [_plain(_linked(cell, name, targets, lab), outputs) for cell in own_cells]
+            cells += [_without_run(_linked(cell, name, targets, lab)) for cell in own_cells]
             metadata = {
                 key: notebook["metadata"][key] for key in ("kernelspec", "language_info") if key in notebook["metadata"]
             }
@@ -198,11 +218,11 @@ def _linked(cell: Mapping[str, Any], page: str, targets: Mapping[str, tuple[str,
     return {**cell, "source": _LINK.sub(adapt, _source(cell))} if cell["cell_type"] == "markdown" else cell
 
 
-def _plain(cell: Mapping[str, Any], outputs: bool) -> dict[str, Any]:
-    """Return a cell without execution times, and without its outputs unless `outputs`."""
-    copy = {**cell, "metadata": {name: value for name, value in cell["metadata"].items() if name != "papermill"}}
-    copy |= {"execution_count": None} if "execution_count" in cell else {}
-    return copy if outputs or "outputs" not in cell else copy | {"outputs": []}
+def _without_run(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell without outputs and execution times."""
+    metadata = {name: value for name, value in cell["metadata"].items() if name != "papermill"}
+    run: dict[str, Any] = {"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {}
+    return {**cell, "metadata": metadata, **run}
 
 
 def _pointer(sections: Mapping[str, Sequence[str]]) -> str:

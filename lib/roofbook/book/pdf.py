@@ -15,7 +15,7 @@ from ..errors import Failed, UsageError, ctrl_c_waits, one_of
 from ..escaping import page_json
 from ..paths import scratch_folder, write_whole
 from ..spec import registry
-from .device_choices import DeviceChoice, choices, local_choice, page_cells
+from .device_choices import SCRIPTS, DeviceChoice, choices, script_places
 from .lab_pages import SPREAD, STORY
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -29,7 +29,7 @@ def choose_device(root: Path, lab: str, device: str | None) -> DeviceChoice:
     Raise UsageError for an unknown one.
     """
     registry.get(lab)
-    devices = [*choices(root, lab), *filter(None, [local_choice(root, lab)])]
+    devices = choices(root, lab)
     if not devices:
         raise UsageError(
             f"no device of {lab} has been drawn yet; `roofbook build` does that for those that are recorded"
@@ -100,13 +100,12 @@ def combined_html(root: Path, lab: str, choice: DeviceChoice) -> str:
     files = {STORY: folder / f"{lab}.html"} | {name: folder / lab / f"{name}.html" for name in SPREAD}
     if not files[STORY].exists():
         raise UsageError(f"the site has no page of {lab}; `roofbook build` makes it")
-    articles, cells = list[str](), dict[str, str]()
+    articles, cells = list[str](), list[dict[str, str]]()
     for name, path in files.items():
         if path.exists():
             text = path.read_text(encoding="utf-8")
             articles.append(text[text.index("<article") : text.index("</article>")] + "</article>")
-            if (root / "_build" / "recorded" / lab / name / choice.script).exists():
-                cells |= page_cells(root, lab, choice, name)
+            cells.append(script_places(root / "_build" / "html" / SCRIPTS / lab / name / choice.script))
     head = files[STORY].read_text(encoding="utf-8").partition("</head>")[0]
     # Without its scripts, which would restore a device chosen earlier.
     head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)
@@ -115,8 +114,10 @@ def combined_html(root: Path, lab: str, choice: DeviceChoice) -> str:
 
 
 _SHOW = """({ cells, device }) => {
-  for (const each of document.querySelectorAll(".on-device")) each.innerHTML = cells[each.dataset.cell] ?? "";
-  for (const each of document.querySelectorAll(".device-bar")) each.dataset.device = device;
-  for (const each of document.querySelectorAll("details:has(table)")) each.open = true;
+  document.querySelectorAll("article").forEach((article, page) => {
+    for (const place of article.querySelectorAll(".on-device")) place.innerHTML = cells[page][place.dataset.cell] ?? "";
+  });
+  for (const bar of document.querySelectorAll(".device-bar")) bar.dataset.device = device;
+  for (const folded of document.querySelectorAll("details:has(table)")) folded.open = true;
   document.documentElement.dataset.theme = "light";
 }"""

@@ -1,7 +1,6 @@
-"""Outputs of a lab's notebook for one device, as HTML by cell.
+"""Outputs of a lab's notebook on a recorded device, as HTML by cell: the cells are run over the device's rows.
 
-For a recorded device the cells are run over its rows, in this process and without a kernel. For the machine that executed the
-notebook the outputs are those that papermill stored.
+They run in this process, without a kernel. The outputs on the machine that executed the notebook are in the executed notebook.
 """
 
 import ast
@@ -25,7 +24,7 @@ from ..store.parquet import Store
 from ..store.todays_code import newest_measurements
 from .device_choices import HERE
 from .experiment import Experiment
-from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
+from .notebook_cells import has_parameters, key_of, outputs_html
 from .page import Note, Page
 
 PACKAGE = sys.modules[__name__.partition(".")[0]]
@@ -40,25 +39,8 @@ def replay(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dic
     cells, html_by_key = _Replay(RecordedPage(data, store), notebook), {}
     for number, cell in enumerate(notebook["cells"], 1):
         if cell["cell_type"] == "code" and not has_parameters(cell):
-            html_by_key[key_of(cell)] = _joined(cells.run(number, "".join(cell["source"])))
+            html_by_key[key_of(cell)] = outputs_html(cells.run(number, "".join(cell["source"])))
     return html_by_key
-
-
-def executed_outputs(notebook: Mapping[str, Any]) -> dict[str, str]:
-    """Return the HTML of each cell of an executed notebook, by the cell's key; empty if no cell has run."""
-    html_by_key = {key_of(cell): _joined(outputs_of(cell)) for cell in cells_of(notebook)}
-    return html_by_key if any(html_by_key.values()) else {}
-
-
-def unmeasured(notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a notebook that this machine has not executed as a page: its cells without outputs."""
-    cells = []
-    for cell in notebook["cells"]:
-        if cell["cell_type"] != "code":
-            cells.append(cell)
-        elif not has_parameters(cell):
-            cells.append(cell | {"outputs": [], "execution_count": None})
-    return {**notebook, "cells": cells}
 
 
 class RecordedPage(Page):
@@ -284,19 +266,3 @@ def _bundle(output: Any) -> dict[str, str]:
     if not methods:
         return {"text/plain": repr(output)}
     return next(({kind: text} for kind, draw in methods.items() if (text := draw())), {})
-
-
-def _joined(outputs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the outputs of a cell as one HTML text."""
-    from markdown_it import MarkdownIt
-
-    parts = []
-    for output in outputs:
-        data = output.get("data", {})
-        if "text/html" in data:
-            parts.append("".join(data["text/html"]))
-        elif "text/markdown" in data:
-            parts.append(MarkdownIt().render("".join(data["text/markdown"])))
-        elif text := "".join(output.get("text", "") or data.get("text/plain", "")).strip():
-            parts.append(f"<pre>{escape(text)}</pre>")
-    return "\n".join(parts)

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..errors import Failed, UsageError
 from ..spec import registry
 from ..terminal import say as tell
-from . import lab_page_files, render_local
+from . import lab_pages
 from .execute import check_notebook
 from .input_hashes import InputHashes
 from .manifest import Manifest, because
@@ -48,7 +48,7 @@ def start(root: Path) -> Builder:
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    environment[lab_page_files.PREPARED] = "1"
+    environment[lab_pages.PREPARED] = "1"
     pipe = subprocess.PIPE
     builder = Builder(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     builder.inputs_read = {name: made_from[name] for name in READ_AHEAD}
@@ -63,8 +63,7 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
     """
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
-    lab_page_files.write_pages(root / "book")
-    render_local.draw(root)
+    lab_pages.write_pages(root / "book")
     made_from = InputHashes(root).site()  # a page edited from here on leaves the site stale
     reasons = manifest.stale(index, made_from)
     if not reasons:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import datetime
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -20,10 +21,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
-from . import card_links, device_switch, extension_code, lab_page_files, lab_pages, table_files
-from .case_markup import without_others
-from .notebook_cells import has_parameters, outputs_of
-from .page_html import on_site, one_legend, scroll_tables, unique_svg_ids
+from . import card_links, device_pages, extension_code, lab_pages
+from .notebook_cells import has_parameters
+from .page_html import TABLES, on_site, one_legend, scroll_tables, split_files, unique_svg_ids, write_files
 from .page_weight import mathml, pages
 
 GENERATED = "_generated"
@@ -103,16 +103,10 @@ def _link(name: str, to: str) -> nodes.reference:
 
 
 def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the parameter cells of an executed notebook by one card with the parameters, date and duration.
-
-    Blank output, such as that of a progress bar that has erased itself, is removed.
-    """
+    """Replace the parameter cells of an executed notebook by one card with the parameters, date and duration."""
     if not app.env.doc2path(docname).endswith(".ipynb"):
         return
     notebook = json.loads(source[0])
-    for cell in notebook["cells"]:
-        if "outputs" in cell:
-            cell["outputs"] = outputs_of(cell)
     hidden = [i for i, cell in enumerate(notebook["cells"]) if has_parameters(cell)]
     if hidden:
         values: dict[str, Any] = {}
@@ -129,7 +123,7 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
     lab, page = lab_pages.lab_and_page(docname)
     if page == lab_pages.STORY:
         lab_pages.keep_story(notebook, lab)
-    device_switch.add_device_bar(app, docname, notebook)
+    device_pages.add_places(app, docname, notebook)
     source[0] = json.dumps(notebook)
 
 
@@ -187,14 +181,13 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
         body = body.replace(
             'role="list" class="citation-list"', 'class="citation-list"'
         )  # these lists have no list items
-        body, files = table_files.split_files(
-            one_legend(scroll_tables(unique_svg_ids(without_others(on_site(body))))), *pagename.split("/")
+        to_root, folders = "../" * pagename.count("/"), pagename.split("/")
+        body, files = split_files(
+            scroll_tables(unique_svg_ids(on_site(body))), f"{to_root}{TABLES}/{pagename}/", "-".join(folders)
         )
-        table_files.write_files(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
-        to_root = "../" * pagename.count("/")
-        context["body"] = card_links.linked(
-            table_files.with_root(body, to_root), to_root, Path(app.srcdir).parent, pagename
-        )
+        write_files(Path(app.outdir, TABLES, *folders), files)
+        body = card_links.linked("".join(one_legend(body)), to_root, Path(app.srcdir).parent)
+        context["body"] = body
 
 
 def set_options(app: Sphinx, config: Any) -> None:
@@ -256,6 +249,20 @@ def copy_kernels(app: Sphinx, error: Exception | None) -> None:
         kernels_page.copy_texts(Path(app.srcdir).parent, Path(app.outdir))
 
 
+def copy_cards(app: Sphinx, error: Exception | None) -> None:
+    """Copy the cards of measurements into the site."""
+    if error is None and app.builder.format == "html":
+        card_links.copy_cards(Path(app.srcdir).parent, Path(app.outdir), repository(app.config))
+
+
+def write_lab_pages(app: Sphinx) -> None:
+    """Write the reference pages of labs when plain Sphinx builds, unless the parent process does: two writers would remove
+    each other's files.
+    """
+    if not os.environ.get(lab_pages.PREPARED):
+        lab_pages.write_pages(Path(app.srcdir))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the extension to Sphinx."""
     # Jupyter Book sets this option for an extension that we do not load: accept it without a warning.
@@ -269,16 +276,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", set_options)
     app.connect("env-get-outdated", pages_with_changed_fragments)
     app.connect("env-get-outdated", pages.page_for_changed_assets)
-    app.connect("builder-inited", lab_page_files.write_before_reading)
+    app.connect("builder-inited", write_lab_pages)
     app.connect("env-get-outdated", lab_pages.pages_with_changed_list)
-    app.connect("env-get-outdated", device_switch.pages_with_changed_choice)
+    app.connect("env-get-outdated", device_pages.pages_with_changed_devices)
     app.connect("source-read", run_card)
     app.connect("source-read", list_of_pages, priority=600)
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", add_footer)
     app.connect("build-finished", copy_downloads)
     app.connect("build-finished", copy_kernels)
-    app.connect("build-finished", device_switch.copy_device_files)
+    app.connect("build-finished", device_pages.write_scripts)
+    app.connect("build-finished", copy_cards)
+    app.add_post_transform(device_pages.FillPlaces)
     app.connect(
         "build-finished", pages.write_style_sheet, priority=900
     )  # after the theme has written the colours of code

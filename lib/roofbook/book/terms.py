@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -21,8 +20,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
-from ..escaping import escape, script_json
-from ..paths import write_whole
+from ..escaping import escape
 
 GLOSSARY = "glossary"
 """Page with the terms. Its front matter has `forms`, term -> further words for it, and `by_role`, the common words."""
@@ -43,15 +41,15 @@ UNLINKED_HTML = (
 PROSE_HTML = ("p", "li", "dd")
 """HTML elements with prose: text outside them is a label."""
 SWITCHED = 'class="on-device"'
-"""Mark of HTML that changes with the chosen device. Like a folded part, its links count only for itself."""
+"""Mark of the place of a cell whose HTML changes with the chosen device: device_pages.py links the terms in it."""
+BEFORE = "terms-before"
+"""Attribute of such a place: the terms that its section links before it."""
 NOTE = "table-note"
 """Class of a paragraph that belongs to a table, and gets no links either."""
 
 _TAG = re.compile(rf"<(/?)({'|'.join((FOLDED, *UNLINKED_HTML, *PROSE_HTML))})\b[^>]*>", re.I)
 _PIECE = re.compile(r"(<[^>]*>|&[#\w]+;)")
 
-SCRIPT = Path("_static", "terms.js")
-"""Address of the script with the terms, in the site."""
 ENV_ATTRIBUTE = "roofbook_terms"
 """Attribute of Sphinx's environment with the terms."""
 
@@ -167,6 +165,17 @@ def load_terms(text: str) -> Terms:
     return Terms(places, {name: forms[name] for name in forms if name in places}, frozenset(by_role))
 
 
+def html_linker(app: Sphinx, docname: str) -> Callable[[str, set[str]], str]:
+    """Return a function that links the terms in the HTML of a page, and adds them to the set of terms linked before."""
+    terms = load_terms(getattr(app.env, ENV_ATTRIBUTE))
+
+    def address(term: str) -> str:
+        page, anchor = terms.places[term]
+        return f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
+
+    return lambda html, seen: terms.link_html(html, seen, address)
+
+
 class LinkTerms(SphinxPostTransform):
     """Links the first use of each term in each section of a page. Later uses of the role {term} become plain text."""
 
@@ -192,10 +201,10 @@ class LinkTerms(SphinxPostTransform):
                     child.replace_self([nodes.Text(child.astext())])
                 seen.add(term)
             elif isinstance(child, nodes.raw):
-                if "html" in child.get("format", "").split():
-                    fragment = child.astext()
-                    seen_here = set(seen) if SWITCHED in fragment else seen
-                    linked = terms.link_html(fragment, seen_here, lambda term: self._address(terms, term))
+                if SWITCHED in child.astext():
+                    child[BEFORE] = sorted(seen)
+                elif "html" in child.get("format", "").split():
+                    linked = html_linker(self.app, self.env.docname)(child.astext(), seen)
                     child[:] = [nodes.Text(linked)]
                     child.rawsource = linked
             elif isinstance(child, nodes.section):
@@ -216,10 +225,6 @@ class LinkTerms(SphinxPostTransform):
                 pieces.append(nodes.Text(piece))
         if any(isinstance(piece_node, nodes.reference) for piece_node in pieces):
             text.parent.replace(text, pieces)
-
-    def _address(self, terms: Terms, term: str) -> str:
-        page, anchor = terms.places[term]
-        return f"{self.app.builder.get_relative_uri(self.env.docname, page)}#{anchor}"
 
     def _index(self, terms: Terms) -> None:
         """Add each word of an entry to the site's search index: Sphinx indexes the term alone, without its plural."""
@@ -251,21 +256,8 @@ def update_terms(app: Sphinx, env: Any) -> list[str]:
     return [] if old_terms == new_terms else sorted(env.found_docs)
 
 
-def write_script(app: Sphinx, error: Exception | None) -> None:
-    """Write the words with the addresses of their meanings, for output that devices-of-page.js loads later."""
-    if error or app.builder.format != "html":
-        return
-    terms = load_terms(getattr(app.env, ENV_ATTRIBUTE))
-    places = {term: app.builder.get_target_uri(page) + f"#{anchor}" for term, (page, anchor) in terms.places.items()}
-    words = {word: places[term] for word, term in sorted(terms.words.items())}
-    path, text = Path(app.outdir, SCRIPT), f"roofbookTerms({script_json(words)});\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        write_whole(path, text)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the terms to Sphinx."""
-    app.connect("build-finished", write_script)
     app.connect("env-updated", update_terms)
     app.add_post_transform(LinkTerms)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import lab_page_files, render_local, site
+from roofbook.book import lab_pages, site, sphinx_ext
 from roofbook.book.input_hashes import InputHashes
 
 
@@ -63,7 +63,7 @@ def test_a_waiting_builder_leaves_the_pages_to_the_process_that_started_it(
 ) -> None:
     """The starting process writes the pages before it asks for the build, perhaps while the builder gets ready."""
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\necho "${lab_page_files.PREPARED}" > {tmp_path}/prepared\n')
+    program.write_text(f'#!/bin/sh\necho "${lab_pages.PREPARED}" > {tmp_path}/prepared\n')
     program.chmod(0o755)
     (tmp_path / "book").mkdir()
     for name in ("_config.yml", "book/_toc.yml"):
@@ -72,11 +72,10 @@ def test_a_waiting_builder_leaves_the_pages_to_the_process_that_started_it(
     with site.start(tmp_path) as builder:
         builder.communicate()
     wrote: list[Path] = []
-    monkeypatch.setattr(lab_page_files, "write_pages", wrote.append)
-    monkeypatch.setattr(render_local, "draw", wrote.append)
+    monkeypatch.setattr(lab_pages, "write_pages", wrote.append)
     sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
-    lab_page_files.write_before_reading(sphinx)
-    assert wrote == [tmp_path / "book", tmp_path], "by plain Sphinx"
-    monkeypatch.setenv(lab_page_files.PREPARED, (tmp_path / "prepared").read_text().strip())
-    lab_page_files.write_before_reading(sphinx)
-    assert len(wrote) == 2
+    sphinx_ext.write_lab_pages(sphinx)
+    assert wrote == [tmp_path / "book"], "by plain Sphinx"
+    monkeypatch.setenv(lab_pages.PREPARED, (tmp_path / "prepared").read_text().strip())
+    sphinx_ext.write_lab_pages(sphinx)
+    assert len(wrote) == 1

@@ -359,30 +359,6 @@ def test_serving_a_missing_site_names_the_command_that_builds_it(tmp_path: Path)
 
 
 @pytest.mark.site
-def test_the_standing_notes_of_another_device_join_the_legend(browser: Any) -> None:
-    tab = browser.new_page()
-    tab.set_content(
-        """<div class="device-bar" data-lab="lbm" data-scripts=""><p hidden><select name="device">
-        <option value="a">A</option><option value="b" data-script="">B</option></select></p>
-        <p><select name="case"></select></p><p class="device-said"></p></div>
-        <div class="on-device" data-cell="1"><p class="table-note"><a href="#how">How</a></p></div>
-        <section class="legend" id="how"><h2>How<a class="headerlink">#</a></h2><ul><li>Medians.</li></ul></section>"""
-    )
-    tab.add_script_tag(path=str(Path(__file__).parents[3] / "book" / "_assets" / "devices-of-page.js"))
-    notes = "".join(f'<p class="table-note standing">{text}</p>' for text in ("Medians.", "Few.", "Medians.", "Few."))
-    tab.evaluate("notes => roofbookShow('lbm', 'b', {1: notes})", notes)
-    tab.evaluate(
-        "const select = document.querySelector('select'); select.value = 'b';select.dispatchEvent(new Event('change'))"
-    )
-    assert tab.locator(".legend li").all_inner_texts() == ["Medians.", "Few."]
-    assert (
-        tab.locator(".on-device").inner_text().split() == ["How"]
-        and tab.locator(".on-device a[href='#how']").count() == 1
-    )
-    tab.close()
-
-
-@pytest.mark.site
 def test_the_pages_of_the_labs_tell_a_standing_note_once(built_site: Path) -> None:
     for name in ("lbm", "cnn"):
         text = (built_site / "labs" / name / "results.html").read_text(encoding="utf-8")
