@@ -17,7 +17,7 @@ def test_the_pages_link_their_numbers(built_site: Path) -> None:
     for name, least in (("labs/stencil.html", 20), ("labs/stencil/results.html", 100)):
         text = (built_site / name).read_text(encoding="utf-8")
         links = LINK.findall(text)
-        assert len(links) + text.count(' data-of=""') >= least, name
+        assert len(links) + text.count('<a class="of">') >= least, name
         assert len(set(links)) == 1, f"{name}: all of the device that the page is of"
 
 
