@@ -71,12 +71,12 @@ def violations(tab: Any, options: dict[str, Any], context: Any = None) -> list[s
     if not tab.evaluate("'axe' in window"):
         tab.evaluate(AXE_SCRIPT)
     options = {"preload": False, "resultTypes": ["violations"], **options}
-    found = tab.evaluate("async ([context, options]) => (await axe.run(context ?? document, options)).violations",
+    broken_rules = tab.evaluate("async ([context, options]) => (await axe.run(context ?? document, options)).violations",
                          [context, options])  # fmt: skip
     return [
-        f"{each['id']}: {'; '.join(str(node['target']) for node in each['nodes'][:3])}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
+        f"{rule['id']}: {'; '.join(str(node['target']) for node in rule['nodes'][:3])}"
+        for rule in broken_rules
+        if rule["impact"] in ("serious", "critical")
     ]
 
 
@@ -102,8 +102,8 @@ class Eyes:
             self._paint(tab, scheme)
             if fresh[scheme]:
                 include = {"include": [[f"[data-{scheme}]"]]}
-                found = violations(tab, {"runOnly": ["color-contrast"]}, include)
-                wrong += [f"{scheme}: {each}" for each in found]
+                unreadable = violations(tab, {"runOnly": ["color-contrast"]}, include)
+                wrong += [f"{scheme}: {text}" for text in unreadable]
         self._paint(tab, SCHEMES[0])
         return wrong
 

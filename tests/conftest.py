@@ -60,13 +60,17 @@ CHROMIUM_FLAGS = [f"--{flag}" for flag in (
 
 def every_device() -> list[Any]:
     """One parameter a device that is present; a backend without one is a test that is skipped, with the reason."""
-    found = devices()
+    present = devices()
     params = [
-        pytest.param(each, id=each.spec.replace(":", ""), marks=[pytest.mark.gpu] if each.kind == "gpu" else [])
-        for each in found
+        pytest.param(
+            present_device,
+            id=present_device.spec.replace(":", ""),
+            marks=[pytest.mark.gpu] if present_device.kind == "gpu" else [],
+        )
+        for present_device in present
     ]
     for backend in BACKENDS.values():
-        if not any(each.backend == backend.name for each in found):
+        if not any(present_device.backend == backend.name for present_device in present):
             marks = [] if "cpu" in backend.features else [pytest.mark.gpu]
             skip = pytest.mark.skip(reason=backend.absent)
             params.append(pytest.param(None, id=backend.name, marks=[*marks, skip]))
@@ -121,10 +125,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in item.iter_markers("skip"):
             if mark.kwargs.get("reason") in ABSENT:
                 absent.setdefault((item.nodeid.split("::")[0], mark.kwargs["reason"]), []).append(item)
-    for (_, reason), (first, *others) in absent.items():
-        if others:
-            first.add_marker(pytest.mark.skip(reason=f"{reason}: {len(others) + 1} tests"), append=False)
-            left = set(others)
+    for (_, reason), (first, *repeated) in absent.items():
+        if repeated:
+            first.add_marker(pytest.mark.skip(reason=f"{reason}: {len(repeated) + 1} tests"), append=False)
+            left = set(repeated)
             items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: rank(item.nodeid))
 
@@ -183,8 +187,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             cli.main()
         except SystemExit as end:
             code = end.code
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 
@@ -203,7 +207,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next((found for name in names if (found := shutil.which(name))), None)
+    path = next((program for name in names if (program := shutil.which(name))), None)
     if path is None:
         pytest.skip("no Chromium on PATH; to look at the site: apt-get install chromium (or your system's like)")
     with sync_playwright() as playwright:

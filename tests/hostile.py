@@ -59,23 +59,23 @@ def hostile_value(name: str, value: Any) -> Any:
 
 def hostile_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with hostile text in all their columns of text but KEYS; of one variant they failed, for a hostile reason."""
-    made = rows.copy()
+    hostile = rows.copy()
     if {"variant", "status", "reason"} <= {*rows.columns}:
         failed = rows["variant"] == FAILED
-        made["reason"] = made["reason"].astype(object).where(~failed, HOSTILE)
-        made["status"] = made["status"].where(~failed, "failed")
-        rows = made.copy()
+        hostile["reason"] = hostile["reason"].astype(object).where(~failed, HOSTILE)
+        hostile["status"] = hostile["status"].where(~failed, "failed")
+        rows = hostile.copy()
     for name in rows.columns:
         if name in (*TEXT, *LISTS) and name not in KEYS:
-            made[name] = pd.Series([hostile_value(name, value) for value in rows[name]], rows.index, dtype=object)
-    return made
+            hostile[name] = pd.Series([hostile_value(name, value) for value in rows[name]], rows.index, dtype=object)
+    return hostile
 
 
-def _honest(asked: Any) -> Any:
+def _honest(argument: Any) -> Any:
     """What is asked of a store, as its files have it."""
-    if isinstance(asked, str):
-        return asked.replace(HOSTILE, "")
-    return [_honest(each) for each in asked] if isinstance(asked, list | tuple) else asked
+    if isinstance(argument, str):
+        return argument.replace(HOSTILE, "")
+    return [_honest(part) for part in argument] if isinstance(argument, list | tuple) else argument
 
 
 @contextmanager
@@ -85,20 +85,20 @@ def hostile_stores(devices: tuple[str, ...], variants: tuple[str, ...]) -> Itera
     """
 
     def wrapped(method: Any) -> Any:
-        def ask(store: Store, *given: Any, **named: Any) -> Any:
-            answer = method(store, *map(_honest, given), **{name: _honest(value) for name, value in named.items()})
+        def ask(store: Store, *arguments: Any, **named: Any) -> Any:
+            answer = method(store, *map(_honest, arguments), **{name: _honest(value) for name, value in named.items()})
             is_arrow = isinstance(answer, pa.Table)
             frame = answer.to_pandas() if is_arrow else answer
-            for name, kept in (("device", devices), ("variant", variants)):
+            for name, allowed in (("device", devices), ("variant", variants)):
                 if name in frame:
-                    chosen = frame[name].isin(kept)
+                    chosen = frame[name].isin(allowed)
                     frame = (
                         frame[chosen | (frame["lab"] == "peaks")]
                         if name == "variant" and "lab" in frame
                         else frame[chosen]
                     )
-            made = hostile_frame(frame)
-            return pa.Table.from_pandas(made, preserve_index=False) if is_arrow else made
+            hostile = hostile_frame(frame)
+            return pa.Table.from_pandas(hostile, preserve_index=False) if is_arrow else hostile
 
         return ask
 
@@ -122,8 +122,8 @@ def write_hostile_store(recorded: Path, results: Path, lab: str, device: str) ->
             row[name] = hostile_value(name, row.get(name))
             if name == "reason":
                 row |= {"status": "failed", "reason": HOSTILE if at // len(turns) % 2 else FORMULA}
-        told = {HOSTILE.encode(errors="replace"): HOSTILE.encode(errors="replace")}
-        kinds = pa.schema([table.schema.field(name) for name in table.column_names]).with_metadata(told)
+        metadata = {HOSTILE.encode(errors="replace"): HOSTILE.encode(errors="replace")}
+        kinds = pa.schema([table.schema.field(name) for name in table.column_names]).with_metadata(metadata)
         for part in ("recorded", "local"):
             path = results / part / f"lab={lab}" / f"device={device}" / f"{part}-{source.name}"
             path.parent.mkdir(parents=True, exist_ok=True)

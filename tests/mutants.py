@@ -72,8 +72,8 @@ def of_an_array(right: Array, off_by: float) -> Iterator[tuple[str, Array]]:
             f"long along axis {axis}",
             np.concatenate([right, right[(slice(None),) * axis + (slice(-1, None),)]], axis),
         )
-    for one, other in pairwise(range(right.ndim)):
-        yield f"axes {one} and {other} exchanged", right.swapaxes(one, other)
+    for first_axis, second_axis in pairwise(range(right.ndim)):
+        yield f"axes {first_axis} and {second_axis} exchanged", right.swapaxes(first_axis, second_axis)
     yield "one axis more", right[None]
     if right.ndim > 1:
         yield "flat", right.ravel()
@@ -87,13 +87,13 @@ def standard(right: Outputs, off_by: float) -> Iterator[tuple[str, Outputs]]:
                 yield f"{name}: {how}", {**right, name: wrong}
 
 
-def all_refused(check: Check, right: Outputs, off_by: float, own: Iterable[tuple[str, Outputs]] = ()) -> None:
+def all_refused(check: Check, right: Outputs, off_by: float, extra_mutants: Iterable[tuple[str, Outputs]] = ()) -> None:
     """Holds `check` to it that it accepts `right`, refuses each standard mutant, and each of the lab's own.
 
     off_by: an error of one element that is wrong anywhere, in the outputs' unit.
     """
     assert not refused(check, right), "what is right is accepted"
-    passed = [how for how, wrong in (*standard(right, off_by), *own) if not refused(check, wrong)]
+    passed = [how for how, wrong in (*standard(right, off_by), *extra_mutants) if not refused(check, wrong)]
     assert not passed, f"accepted, though wrong: {'; '.join(passed)}"
 
 
@@ -147,10 +147,10 @@ class Mutant:
         """The variant as the mistake leaves it; `folder` takes its kernels."""
         right = lab.variant(self.variant)
         right = replace(right, options={**right.options, **self.options})
-        here = package_of(lab)
+        lab_folder = package_of(lab)
         if self.file.endswith(".py"):
-            return replace(right, plan=replanned(right.plan, here / self.file, self.words, self.instead))
-        variant = copied(right, here, folder)
+            return replace(right, plan=replanned(right.plan, lab_folder / self.file, self.words, self.instead))
+        variant = copied(right, lab_folder, folder)
         change(folder, self.file, self.words, self.instead, once=not self.everywhere)
         for name, module in list(sys.modules.items()):
             if name.startswith(f"roofbook.labs.{lab.name}.") and hasattr(module, "HERE"):
@@ -219,8 +219,8 @@ def verdict(
     size = lab.case(case, "test")
     at = Setting(lab, size, target.device, Policy())
     references = seen.setdefault((lab.name, case), References(at, at.policy.seed))
-    it = Measurement(variant, variant.role, *target)
-    prepare(at, it, references)
-    if it.runnable:
-        it.runnable.close()
-    return it.reason
+    measurement = Measurement(variant, variant.role, *target)
+    prepare(at, measurement, references)
+    if measurement.runnable:
+        measurement.runnable.close()
+    return measurement.reason

@@ -116,19 +116,19 @@ def changes_of(line: str) -> Iterator[tuple[int, str, str]]:
 def drawn(lab_name: str, count: int, seed: int, scale: str = "test") -> list[RandomMutant]:
     """Draw so many mutants of a lab's steps, each of a step that runs on this machine and whose source it changes."""
     lab, device, draw = registry.get(lab_name), open_device("opencl:0"), random.Random(seed)
-    here = package_of(lab)
+    lab_folder = package_of(lab)
     steps = [
         variant
         for variant in lab.ladder
         if variant.source and variant.role == "step" and target_of(variant, device) is not None
         and any(lab.skip_reason(variant, case) is None for case in lab.cases(scale))
     ]  # fmt: skip
-    found: dict[tuple[str, int, int, str], RandomMutant] = {}
+    mutants: dict[tuple[str, int, int, str], RandomMutant] = {}
     with tempfile.TemporaryDirectory() as folder:
-        while len(found) < count:
+        while len(mutants) < count:
             variant = draw.choice(steps)
             assert variant.source
-            files = [file for file in variant.source.files if file.parent == here and file.suffix in KERNELS]
+            files = [file for file in variant.source.files if file.parent == lab_folder and file.suffix in KERNELS]
             file = draw.choice(files)
             lines = file.read_text().split("\n")
             number = draw.randrange(len(lines))
@@ -136,9 +136,9 @@ def drawn(lab_name: str, count: int, seed: int, scale: str = "test") -> list[Ran
                 continue
             mutant = RandomMutant(lab_name, variant.name, file.name, number, *draw.choice(choices))
             place = mutant.file, mutant.line, mutant.start, mutant.new
-            if place not in found and _changes(lab, variant, mutant, Path(folder)):
-                found[place] = mutant
-    return list(found.values())
+            if place not in mutants and _changes(lab, variant, mutant, Path(folder)):
+                mutants[place] = mutant
+    return list(mutants.values())
 
 
 def _changes(lab: Lab, variant: Variant, mutant: RandomMutant, folder: Path) -> bool:
@@ -181,10 +181,10 @@ def verdict(mutant: RandomMutant, scale: str, seen: Seen) -> str:
 def _refused(lab: Lab, wrong: Variant, case: str, scale: str, target: Target, seen: Seen) -> str | None:
     at = Setting(lab, lab.case(case, scale), target.device, Policy(limit_s=LIMIT_S))
     references = seen.setdefault((lab.name, case), References(at))
-    it = Measurement(wrong, wrong.role, *target)
-    prepare(at, it, references)
-    it.release()
-    return it.reason
+    measurement = Measurement(wrong, wrong.role, *target)
+    prepare(at, measurement, references)
+    measurement.release()
+    return measurement.reason
 
 
 # -- a process that may die --------------------------------------------------------------------------------------------
@@ -195,10 +195,10 @@ def worker(scale: str) -> None:
     seen: Seen = {}
     for line in sys.stdin:
         try:
-            said = verdict(RandomMutant(**json.loads(line)), scale, seen)
+            outcome = verdict(RandomMutant(**json.loads(line)), scale, seen)
         except Exception as error:  # a plan that does not stand it
-            said = f"{type(error).__name__}: {error}"
-        print("\nverdict " + json.dumps(said), flush=True)
+            outcome = f"{type(error).__name__}: {error}"
+        print("\nverdict " + json.dumps(outcome), flush=True)
 
 
 class Judge:
@@ -253,21 +253,21 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="mutants of each lab")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--worker", action="store_true")
-    given = parser.parse_args()
-    if given.worker:
-        worker(given.scale)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(arguments.scale)
         return
-    judge, outcomes = Judge(given.scale), Counter[str]()
-    for name in given.labs:
-        for mutant in drawn(name, given.count, given.seed, given.scale):
-            said = judge.verdict(mutant)
-            outcomes[said.partition(":")[0]] += 1
-            print(f"{mutant}: {said[:110]}", flush=True)
+    judge, outcomes = Judge(arguments.scale), Counter[str]()
+    for name in arguments.labs:
+        for mutant in drawn(name, arguments.count, arguments.seed, arguments.scale):
+            outcome = judge.verdict(mutant)
+            outcomes[outcome.partition(":")[0]] += 1
+            print(f"{mutant}: {outcome[:110]}", flush=True)
     judge.close()
     total = sum(outcomes.values())
     built = total - outcomes["does not build"]
     print(dict(outcomes))
-    print(f"{built - outcomes['accepted']} of {built} that build are refused at the scale {given.scale}")
+    print(f"{built - outcomes['accepted']} of {built} that build are refused at the scale {arguments.scale}")
 
 
 if __name__ == "__main__":

@@ -27,16 +27,16 @@ def test_binder_installs_what_make_book_does() -> None:
 
 
 def test_binders_python_is_one_that_the_book_runs_on() -> None:
-    found = re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text())
+    version = re.fullmatch(r"python-(3\.\d+)\n", (BINDER / "runtime.txt").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert found and found[1] in SpecifierSet(project["requires-python"])
+    assert version and version[1] in SpecifierSet(project["requires-python"])
 
 
 def test_binders_last_step_installs_the_book_and_finds_the_device() -> None:
     """As Binder runs it, by its own first line, but that pip only looks whether it could install."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    asked = os.environ | {"PATH": path, "PIP_DRY_RUN": "1"}
-    done = subprocess.run([BINDER / "postBuild"], cwd=ROOT, env=asked, capture_output=True, text=True)
+    environment = os.environ | {"PATH": path, "PIP_DRY_RUN": "1"}
+    done = subprocess.run([BINDER / "postBuild"], cwd=ROOT, env=environment, capture_output=True, text=True)
     if not devices():
         assert done.returncode and "no device" in done.stderr
         return

@@ -100,8 +100,8 @@ def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: 
 def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
     code, out, _ = roofbook("devices")
     assert code == 0
-    told = [line.split()[0] for line in out.splitlines() if line[0] != " "]
-    assert told == [*(device.spec for device in devices()), *["auto"] * (len(devices()) > 1)]
+    specs = [line.split()[0] for line in out.splitlines() if line[0] != " "]
+    assert specs == [*(device.spec for device in devices()), *["auto"] * (len(devices()) > 1)]
 
 
 def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ OF_SCALE = [
 EMPTY = [
     ("TO", ["push"]), ("OUT", ["record"]), ("FROM", ["pull"]), ("--against", ["gate", "--against"]),
     ("--cluster", ["run", "lbm", "--cluster"]), ("--cluster", ["record", "OUT", "--cluster"]),
-    *(("--results", [*each, "--results"]) for each in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
+    *(("--results", [*words_before, "--results"]) for words_before in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
     ("--data-dir", ["train", "lenet", "--data-dir"]),
 ]  # fmt: skip
 """What names a place, left empty."""
@@ -183,8 +183,8 @@ MISTAKES = [
         "unknown scale 'quik' (did you mean 'quick'?); valid: quick, published, large, test",
     ),
     *(
-        ([*each, "--scale", "quik"], "(did you mean 'quick'?); valid: quick, published, large, test")
-        for each in OF_SCALE
+        ([*command_words, "--scale", "quik"], "(did you mean 'quick'?); valid: quick, published, large, test")
+        for command_words in OF_SCALE
     ),
     (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
     (["build", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
@@ -214,9 +214,12 @@ MISTAKES = [
     (["record", "s3://team/x"], "OUT is a folder"),
     (["record", str(checkout.PROJECT / "lib")], "would be a change of the checkout, which has files there"),
     (["push", "results"], "both where the files come from and where they go to"),
-    *(([*each, ""], f"Invalid value for '{name}': it is empty") for name, each in EMPTY),
+    *(([*command_words, ""], f"Invalid value for '{name}': it is empty") for name, command_words in EMPTY),
     (["pull", "no/such/store"], "there is no store in no/such/store"),
-    *(([*each, "--results", "no/such/store"], "there is no store in no/such/store") for each in READING),
+    *(
+        ([*command_words, "--results", "no/such/store"], "there is no store in no/such/store")
+        for command_words in READING
+    ),
     (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),
     (["diff", "lbm", "fusd"], "did you mean 'fused'?"),
     (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
@@ -226,8 +229,8 @@ MISTAKES = [
     (["export", "selec 1"], "syntax error"),
     (["export", "select * from runs"], "the views are cells, published and claims"),
     *(
-        (["export", f"select {what} as a", *more], f"a {file} cannot hold this answer: ")
-        for what, file, more in (
+        (["export", f"select {expression} as a", *options], f"a {file} cannot hold this answer: ")
+        for expression, file, options in (
             ("interval 1 day", "Parquet file", ["--out", "a.parquet"]),
             ("date '-4000-01-01'", "CSV", []),
             ("[date '-4000-01-01']", "CSV", ["--out", "a.csv"]),
@@ -236,9 +239,9 @@ MISTAKES = [
     ),
     (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),
     *(
-        ([*each, wrong], f"{each[-1]} {wrong or repr(wrong)} cannot be written: {why}")
-        for each in WRITING
-        for wrong, why in (
+        ([*command_words, wrong], f"{command_words[-1]} {wrong or repr(wrong)} cannot be written: {reason}")
+        for command_words in WRITING
+        for wrong, reason in (
             ("no/such/a.svg", "there is no folder no/such"),
             ("book", "it is a folder"),
             ("", "a file has"),
@@ -300,7 +303,12 @@ def test_plain_papermill_stops_at_a_mistake_with_one_line(
     last = err.strip().splitlines()[-1]
     assert last.startswith("UsageError: ") and words in last
     cells = json.loads(out.read_text())["cells"]
-    errors = [each for cell in cells for each in cell.get("outputs", []) if each["output_type"] == "error"]
+    errors = [
+        cell_output
+        for cell in cells
+        for cell_output in cell.get("outputs", [])
+        if cell_output["output_type"] == "error"
+    ]
     assert [error["traceback"] for error in errors] == [[last]], "the notebook shows the line, and no stack"
     assert not (place / "results" / "local").exists()
 
@@ -314,28 +322,28 @@ def measured(place: Path) -> Path:
     for notebook in (place / "experiments").glob("*.ipynb"):
         if notebook.stem != "lbm":
             notebook.unlink()
-    wanted = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.000001"]
-    run = process("run", "lbm", "--scale", "test", *wanted, cwd=place)
+    arguments = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.000001"]
+    run = process("run", "lbm", "--scale", "test", *arguments, cwd=place)
     out, err = run.communicate()
     assert (run.returncode, err) == (0, "")
     assert "The ladder on 40x24" in out and "_build/of-variants/lbm.ipynb" in out
     assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and "soa" not in out
-    asked = {"scale": "test", "variants": ["sequential", "fused"], "budget_s": 1e-6}
-    execute.execute(place, place / "experiments" / "lbm.ipynb", asked)  # a page that shows some variants alone
+    parameters = {"scale": "test", "variants": ["sequential", "fused"], "budget_s": 1e-6}
+    execute.execute(place, place / "experiments" / "lbm.ipynb", parameters)  # a page that shows some variants alone
     return place
 
 
 def test_run_measures_what_was_asked_for(measured: Path) -> None:
-    found = rows(measured)
-    assert list(found[found["lab"] == "lbm"].groupby("variant").size()) == [1, 2], "the parent has its twin"
-    assert set(found["status"]) == {"ok"}
+    stored = rows(measured)
+    assert list(stored[stored["lab"] == "lbm"].groupby("variant").size()) == [1, 2], "the parent has its twin"
+    assert set(stored["status"]) == {"ok"}
 
 
 def test_run_of_the_peaks_prints_them_and_no_ladder(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, given, **_: root / "page")
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **_: root / "page")
     code, out, err = roofbook("run", "peaks", "--scale", "test")
     assert (code, err) == (0, "") and "Measured peaks of" in out and "The ladder" not in out
 
@@ -377,7 +385,7 @@ def test_history_lists_the_versions_of_what_was_measured(measured: Path, roofboo
     code, out, err = roofbook("history", "lbm", "fused", "--case", "40x24")
     assert (code, err) == (0, "") and re.search(r"^fused on 40x24  +\d{4}-", out, re.M)
     assert max(map(width, out.splitlines())) <= 80
-    for wrong, said in (
+    for wrong, message in (
         (["history", "lbn"], "unknown lab 'lbn'"),
         (
             ["history", "lbm", "fusd"],
@@ -387,29 +395,31 @@ def test_history_lists_the_versions_of_what_was_measured(measured: Path, roofboo
         (["history", "stencil"], "stencil was not measured yet; `roofbook run stencil` does it"),
     ):
         code, out, err = roofbook(*wrong)
-        assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+        assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 
 
 def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, in_process: made.append(parameters))
-    monkeypatch.setattr(site, "build", lambda root, builder: made.append("site"))
+    executed: list[Any] = []
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, in_process: executed.append(parameters))
+    monkeypatch.setattr(site, "build", lambda root, builder: executed.append("site"))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
-    assert code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not made
+    assert (
+        code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not executed
+    )
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
     assert code == 0 and "Rebuilding the page\n" in out
-    assert [made[0]["variants"], made[1]] == [["sequential", "fused"], "site"]
-    made.clear()
+    assert [executed[0]["variants"], executed[1]] == [["sequential", "fused"], "site"]
+    executed.clear()
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
-    assert code == 0 and "does not show this measurement" in out and not made
+    assert code == 0 and "does not show this measurement" in out and not executed
     (measured / "book" / "labs" / "lbm.ipynb").rename(measured / "kept.ipynb")
     try:
         code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--scale", "test")
     finally:
         (measured / "kept.ipynb").rename(measured / "book" / "labs" / "lbm.ipynb")
-    assert code == 0 and "`roofbook build` makes one" in out and not made
+    assert code == 0 and "`roofbook build` makes one" in out and not executed
 
 
 def test_rerun_of_a_cell_that_fails_says_why(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,9 +435,11 @@ def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_p
     code, out, _ = roofbook("export", sql)
     assert code == 0
     frame = pd.read_csv(StringIO(out))
-    kept = rows(measured, sql)
-    assert list(frame["variant"]) == list(kept["variant"])
-    assert [json.loads(each) for each in frame["samples_s"]] == [list(each) for each in kept["samples_s"]]
+    expected = rows(measured, sql)
+    assert list(frame["variant"]) == list(expected["variant"])
+    assert [json.loads(samples) for samples in frame["samples_s"]] == [
+        list(samples) for samples in expected["samples_s"]
+    ]
     for name in ("cells.csv", "cells.parquet"):
         assert roofbook("export", "--out", str(tmp_path / name)) == (0, "", "")
     assert (
@@ -451,23 +463,23 @@ def test_export_writes_what_sql_nests_as_json(roofbook: Cli) -> None:
 
 
 def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofbook: Cli, tmp_path: Path) -> None:
-    wanted = ["chart", "lbm", "40x24", "--scale", "test"]
+    arguments = ["chart", "lbm", "40x24", "--scale", "test"]
     device = rows(measured)["device"].iloc[-1]
-    assert roofbook(*wanted, "--out", str(tmp_path / "a.svg"), "--on", device) == (0, "", "")
-    assert roofbook(*wanted, "--out", str(tmp_path / "a.png")) == (0, "", "")
+    assert roofbook(*arguments, "--out", str(tmp_path / "a.svg"), "--on", device) == (0, "", "")
+    assert roofbook(*arguments, "--out", str(tmp_path / "a.png")) == (0, "", "")
     drawn = (tmp_path / "a.svg").read_text()
     assert f"on {devices()[0].name}" in drawn and "sequential" in drawn and "fused" in drawn
     assert "prefers-color-scheme: dark" in drawn and (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert roofbook(*wanted, "--out", str(tmp_path / "b.svg"), "--only", "fused") == (0, "", "")
+    assert roofbook(*arguments, "--out", str(tmp_path / "b.svg"), "--only", "fused") == (0, "", "")
     assert ">sequential<" not in (tmp_path / "b.svg").read_text()
-    for more, words in (
+    for options, words in (
         (["--out", "a.gif"], "use .svg or .png"),
         (["--out", str(tmp_path / "no" / "a.svg")], "cannot be written"),
         (["--out", "a.svg", "--on", "moon"], f"unknown device in the store 'moon'; valid: {device}"),
         (["--out", "a.svg", "--only", "fusd"], "did you mean 'fused'?"),
         (["--out", "a.svg", "--results", "nowhere"], "there is no store in nowhere"),
     ):
-        code, out, err = roofbook(*wanted, *more)
+        code, out, err = roofbook(*arguments, *options)
         assert (code, out) == (2, "") and words in err and err.count("\n") == 1
 
 
@@ -479,9 +491,9 @@ def test_chart_keeps_the_backends_of_a_device_apart(
     roofbook: Cli, tmp_path: Path, on: str, title: str, has: bool
 ) -> None:
     """A step that is CUDA's alone is in no picture of OpenCL."""
-    wanted = ["chart", "lbm", "128x128", "--scale", "published", "--results", str(ROOT / "results")]
+    arguments = ["chart", "lbm", "128x128", "--scale", "published", "--results", str(ROOT / "results")]
     only = ["--only", "fused", "--only", "deep-halo-pause"]
-    assert roofbook(*wanted, *only, "--on", on, "--out", str(tmp_path / "a.svg")) == (0, "", "")
+    assert roofbook(*arguments, *only, "--on", on, "--out", str(tmp_path / "a.svg")) == (0, "", "")
     drawn = (tmp_path / "a.svg").read_text()
     assert f"on {title}" in drawn and "fused" in drawn and ("deep-halo-pause" in drawn) == has
 
@@ -520,9 +532,10 @@ def test_build_executes_what_is_stale_and_nothing_else(
     assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
-    said = " ".join(first[1].split())
+    printed = " ".join(first[1].split())
     assert (
-        re.search(r"executing lbm\.ipynb with .*variants .*: .*\bstore changed", said) and "executing" not in again[1]
+        re.search(r"executing lbm\.ipynb with .*variants .*: .*\bstore changed", printed)
+        and "executing" not in again[1]
     )
     ends = measured / "book" / "_generated" / "glance-ends.html"
     assert "this machine" in ends.read_text()
@@ -563,13 +576,19 @@ def test_a_book_is_read_while_its_first_labs_run(
     monkeypatch.setattr(site, "start", lambda root: None)
     monkeypatch.setattr(BackgroundJobs, "renew_site", lambda self: happened.append("site, meanwhile"))
     monkeypatch.setattr(
-        render_recorded, "unexecuted", lambda root, due: happened.append(" ".join(each.stem for each in due))
+        render_recorded,
+        "unexecuted",
+        lambda root, due: happened.append(" ".join(due_notebook.stem for due_notebook in due)),
     )
     code, out, _ = roofbook("build", "--execute")
     assert code == 0 and happened == ["cnn", "site", "cnn", "site, meanwhile", "lbm", "site"]
-    said = " ".join(out.split())
-    assert said.index("It can be read: file://") < said.index("1 of 2: executing cnn.ipynb") < said.index("2 of 2")
-    assert "; then lbm 2 of 2: executing lbm.ipynb" in said, "what is left"
+    printed = " ".join(out.split())
+    assert (
+        printed.index("It can be read: file://")
+        < printed.index("1 of 2: executing cnn.ipynb")
+        < printed.index("2 of 2")
+    )
+    assert "; then lbm 2 of 2: executing lbm.ipynb" in printed, "what is left"
     happened.clear()
     assert roofbook("build", "--execute")[0] == 0 and happened == ["cnn", "lbm", "site"]
 

@@ -123,11 +123,11 @@ def test_an_error_of_tidying_up_after_ctrl_c_is_ctrl_c(command: Command, monkeyp
 
 
 def test_errors_that_name_one_another_are_ctrl_c_where_one_is() -> None:
-    one, other = ValueError(), ValueError()
-    one.__cause__, other.__context__ = other, one
-    assert not is_ctrl_c(one)
-    other.__cause__ = KeyboardInterrupt()
-    assert is_ctrl_c(one)
+    first_error, second_error = ValueError(), ValueError()
+    first_error.__cause__, second_error.__context__ = second_error, first_error
+    assert not is_ctrl_c(first_error)
+    second_error.__cause__ = KeyboardInterrupt()
+    assert is_ctrl_c(first_error)
 
 
 @pytest.mark.usefixtures("listens")
@@ -178,14 +178,14 @@ def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> Non
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
     interrupted(command, place, lambda *_: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
-    kept = rows(place)
-    assert set(kept["lab"]) == {"peaks"} and set(kept["status"]) == {"ok"}
+    stored = rows(place)
+    assert set(stored["lab"]) == {"peaks"} and set(stored["status"]) == {"ok"}
     again = process(*command, "-p", "variants", "[fused]", cwd=place)
     _, err = again.communicate()
     assert (again.returncode, err) == (0, "")
     after = rows(place)
-    assert list(after["run"])[: len(kept)] == list(kept["run"]), "what was finished is not measured again"
-    assert list(after["variant"])[len(kept) :] == ["fused"]
+    assert list(after["run"])[: len(stored)] == list(stored["run"]), "what was finished is not measured again"
+    assert list(after["variant"])[len(stored) :] == ["fused"]
 
 
 @pytest.mark.parametrize("after_s", [0, 0.02])
@@ -209,8 +209,8 @@ def test_ctrl_c_while_processes_draw_the_devices(unmeasured: Callable[[], Path],
         return False
 
     place = unmeasured()
-    said = "Drawing the labs on the best recorded device\n"
-    interrupted(["build", "--scale", "test"], place, draws, after_s=after_s, out=said)
+    announcement = "Drawing the labs on the best recorded device\n"
+    interrupted(["build", "--scale", "test"], place, draws, after_s=after_s, out=announcement)
     assert rows(place).empty
 
 
@@ -233,9 +233,9 @@ def test_serve_serves_until_ctrl_c(tmp_path: Path, unmeasured: Callable[[], Path
     with urllib.request.urlopen(address[0]) as answer:
         assert answer.read() == b"the book"
     for host, status in (("localhost", 200), ("evil.example", 421), ("evil.example:80", 421)):
-        asked = urllib.request.Request(address[0], headers={"Host": host})
+        request = urllib.request.Request(address[0], headers={"Host": host})
         try:
-            with urllib.request.urlopen(asked) as answer:
+            with urllib.request.urlopen(request) as answer:
                 assert answer.status == status
         except urllib.error.HTTPError as refused:
             assert refused.code == status

@@ -36,9 +36,9 @@ def test_harmless_text_stays_as_it_is() -> None:
 
 @given(ANY)
 def test_printable_text_has_nothing_that_a_terminal_obeys(text: str) -> None:
-    shown = escaping.printable(text)
-    assert not CONTROLS.search(shown) and escaping.printable(shown) == shown
-    shown.encode()
+    printable = escaping.printable(text)
+    assert not CONTROLS.search(printable) and escaping.printable(printable) == printable
+    printable.encode()
 
 
 @given(ANY)
@@ -54,9 +54,9 @@ def test_json_neither_ends_its_script_nor_swallows_the_page(text: str) -> None:
     page = f"<body><script type='application/json'>{escaping.page_json({text: [text, 1.5]})}</script><p>after</p>"
     tree = html5lib.parse(page, namespaceHTMLElements=False)
     assert [paragraph.text for paragraph in tree.findall(".//p")] == ["after"]
-    shown = escaping.printable(text)
-    assert json.loads(tree.find(".//script").text) == {shown: [shown, 1.5]}
-    assert json.loads(f"[{escaping.script_json(text, [text])}]") == [shown, [shown]]
+    printable = escaping.printable(text)
+    assert json.loads(tree.find(".//script").text) == {printable: [printable, 1.5]}
+    assert json.loads(f"[{escaping.script_json(text, [text])}]") == [printable, [printable]]
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "</script><!--<script>", "a\u2028b", HALF])
@@ -92,29 +92,31 @@ def test_a_file_name_stays_in_its_folder(text: str) -> None:
 
 
 @given(ANY, ANY)
-def test_two_texts_have_two_file_names(one: str, other: str) -> None:
-    assert (escaping.file_name(one) == escaping.file_name(other)) == (one == other)
+def test_two_texts_have_two_file_names(first_text: str, second_text: str) -> None:
+    assert (escaping.file_name(first_text) == escaping.file_name(second_text)) == (first_text == second_text)
 
 
 @pytest.mark.parametrize("text", [FORMULA, "+1+1", "-a", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1"])
 def test_no_spreadsheet_computes_a_text(text: str) -> None:
     assert escaping.spreadsheet(text) == f"'{text}"
     frame = pd.DataFrame({text: [text, None, "a"], "n": [-1, 2, 3], "x": [-0.5, np.nan, 1.0]})
-    made = escaping.spreadsheet_frame(frame)
-    assert list(made.columns) == [f"'{text}", "n", "x"] and made.iloc[0, 0] == f"'{text}"
-    assert made["n"].tolist() == [-1, 2, 3] and made["x"][0] == -0.5 and frame.iloc[0, 0] == text
+    escaped = escaping.spreadsheet_frame(frame)
+    assert list(escaped.columns) == [f"'{text}", "n", "x"] and escaped.iloc[0, 0] == f"'{text}"
+    assert escaped["n"].tolist() == [-1, 2, 3] and escaped["x"][0] == -0.5 and frame.iloc[0, 0] == text
 
 
 def test_half_a_surrogate_pair_in_json_can_be_written() -> None:
-    found = escaping.read_json(json.dumps({"a": HALF, "b": [{HALF: 1.5}]}))
-    assert found == {"a": "\\ud800", "b": [{"\\ud800": 1.5}]}
+    parsed = escaping.read_json(json.dumps({"a": HALF, "b": [{HALF: 1.5}]}))
+    assert parsed == {"a": "\\ud800", "b": [{"\\ud800": 1.5}]}
 
 
 def test_all_html_is_escaped_by_one_function() -> None:
     """Python's own leaves in the text what hides others, or turns the direction of what stands beside it."""
     library = Path(escaping.__file__).parent
-    others = [path for path in library.rglob("*.py") if path.name != "escaping.py"]
-    found = [
-        str(path) for path in others if re.search(r"html import .*\bescape\b|html\.escape\(", path.read_text("utf-8"))
+    other_modules = [path for path in library.rglob("*.py") if path.name != "escaping.py"]
+    offenders = [
+        str(path)
+        for path in other_modules
+        if re.search(r"html import .*\bescape\b|html\.escape\(", path.read_text("utf-8"))
     ]
-    assert not found
+    assert not offenders

@@ -25,8 +25,8 @@ def ended(
     *arguments: str, module: str = "roofbook.cli", cwd: Path = ROOT, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """The command as it ended. Its environment is this one's, with those variables of `env` that have a value."""
-    given = os.environ | options.pop("env", {})
-    environment = {name: value for name, value in given.items() if value is not None}
+    variables = os.environ | options.pop("env", {})
+    environment = {name: value for name, value in variables.items() if value is not None}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     return subprocess.run([sys.executable, "-m", module, *arguments], cwd=cwd, env=environment, text=True, **streams)
 
@@ -35,7 +35,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
     """It ended in one line with these words."""
     assert (done.returncode, done.stdout or "") == (2, "")
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and done.stderr.endswith("\n")
-    assert all(each in done.stderr for each in words)
+    assert all(word in done.stderr for word in words)
 
 
 def closing(*numbers: int) -> Callable[[], None]:
@@ -101,7 +101,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     [("latin-1", ["export", "select 'n = 3 – 5 µs' as é"]), ("ascii", ["compare", "lbm", "128x128"])],
 )
 def test_letters_that_the_output_has_not(encoding: str, arguments: list[str]) -> None:
-    whole = ended(*arguments, env={"PYTHONIOENCODING": "utf-8"})
+    in_utf8 = ended(*arguments, env={"PYTHONIOENCODING": "utf-8"})
     poor = ended(*arguments, env={"PYTHONIOENCODING": encoding}, encoding=encoding)
-    assert (whole.returncode, poor.returncode, poor.stderr) == (0, 0, "")
-    assert poor.stdout == whole.stdout.encode(encoding, "replace").decode(encoding) != whole.stdout
+    assert (in_utf8.returncode, poor.returncode, poor.stderr) == (0, 0, "")
+    assert poor.stdout == in_utf8.stdout.encode(encoding, "replace").decode(encoding) != in_utf8.stdout

@@ -19,7 +19,7 @@ def run(folder: Path, *words: str) -> None:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def repository(tmp_path: Path) -> Path:
     """A repository with a kernel, committed."""
     folder = tmp_path / "mine"
     (folder / "lib").mkdir(parents=True)
@@ -33,7 +33,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
+def foreign_repository(tmp_path: Path) -> Path:
     """Another repository, to which a hook's variables point."""
     folder = tmp_path / "theirs"
     run(tmp_path, "init", "-q", "theirs")
@@ -60,18 +60,22 @@ def commit_of(folder: Path) -> str:
     ],
 )
 def test_no_variable_of_a_hook_makes_git_answer_for_another_repository(
-    mine: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
+    repository: Path, foreign_repository: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None
 ) -> None:
-    expected = {"commit": commit_of(mine), "dirty": False, "change": None}
-    monkeypatch.setenv(name, str(theirs / path) if path else "1")
-    assert checkout.state(mine) == expected
-    assert Project(mine).commit("HEAD") == expected["commit"]
+    expected = {"commit": commit_of(repository), "dirty": False, "change": None}
+    monkeypatch.setenv(name, str(foreign_repository / path) if path else "1")
+    assert checkout.state(repository) == expected
+    assert Project(repository).commit("HEAD") == expected["commit"]
 
 
 def test_whose_repositories_are_trusted_stays() -> None:
-    given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*", "GIT_DIR": "x"}
-    kept = git.environment({**given, "HOME": "/home/a"})
-    assert given.items() - {("GIT_DIR", "x")} <= kept.items() and "GIT_DIR" not in kept and kept["HOME"] == "/home/a"
+    trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*", "GIT_DIR": "x"}
+    environment = git.environment({**trusted, "HOME": "/home/a"})
+    assert (
+        trusted.items() - {("GIT_DIR", "x")} <= environment.items()
+        and "GIT_DIR" not in environment
+        and environment["HOME"] == "/home/a"
+    )
 
 
 def test_these_tests_run_without_the_variables_of_a_hook() -> None:
@@ -91,44 +95,44 @@ def test_these_tests_run_without_the_variables_of_a_hook() -> None:
     ],
 )
 def test_no_setting_hides_code_that_no_commit_has(
-    mine: Path, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GIT_CONFIG_COUNT")
     ignore = tmp_path / "ignore"
     ignore.write_text("*.py\n*.k\n*.swp\n")
     for setting in settings:
-        run(mine, "config", *setting.replace("IGNORE", str(ignore)).split("=", 1))
-    (mine / "lib" / "kernel.k.swp").write_text("an editor's")
+        run(repository, "config", *setting.replace("IGNORE", str(ignore)).split("=", 1))
+    (repository / "lib" / "kernel.k.swp").write_text("an editor's")
     if "IGNORE" in settings[0]:
-        assert checkout.state(mine) == {"commit": commit_of(mine), "dirty": False, "change": None}
+        assert checkout.state(repository) == {"commit": commit_of(repository), "dirty": False, "change": None}
     changes = []
     for number in range(2):
-        (mine / "lib" / "new.k").write_text(str(number))
+        (repository / "lib" / "new.k").write_text(str(number))
         checkout.state.cache_clear()
-        state = checkout.state(mine)
+        state = checkout.state(repository)
         assert state and state["dirty"]
         changes.append(state["change"])
     assert changes[0] != changes[1]
 
 
-def test_what_only_this_clone_ignores_counts_as_new(mine: Path) -> None:
-    (mine / ".git" / "info").mkdir(exist_ok=True)
-    (mine / ".git" / "info" / "exclude").write_text("mine/\n")
-    (mine / "lib" / "mine").mkdir()
-    (mine / "lib" / "mine" / "__init__.py").write_text("LAB = None\n")
-    assert (checkout.state(mine) or {})["dirty"]
-    (mine / "lib" / "mine" / "__init__.py").rename(mine / "lib" / "mine" / "notes.txt")
+def test_what_only_this_clone_ignores_counts_as_new(repository: Path) -> None:
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "exclude").write_text("mine/\n")
+    (repository / "lib" / "mine").mkdir()
+    (repository / "lib" / "mine" / "__init__.py").write_text("LAB = None\n")
+    assert (checkout.state(repository) or {})["dirty"]
+    (repository / "lib" / "mine" / "__init__.py").rename(repository / "lib" / "mine" / "notes.txt")
     checkout.state.cache_clear()
-    assert not (checkout.state(mine) or {})["dirty"], "no code"
+    assert not (checkout.state(repository) or {})["dirty"], "no code"
 
 
-@pytest.mark.parametrize("told", ["--assume-unchanged", "--skip-worktree"])
-def test_a_change_that_git_was_told_to_pass_over_counts(mine: Path, told: str) -> None:
-    run(mine, "update-index", told, "lib/kernel.k")
-    assert checkout.state(mine) == {"commit": commit_of(mine), "dirty": False, "change": None}
-    (mine / "lib" / "kernel.k").write_text("b\n" * 20)
+@pytest.mark.parametrize("option", ["--assume-unchanged", "--skip-worktree"])
+def test_a_change_that_git_was_told_to_pass_over_counts(repository: Path, option: str) -> None:
+    run(repository, "update-index", option, "lib/kernel.k")
+    assert checkout.state(repository) == {"commit": commit_of(repository), "dirty": False, "change": None}
+    (repository / "lib" / "kernel.k").write_text("b\n" * 20)
     checkout.state.cache_clear()
-    state = checkout.state(mine)
+    state = checkout.state(repository)
     assert state and state["dirty"] and len(state["change"]) == 12
 
 
@@ -136,69 +140,71 @@ def test_a_change_that_git_was_told_to_pass_over_counts(mine: Path, told: str) -
     "setting",
     ["diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.context=0", "color.ui=always", "diff.external=false"],
 )
-def test_a_change_has_the_same_name_whatever_diff_is_set_to(mine: Path, setting: str) -> None:
-    lines = (mine / "lib" / "kernel.k").read_text().splitlines()
-    (mine / "lib" / "kernel.k").write_text("\n".join([*lines[:10], "b", *lines[11:]]) + "\n")
-    before = checkout.state(mine)
-    run(mine, "config", *setting.split("="))
+def test_a_change_has_the_same_name_whatever_diff_is_set_to(repository: Path, setting: str) -> None:
+    lines = (repository / "lib" / "kernel.k").read_text().splitlines()
+    (repository / "lib" / "kernel.k").write_text("\n".join([*lines[:10], "b", *lines[11:]]) + "\n")
+    before = checkout.state(repository)
+    run(repository, "config", *setting.split("="))
     checkout.state.cache_clear()
-    assert before and checkout.state(mine) == before
+    assert before and checkout.state(repository) == before
 
 
-def test_what_git_says_is_what_the_user_reads(mine: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    index = (mine / ".git" / "index").read_bytes()
-    (mine / ".git" / "index").write_bytes(index[:8])
-    assert "git says: " in checkout.refusal(mine) and "index" in checkout.refusal(mine)
-    (mine / ".git" / "index").write_bytes(index)
-    head = (mine / ".git" / "HEAD").read_text()
-    (mine / ".git" / "HEAD").write_text("nonsense\n")
-    assert "not a git repository" in checkout.refusal(mine) and "fresh clone" in checkout.refusal(mine)
-    (mine / ".git" / "HEAD").write_text(head)
-    assert checkout.refusal(mine) == ""
-    with (mine / ".git" / "config").open("a") as file:
+def test_what_git_says_is_what_the_user_reads(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    index = (repository / ".git" / "index").read_bytes()
+    (repository / ".git" / "index").write_bytes(index[:8])
+    assert "git says: " in checkout.refusal(repository) and "index" in checkout.refusal(repository)
+    (repository / ".git" / "index").write_bytes(index)
+    head = (repository / ".git" / "HEAD").read_text()
+    (repository / ".git" / "HEAD").write_text("nonsense\n")
+    assert "not a git repository" in checkout.refusal(repository) and "fresh clone" in checkout.refusal(repository)
+    (repository / ".git" / "HEAD").write_text(head)
+    assert checkout.refusal(repository) == ""
+    with (repository / ".git" / "config").open("a") as file:
         file.write("[bad\n")
     with pytest.raises(UsageError, match=r"git says: fatal: bad config line \d+ in file"):
-        Project.of(mine)
+        Project.of(repository)
     slow = tmp_path / "bin" / "git"
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     with pytest.raises(git.GitRefused, match="git status did not answer within 0 s"):
-        git.answer(mine, "status", patience_s=0.2)
+        git.answer(repository, "status", patience_s=0.2)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "git is not installed" in checkout.refusal(mine) and "install git" in checkout.refusal(mine)
+    assert "git is not installed" in checkout.refusal(repository) and "install git" in checkout.refusal(repository)
 
 
 def test_a_repository_of_somebody_else_is_named_with_what_would_be_right() -> None:
-    said = "git says: fatal: detected dubious ownership in repository at '/x'"
-    assert "safe.directory /x" in checkout.remedy_of(said, Path("/x"))
+    message = "git says: fatal: detected dubious ownership in repository at '/x'"
+    assert "safe.directory /x" in checkout.remedy_of(message, Path("/x"))
 
 
-def test_a_branch_that_only_a_remote_has_is_named(mine: Path, tmp_path: Path) -> None:
-    run(mine, "branch", "feature/walk")
-    run(tmp_path, "clone", "-q", str(mine), "ci")
+def test_a_branch_that_only_a_remote_has_is_named(repository: Path, tmp_path: Path) -> None:
+    run(repository, "branch", "feature/walk")
+    run(tmp_path, "clone", "-q", str(repository), "ci")
     clone = tmp_path / "ci"
     run(clone, "checkout", "-q", "--detach")
     run(clone, "branch", "-q", "-D", "main")
     for branch in ("main", "feature/walk"):
         with pytest.raises(UsageError, match=f"a remote has it: --against origin/{branch}$"):
             Project(clone).commit(branch)
-    assert Project(clone).commit("origin/main") == commit_of(mine)
+    assert Project(clone).commit("origin/main") == commit_of(repository)
     with pytest.raises(UsageError) as lost:
         Project(clone).commit("mian")
     assert "remote" not in str(lost.value)
 
 
-def test_a_shallow_clone_is_told_how_to_get_the_branches_too(mine: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_told_how_to_get_the_branches_too(repository: Path, tmp_path: Path) -> None:
     """`git fetch --unshallow` alone brings the one branch that such a clone follows."""
-    run(mine, "checkout", "-q", "-b", "change")
-    run(mine, "commit", "-q", "--allow-empty", "-m", "b")
-    run(tmp_path, "clone", "-q", "--depth", "1", f"file://{mine}", "part")
+    run(repository, "checkout", "-q", "-b", "change")
+    run(repository, "commit", "-q", "--allow-empty", "-m", "b")
+    run(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "part")
     part = tmp_path / "part"
-    with pytest.raises(UsageError) as why:
+    with pytest.raises(UsageError) as refusal:
         Project(part).commit("main")
-    hint = str(why.value).partition("`git ")[2].partition("`")[0]
+    hint = str(refusal.value).partition("`git ")[2].partition("`")[0]
     subprocess.run(f"git {hint}", shell=True, cwd=part, check=True, capture_output=True)
     with pytest.raises(UsageError, match=r"a remote has it: --against origin/main$"):
         Project(part).commit("main")

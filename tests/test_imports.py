@@ -63,13 +63,13 @@ def modules(library: Path) -> dict[str, Path]:
 def imports(library: Path) -> Iterator[Import]:
     """Each import of a module of the package `library`, wherever in a file it is. A name that is no module is its
     package's."""
-    known = modules(library)
-    for module, path in known.items():
+    paths_by_module = modules(library)
+    for module, path in paths_by_module.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
-                asked = [each.name for each in node.names if each.name.split(".")[0] == library.name]
-                yield from ((module, node.lineno, name.partition(".")[2]) for name in asked)
+                imported_names = [alias.name for alias in node.names if alias.name.split(".")[0] == library.name]
+                yield from ((module, node.lineno, name.partition(".")[2]) for name in imported_names)
             elif isinstance(node, ast.ImportFrom):
                 if node.level:
                     above = package.split(".") if package else []
@@ -78,30 +78,30 @@ def imports(library: Path) -> Iterator[Import]:
                     base = node.module.partition(".")[2]
                 else:
                     continue
-                for each in node.names:
-                    inner = f"{base}.{each.name}".strip(".")
-                    yield module, node.lineno, inner if inner in known else base
+                for alias in node.names:
+                    inner = f"{base}.{alias.name}".strip(".")
+                    yield module, node.lineno, inner if inner in paths_by_module else base
 
 
 def allowed(module: str, imported: str) -> bool:
-    room, other = module.split(".")[0], imported.split(".")[0]
-    if not room or room == other:  # the package, which opens an experiment, and a room's own modules
+    room, imported_room = module.split(".")[0], imported.split(".")[0]
+    if not room or room == imported_room:  # the package, which opens an experiment, and a room's own modules
         return True
     if room == "labs":
-        return other in LAB_KNOWS
-    if other == "labs":
+        return imported_room in LAB_KNOWS
+    if imported_room == "labs":
         return room in KNOWS_LABS or (module, imported) == FINDS_LABS
-    return other in ROOMS[: ROOMS.index(room)]
+    return imported_room in ROOMS[: ROOMS.index(room)]
 
 
 def violations(library: Path) -> list[str]:
-    known = modules(library)
-    found = [
-        f"{known[module].relative_to(library.parent)}:{line}: imports {imported or library.name}"
+    paths_by_module = modules(library)
+    offenders = [
+        f"{paths_by_module[module].relative_to(library.parent)}:{line}: imports {imported or library.name}"
         for module, line, imported in imports(library)
         if not allowed(module, imported)
     ]
-    return list(dict.fromkeys(found))  # several names of one module, in one line
+    return list(dict.fromkeys(offenders))  # several names of one module, in one line
 
 
 def doubled(names: Iterator[tuple[str, str]]) -> list[str]:
@@ -109,7 +109,7 @@ def doubled(names: Iterator[tuple[str, str]]) -> list[str]:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for name, place in names:
         places[name].append(place)
-    return [f"{name}: {', '.join(where)}" for name, where in places.items() if len(where) > 1]
+    return [f"{name}: {', '.join(paths)}" for name, paths in places.items() if len(paths) > 1]
 
 
 def of_one_lab(path: Path, library: Path) -> str:
@@ -147,8 +147,8 @@ def test_every_room_has_its_place() -> None:
 
 
 def test_a_room_imports_the_rooms_before_it() -> None:
-    found = violations(LIBRARY)
-    assert not found, "\n".join(found)
+    offenders = violations(LIBRARY)
+    assert not offenders, "\n".join(offenders)
 
 
 def circle(library: Path) -> list[str]:
@@ -179,15 +179,15 @@ def test_a_circle_is_found(tmp_path: Path, last: str, modules_in_circle: set[str
 
 
 def test_no_two_modules_have_one_name() -> None:
-    found = doubled(files(LIBRARY))
-    assert not found, "\n".join(found)
+    doubled_names = doubled(files(LIBRARY))
+    assert not doubled_names, "\n".join(doubled_names)
 
 
 def test_no_two_public_classes_have_one_name() -> None:
     """Of the rooms; nor has a class of a lab the name of another one of that lab, or of a room's."""
     labs = ["", *(path.parent.name for path in LIBRARY.glob("labs/*/__init__.py"))]
-    found = list(dict.fromkeys(each for lab in labs for each in doubled(classes(LIBRARY, lab))))
-    assert not found, "\n".join(found)
+    doubled_names = list(dict.fromkeys(message for lab in labs for message in doubled(classes(LIBRARY, lab))))
+    assert not doubled_names, "\n".join(doubled_names)
 
 
 # -- what the tests above would find -----------------------------------------------------------------------------------

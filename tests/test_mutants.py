@@ -27,10 +27,10 @@ def blind(change: Callable[[Any], Any]) -> mutants.Check:
     right = {name: change(array) for name, array in RIGHT.items()}
 
     def check(outputs: mutants.Outputs) -> tuple[float, float, str]:
-        found = {name: change(array) for name, array in outputs.items()}
-        if any(found[name].shape != array.shape for name, array in right.items()):
+        changed = {name: change(array) for name, array in outputs.items()}
+        if any(changed[name].shape != array.shape for name, array in right.items()):
             raise ValueError("shapes differ")
-        return max(float(np.abs(found[name] - array).max()) for name, array in right.items()), 0.0, ""
+        return max(float(np.abs(changed[name] - array).max()) for name, array in right.items()), 0.0, ""
 
     return check
 
@@ -62,7 +62,7 @@ def test_a_careful_check_passes_and_what_is_right_must() -> None:
     with pytest.raises(AssertionError, match="what is right is accepted"):
         mutants.all_refused(lambda outputs: (1.0, 0.0, ""), RIGHT, off_by=1)
     with pytest.raises(AssertionError, match=r"accepted, though wrong: the lab's own$"):
-        mutants.all_refused(careful, RIGHT, off_by=1, own=[("the lab's own", RIGHT)])
+        mutants.all_refused(careful, RIGHT, off_by=1, extra_mutants=[("the lab's own", RIGHT)])
     with pytest.raises(AssertionError, match="broadcast"):
         mutants.refused(lambda outputs: (float((np.zeros(3) + np.zeros(2)).max()), 0.0, ""), RIGHT)
 

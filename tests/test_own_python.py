@@ -46,21 +46,21 @@ def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def check(told: dict[str, Any], readers: Path) -> None:
-    assert told["flags"] == {"optimize": 0, "dev_mode": False, "safe_path": True, "utf8_mode": 1, "inspect": 0}
-    assert str(readers) not in told["platform"] and str(readers) not in told["numpy"] and not told["warnings"]
-    assert told["package"] == str(readers / "readers_package.py"), "what only the reader has is still found"
-    assert Path(told["library"]).parent == paths.LIBRARY
+def check(report: dict[str, Any], readers: Path) -> None:
+    assert report["flags"] == {"optimize": 0, "dev_mode": False, "safe_path": True, "utf8_mode": 1, "inspect": 0}
+    assert str(readers) not in report["platform"] and str(readers) not in report["numpy"] and not report["warnings"]
+    assert report["package"] == str(readers / "readers_package.py"), "what only the reader has is still found"
+    assert Path(report["library"]).parent == paths.LIBRARY
     left = {"MPLBACKEND", "PYTHONNOUSERSITE", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONUTF8"}
-    assert set(told["left"]) - {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"} == left
+    assert set(report["left"]) - {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"} == left
 
 
 def test_a_measuring_process_runs_nothing_of_the_readers(readers: Path) -> None:
     worker = worker_process.WorkerProcess([sys.executable, "-c", SAY])
     assert worker.process.stdout
-    told = json.loads(worker.process.stdout.read())
+    report = json.loads(worker.process.stdout.read())
     worker.end()
-    check(told, readers)
+    check(report, readers)
 
 
 def test_the_command_is_one_of_ours_too_and_hands_that_on(readers: Path) -> None:
@@ -74,18 +74,20 @@ def test_the_command_is_one_of_ours_too_and_hands_that_on(readers: Path) -> None
         "assert own_python.environment() == dict(__import__('os').environ)\n"
         "print(subprocess.run([sys.executable, '-c', sys.argv[2]], capture_output=True, text=True, check=True).stdout)\n"
     )
-    given = {**os.environ, "PYTHONPATH": str(paths.LIBRARY.parent), own_python.PACKAGES: str(readers)}
-    given = {name: value for name, value in given.items() if name not in ("PYTHONINSPECT", "PYTHONWARNINGS")}
+    environment = {**os.environ, "PYTHONPATH": str(paths.LIBRARY.parent), own_python.PACKAGES: str(readers)}
+    environment = {
+        name: value for name, value in environment.items() if name not in ("PYTHONINSPECT", "PYTHONWARNINGS")
+    }
     done = subprocess.run(
-        [sys.executable, "-P", "-c", start, str(readers), SAY], env=given, capture_output=True, text=True
+        [sys.executable, "-P", "-c", start, str(readers), SAY], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     check(json.loads(done.stdout), readers)
 
 
 def test_twice_is_as_once() -> None:
-    given = {"PYTHONPATH": "/a:/b", "HOME": "/home/a", "PYTHONSTARTUP": "/x", "PYTHONDONTWRITEBYTECODE": "1"}
-    once = own_python.environment(given)
+    environment = {"PYTHONPATH": "/a:/b", "HOME": "/home/a", "PYTHONSTARTUP": "/x", "PYTHONDONTWRITEBYTECODE": "1"}
+    once = own_python.environment(environment)
     assert once[own_python.PACKAGES].split(os.pathsep)[:2] == ["/a", "/b"] and "PYTHONSTARTUP" not in once
     assert own_python.environment(once) == once
 
@@ -106,7 +108,7 @@ def test_the_command_is_the_package_itself_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("settings", "expected"),
     [
         ({"XDG_CACHE_HOME": ""}, {}),
         ({"XDG_CACHE_HOME": "cache", "POCL_CACHE_DIR": ""}, {}),
@@ -115,12 +117,12 @@ def test_the_command_is_the_package_itself_too(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_caches_have_whole_names_or_none(
-    given: dict[str, str], kept: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, str], expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PoCL has no device where its cache has an empty name; a relative one would be a folder in the checkout."""
     monkeypatch.chdir(tmp_path)
-    caches = {name: value for name, value in own_python.environment(given).items() if "CACHE" in name}
-    assert caches == {name: value.replace("HERE", str(tmp_path)) for name, value in kept.items()}
+    caches = {name: value for name, value in own_python.environment(settings).items() if "CACHE" in name}
+    assert caches == {name: value.replace("HERE", str(tmp_path)) for name, value in expected.items()}
 
 
 def test_ends_of_processes_are_seen_where_the_shell_ignores_them(tmp_path: Path) -> None:
@@ -167,9 +169,9 @@ def test_the_command_says_that_the_current_folder_is_gone(
 ) -> None:
     (tmp_path / "gone").mkdir()
     start = f'rmdir {tmp_path}/gone; exec {sys.executable} -m roofbook.cli "$@"'
-    given = {**os.environ, **settings, "PYTHONPATH": str(paths.LIBRARY.parent)}
+    environment = {**os.environ, **settings, "PYTHONPATH": str(paths.LIBRARY.parent)}
     done = subprocess.run(
-        ["sh", "-c", start, "sh", *command], cwd=tmp_path / "gone", env=given, capture_output=True, text=True
+        ["sh", "-c", start, "sh", *command], cwd=tmp_path / "gone", env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: the current folder was removed")

@@ -53,20 +53,26 @@ def test_lists_hold_texts(text: str, value: Any) -> None:
 def test_a_tilde_that_no_shell_expands_is_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    home, here = tmp_path / "home", tmp_path / "here"
-    for folder in (home / "rows" / "local", here):
+    home, working_folder = tmp_path / "home", tmp_path / "here"
+    for folder in (home / "rows" / "local", working_folder):
         folder.mkdir(parents=True)
     (home / "answer.k").write_text("not a kernel")
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(here)
-    assert located(here, "~/rows") == home / "rows" and located(here, "rows") == here / "rows"
-    assert located(here, "s3://bucket/~/x") == "s3://bucket/~/x"
+    monkeypatch.chdir(working_folder)
+    assert (
+        located(working_folder, "~/rows") == home / "rows"
+        and located(working_folder, "rows") == working_folder / "rows"
+    )
+    assert located(working_folder, "s3://bucket/~/x") == "s3://bucket/~/x"
     assert command("export", "--results", "~/rows", "--out", "~/cells.csv")[0] == 0
     assert (home / "cells.csv").exists()
     assert command("export", "--results=~/nowhere")[2].startswith("error: there is no store in ")
     assert command("push", "~/other", "--results", "~/rows")[0] == 0
     assert command("pull", "~/rows", "--results", "~/third")[0] == 0
-    assert "~" not in os.listdir(here) and command("gate", "--against", "~/none.parquet")[2].count(str(home)) == 1
+    assert (
+        "~" not in os.listdir(working_folder)
+        and command("gate", "--against", "~/none.parquet")[2].count(str(home)) == 1
+    )
     environment = own_python.environment({"XDG_CACHE_HOME": "~/cache", "POCL_CACHE_DIR": "~", "ROOFBOOK_DATA": "x~"})
     assert environment["XDG_CACHE_HOME"] == str(home / "cache") and environment["POCL_CACHE_DIR"] == str(home)
     assert environment["ROOFBOOK_DATA"] == "x~"
@@ -83,8 +89,8 @@ def test_the_home_folder_of_nobody_is_refused(
         ("rerun", "stencil", "fused", "7x48", "--scale", "test", "--no-page", f"--results={text}"),
         ("exercise", "stencil", "fused", "--check", text), ("record", text, "--uncommitted", "--lab", "peaks"),
     ):  # fmt: skip
-        code, _, said = command(*words)
-        assert code == 2 and "there is no user no-such-user" in said and said.count("\n") == 1, (words, said)
+        code, _, errors = command(*words)
+        assert code == 2 and "there is no user no-such-user" in errors and errors.count("\n") == 1, (words, errors)
     assert not os.listdir(tmp_path)
     (tmp_path / text.partition("/")[0]).mkdir()
     assert paths.expanded(text) == text, "a folder that is there is meant"
@@ -100,19 +106,19 @@ def test_a_home_folder_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPa
 def test_a_case_is_recorded_at_the_scales_that_list_it() -> None:
     assert chosen_cases(["lbm"], (), ["128x128"], ()) == [("lbm", "published", ["128x128"], [])]
     large = [case.name for case in registry.get("lbm").cases("large")]
-    both = chosen_cases(["lbm"], (), ["128x128", large[0]], ())
-    assert both == [("lbm", "published", ["128x128"], []), ("lbm", "large", [large[0]], [])]
+    two_scales = chosen_cases(["lbm"], (), ["128x128", large[0]], ())
+    assert two_scales == [("lbm", "published", ["128x128"], []), ("lbm", "large", [large[0]], [])]
     assert {name for name, *_ in chosen_cases([], (), ["128x128"], ())} == {"lbm"}
     assert len(chosen_cases(["lbm", "cnn"], (), (), ())) == 4
     assert {name for name, *_ in chosen_cases([], (), ["1000x999"], ())} >= {"stencil"}
     sized = chosen_cases(["stencil"], (), ["1000x999"], ())
     assert sized == [("stencil", "published", ["1000x999"], [])], "a size that no scale lists, once"
-    asked = chosen_cases(["stencil", "lbm"], ("test",), (), ["fused", "tree"])
-    assert asked == [("stencil", "test", [], ["fused"]), ("lbm", "test", [], ["fused", "tree"])]
+    two_labs = chosen_cases(["stencil", "lbm"], ("test",), (), ["fused", "tree"])
+    assert two_labs == [("stencil", "test", [], ["fused"]), ("lbm", "test", [], ["fused", "tree"])]
 
 
 @pytest.mark.parametrize(
-    ("cases", "variants", "said"),
+    ("cases", "variants", "message"),
     [
         (["128x129"], [], "unknown case '128x129' (did you mean '128x128'?); valid: "),
         (["128x128", "7x"], [], "unknown case '7x'"),
@@ -121,15 +127,15 @@ def test_a_case_is_recorded_at_the_scales_that_list_it() -> None:
     ],
 )
 def test_what_no_lab_knows_is_refused_before_anything_is_measured(
-    cases: list[str], variants: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cases: list[str], variants: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_device, "_on_this_host", lambda *_, **__: pytest.fail("it was measured"))
-    with pytest.raises(UsageError) as why:
+    with pytest.raises(UsageError) as refusal:
         record_device.record(
             tmp_path / "out", labs=["lbm"], devices=[], scales=[], cases=cases, variants=variants, sweeps=False, host=True,
             runs=1, budget=0.1, limit=10, remeasure=False, uncommitted=True,
         )  # fmt: skip
-    assert str(why.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 class NotInstalled(Jax):

@@ -52,11 +52,11 @@ def test_a_file_that_is_not_whole_is_made_again(tmp_path_factory: pytest.TempPat
 
 @given(kept=st.binary(max_size=200), flipped=st.integers(0, 10**6))
 def test_bytes_with_one_wrong_bit_are_made_again(
-    tmp_path_factory: pytest.TempPathFactory, kept: bytes, flipped: int
+    tmp_path_factory: pytest.TempPathFactory, cached_bytes: bytes, flipped: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        assert paths.cached("kind", "key", lambda: kept) == kept
+        assert paths.cached("kind", "key", lambda: cached_bytes) == cached_bytes
         path = paths.cache_dir() / "kind" / "key"
         content = bytearray(path.read_bytes())
         content[flipped // 8 % len(content)] ^= 1 << flipped % 8
@@ -67,35 +67,35 @@ def test_bytes_with_one_wrong_bit_are_made_again(
 @pytest.fixture
 def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """CuPy and its NVRTC played by stand-ins, which note what they compile and load."""
-    made = SimpleNamespace(
+    stand_ins = SimpleNamespace(
         loaded=[], compiled=[], version=[13, 0], package={"nvidia-cuda-nvrtc": "13.0.88"}, knows="sm_"
     )
 
     class Module:
         def __init__(self, path: str = "", code: str = "", options: tuple[str, ...] = (), backend: str = "") -> None:
-            made.loaded.append(Path(path).read_bytes() if path else (code, *options))
+            stand_ins.loaded.append(Path(path).read_bytes() if path else (code, *options))
 
         def compile(self) -> None:
-            if made.loaded[-1][0] == "wrong":
+            if stand_ins.loaded[-1][0] == "wrong":
                 raise ValueError("kernel.cu(1): error: it is wrong")
 
     def version_of(name: str) -> str:
-        if name not in made.package:
+        if name not in stand_ins.package:
             raise importlib.metadata.PackageNotFoundError
-        return str(made.package[name])
+        return str(stand_ins.package[name])
 
     def compile_program(text: str, options: tuple[str, ...]) -> None:
-        if not any(made.knows in option for option in options):
+        if not any(stand_ins.knows in option for option in options):
             raise RuntimeError
-        made.compiled.append((text, *options))
+        stand_ins.compiled.append((text, *options))
 
     library = SimpleNamespace(
         NVRTCError=RuntimeError,
-        getVersion=lambda: tuple(made.version),
+        getVersion=lambda: tuple(stand_ins.version),
         getProgramLog=lambda _: "nvrtc: error: invalid value for --gpu-architecture (-arch)",
         createProgram=lambda text, *_: text,
         compileProgram=compile_program,
-        getCUBIN=lambda text: f"cubin {len(made.compiled)} of {text}".encode(),
+        getCUBIN=lambda text: f"cubin {len(stand_ins.compiled)} of {text}".encode(),
     )
     monkeypatch.setattr(importlib.metadata, "version", version_of)
     monkeypatch.setattr(cuda, "_compiler", cuda._compiler.__wrapped__)
@@ -109,7 +109,7 @@ def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ("cupy_backends.cuda.libs", SimpleNamespace(nvrtc=library)),
     ):
         monkeypatch.setitem(sys.modules, name, module)
-    return made
+    return stand_ins
 
 
 def test_a_binary_is_compiled_once(folder: Path, nvrtc: SimpleNamespace) -> None:
@@ -152,8 +152,8 @@ def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, 
 def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    made = iter("12")
-    assert [paths.cached_text("kind", "key", lambda: next(made)) for _ in range(2)] == ["1", "2"]
+    contents = iter("12")
+    assert [paths.cached_text("kind", "key", lambda: next(contents)) for _ in range(2)] == ["1", "2"]
 
 
 def test_an_expanded_kernel_is_kept_until_it_would_be_another(
@@ -204,10 +204,10 @@ def test_a_file_is_written_whole_or_not_at_all(
     file = tmp_path / "folder" / "file"
     paths.write_whole(file, "old")
     paths.write_whole(file, content, durable=durable)
-    whole = (
+    expected = (
         content.encode() if isinstance(content, str) else b"".join([content] if isinstance(content, bytes) else content)
     )
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == expected
 
     with pytest.raises(NotADirectoryError) as refused:
         paths.write_whole(file / "file", content, durable=durable)
@@ -219,7 +219,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="full") as no_room:
         patch.setattr("os.replace", full)
         paths.write_whole(file, "new", durable=durable)
-    assert no_room.value.filename == str(file) and file.read_bytes() == whole
+    assert no_room.value.filename == str(file) and file.read_bytes() == expected
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -227,7 +227,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     monkeypatch.setattr("os.replace", killed)
     with pytest.raises(KeyboardInterrupt):
         paths.write_whole(file, "new", durable=durable)
-    assert file.read_bytes() == whole and [each.name for each in file.parent.iterdir()] == ["file"]
+    assert file.read_bytes() == expected and [path.name for path in file.parent.iterdir()] == ["file"]
 
 
 def test_a_link_stays_one_and_a_device_takes_what_it_is_given(tmp_path: Path) -> None:
@@ -244,4 +244,4 @@ def test_a_link_stays_one_and_a_device_takes_what_it_is_given(tmp_path: Path) ->
     os.close(reader)
     with pytest.raises(IsADirectoryError):
         paths.write_whole(tmp_path, "told")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["dangling", "file", "folder", "link", "pipe"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "file", "folder", "link", "pipe"]

@@ -71,7 +71,7 @@ def empty_names(room: str) -> tuple[list[str], int]:
         for line, name in bound_names(tree)
         if name not in ("self", "cls", "_")
     ]
-    return [where for where, name in names if name in NAMES_ONLY_A_NEIGHBOUR_EXPLAINS], len(names)
+    return [path for path, name in names if name in NAMES_ONLY_A_NEIGHBOUR_EXPLAINS], len(names)
 
 
 def whats(room: str) -> tuple[list[str], int]:
@@ -82,7 +82,7 @@ def whats(room: str) -> tuple[list[str], int]:
         for line, text in docstrings(tree)
         for word in re.findall(r"[a-z']+", text.lower())
     ]
-    return [where for where, word in words if word == "what"], len(words)
+    return [path for path, word in words if word == "what"], len(words)
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS.keys() - UNFINISHED))

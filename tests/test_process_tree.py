@@ -175,10 +175,10 @@ def test_in_the_group_of_its_parent_a_signal_to_the_group_is_one_to_it() -> None
 
 
 def test_what_a_tool_prints_is_kept_apart_or_together_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = ["sh", "-c", "echo out; echo err >&2"]
-    run = run_tool(both, limit_s=ALWAYS_S)
+    command = ["sh", "-c", "echo out; echo err >&2"]
+    run = run_tool(command, limit_s=ALWAYS_S)
     assert (run.output, run.errors, run.last_words()) == ("out\n", "err\n", "err")
-    assert run_tool(both, limit_s=ALWAYS_S, together=True).output == "out\nerr\n"
+    assert run_tool(command, limit_s=ALWAYS_S, together=True).output == "out\nerr\n"
     assert run_tool(["true"], limit_s=ALWAYS_S).last_words() == "no message"
     monkeypatch.setattr(process_tree, "MOST_OUTPUT", 1 << 20)
     run = run_tool(["head", "-c", "50000000", "/dev/zero"], limit_s=ALWAYS_S)
@@ -199,9 +199,9 @@ def test_time_is_counted_from_the_last_mark(monkeypatch: pytest.MonkeyPatch) -> 
         restart(clock)
 
     monkeypatch.setattr(PatientClock, "restart", noted)
-    for said, expected in (("begins", 1), ("begin it", 2)):  # one when the clock was made
+    for printed, expected in (("begins", 1), ("begin it", 2)):  # one when the clock was made
         restarts.clear()
-        run = run_tool(["echo", said], limit_s=ALWAYS_S, mark=b"begin ")
+        run = run_tool(["echo", printed], limit_s=ALWAYS_S, mark=b"begin ")
         assert run.code == 0 and len(restarts) == expected
 
 

@@ -15,7 +15,7 @@ CODE = "  for (int i = lane; i < WIDTH - 1; i++) sum += x[AT(i + 1)]; // i < 7"
 
 
 def test_each_kind_of_change_is_made_in_code_and_none_in_comments() -> None:
-    made = {(old, new) for _, old, new in changes_of(CODE)}
+    changes = {(old, new) for _, old, new in changes_of(CODE)}
     assert {
         ("<", "<="),
         ("<", ">"),
@@ -25,8 +25,8 @@ def test_each_kind_of_change_is_made_in_code_and_none_in_comments() -> None:
         ("+", "-"),
         ("+=", "="),
         ("WIDTH", "HEIGHT"),
-    } <= made
-    assert all(start < CODE.index("//") for start, _, _ in changes_of(CODE)) and ("7", "8") not in made
+    } <= changes
+    assert all(start < CODE.index("//") for start, _, _ in changes_of(CODE)) and ("7", "8") not in changes
     for line in (
         "// a < b",
         "#ifdef A + 1",
@@ -59,15 +59,15 @@ def test_what_is_drawn_is_another_kernel_of_a_step_that_runs_here(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
-    made = Judge("test")
-    yield made
-    made.close()
+    shared_judge = Judge("test")
+    yield shared_judge
+    shared_judge.close()
 
 
 def place(file: str, words: str) -> tuple[int, int]:
     """Line and place in it of words of a kernel of the stencil."""
     text = (Path(registry.__file__).parents[1] / "labs" / "stencil" / file).read_text().split("\n")
-    (line,) = [number for number, each in enumerate(text) if words in each]
+    (line,) = [number for number, code_line in enumerate(text) if words in code_line]
     return line, text[line].index(words)
 
 
@@ -84,6 +84,6 @@ def test_a_mutant_is_refused_accepted_or_found_not_to_end(judge: Judge, monkeypa
 
 def test_most_of_a_sample_are_refused(judge: Judge) -> None:
     """Of those that are not, most are no mistakes: a bound that is never reached, an arm that a step does not take."""
-    said = [judge.verdict(mutant) for lab in ("stencil", "convpool") for mutant in drawn(lab, 5, seed=11)]
-    built = [verdict for verdict in said if not verdict.startswith("does not build")]
-    assert len(built) >= 5 and built.count("accepted") <= 0.3 * len(built), said
+    outcomes = [judge.verdict(mutant) for lab in ("stencil", "convpool") for mutant in drawn(lab, 5, seed=11)]
+    built = [verdict for verdict in outcomes if not verdict.startswith("does not build")]
+    assert len(built) >= 5 and built.count("accepted") <= 0.3 * len(built), outcomes

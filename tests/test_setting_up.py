@@ -41,7 +41,7 @@ def test_make_hides_what_the_shell_tells_python_and_pip(tmp_path: Path) -> None:
         pytest.skip("no make")
     probe = tmp_path / "probe.mk"
     probe.write_text(f"include {ROOT / 'Makefile'}\nprobe:\n\t@env\n")
-    given = {
+    environment = {
         "PYTHONPATH": "/x", "PYTHONHOME": "/x", "PYTHONOPTIMIZE": "2", "PIP_TARGET": "/x", "PIP_USER": "1", "UV_TARGET": "/x",
         "PIP_REQUIRE_HASHES": "1", "UV_SYSTEM_PYTHON": "1", "PIP_INDEX_URL": "https://mirror", "UV_INDEX_URL": "https://mirror",
         "UV_DEFAULT_INDEX": "https://mirror", "PIP_CERT": "/cert", "UV_CACHE_DIR": "/cache",
@@ -49,7 +49,7 @@ def test_make_hides_what_the_shell_tells_python_and_pip(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", "-f", str(probe), "probe"],
         cwd=ROOT,
-        env={**BARE, **given},
+        env={**BARE, **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -66,29 +66,29 @@ def record(folder: Path, out: str, **environment: str) -> list[str]:
     python, log = folder / "python", folder / "log"
     python.write_text(FAKE)
     python.chmod(0o755)
-    told = {"PYTHON": str(python), "FAKE_LOG": str(log), "FAKE_OUT": str(folder / out)}
+    settings = {"PYTHON": str(python), "FAKE_LOG": str(log), "FAKE_OUT": str(folder / out)}
     subprocess.run(
         ["sh", str(ROOT / "results" / "record.sh"), out],
         cwd=folder,
-        env={**BARE, **told, **environment},
+        env={**BARE, **settings, **environment},
         timeout=500,
     )
     return log.read_text().splitlines()
 
 
 def test_record_names_its_folders_whatever_cd_prints(tmp_path: Path) -> None:
-    asked, *_ = record(tmp_path, "OUT", CDPATH=".")
-    assert asked == f"[-P][-m][roofbook.devices.checkout][{tmp_path / 'OUT'}]"
+    order, *_ = record(tmp_path, "OUT", CDPATH=".")
+    assert order == f"[-P][-m][roofbook.devices.checkout][{tmp_path / 'OUT'}]"
 
 
 def test_record_takes_names_with_spaces_and_only_mirrors_from_pip_settings(tmp_path: Path) -> None:
     (tmp_path / "my wheels").mkdir()
-    _, asked, *seen = record(
+    _, order, *seen = record(
         tmp_path, "my results", WHEELS=str(tmp_path / "my wheels"), PIP_USER="1", PIP_TARGET="/x", PIP_NO_DEPS="1",
         PIP_INDEX_URL="https://mirror",
     )  # fmt: skip
-    assert f"[--no-index][--find-links][{tmp_path / 'my wheels'}]" in asked
-    assert "[--require-hashes]" in asked and f"[--requirement][{ROOT / 'locks' / 'record.txt'}]" in asked
+    assert f"[--no-index][--find-links][{tmp_path / 'my wheels'}]" in order
+    assert "[--require-hashes]" in order and f"[--requirement][{ROOT / 'locks' / 'record.txt'}]" in order
     assert seen == ["PIP_INDEX_URL=https://mirror", "PIP_REQUIRE_VIRTUALENV=0", "PIP_USER=0"]
 
 

@@ -25,8 +25,8 @@ def strictly(text: str) -> Any:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_none_becomes_null_wherever_it_stands(bad: float) -> None:
-    told = strictly(strict_json.dumps({"a": bad, "b": [1.5, (bad, {"c": bad})], "d": 0, "e": True}))
-    assert told == {"a": None, "b": [1.5, [None, {"c": None}]], "d": 0, "e": True}
+    parsed = strictly(strict_json.dumps({"a": bad, "b": [1.5, (bad, {"c": bad})], "d": 0, "e": True}))
+    assert parsed == {"a": None, "b": [1.5, [None, {"c": None}]], "d": 0, "e": True}
 
 
 def test_half_a_character_becomes_a_question_mark() -> None:
@@ -43,9 +43,9 @@ def test_a_row_whose_check_failed_by_no_number_is_strict_json(error: float) -> N
     variant = lab.variant("fused")
     target = target_of(variant, cpu)
     assert target
-    it = Measurement(variant, variant.role, target.device, target.backend)
-    it.checks = [Check(error, 1e-3, "a value")]
-    it.reason = "wrong result: \udc80"
-    made = row(Setting(lab, lab.cases("test")[0], cpu, Policy()), it, "20260101T000000Z-000001")
-    assert strictly(made["extra"])["checks"]["before"]["error"] is None
-    assert strictly(made["provenance"])["environment"]
+    measurement = Measurement(variant, variant.role, target.device, target.backend)
+    measurement.checks = [Check(error, 1e-3, "a value")]
+    measurement.reason = "wrong result: \udc80"
+    stored_row = row(Setting(lab, lab.cases("test")[0], cpu, Policy()), measurement, "20260101T000000Z-000001")
+    assert strictly(stored_row["extra"])["checks"]["before"]["error"] is None
+    assert strictly(stored_row["provenance"])["environment"]

@@ -62,17 +62,17 @@ def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table
     texts = [table.caption, *table.notes, *cells_of(table)]
     parts = [part for text in texts for part in pieces(text)]
     most = max([most, *map(width, parts)])
-    shown = table.fitted(most)
-    assert max(map(width, shown.splitlines())) <= most
-    words = shown.split()
-    there = Counter(words) + Counter(
+    fitted = table.fitted(most)
+    assert max(map(width, fitted.splitlines())) <= most
+    words = fitted.split()
+    printed_words = Counter(words) + Counter(
         word[:-1] for word in words if word.endswith(":")
     )  # a head before what all rows say
     for part in set(parts):
-        assert part in shown
+        assert part in fitted
     alike = [cell for cell, count in Counter(cells_of(table)).items() if count > 2]  # may be said once
-    wanted = Counter(word for text in texts if text not in alike for word in text.split())
-    assert not wanted - there
+    expected_words = Counter(word for text in texts if text not in alike for word in text.split())
+    assert not expected_words - printed_words
 
 
 @given(tables())
@@ -95,10 +95,11 @@ def test_a_shell_takes_a_pasted_command_for_what_it_was() -> None:
     text = f"printf '%s|' --scale published -p variants '[{', '.join(f'queue@buffers={n}' for n in range(24))}]' -p a b"
     lines = command(text, 60, 4)
     assert len(lines) > 6 and max(map(len, lines)) <= 60
-    said = [
-        subprocess.run(["sh", "-c", each], capture_output=True, text=True).stdout for each in (text, "\n".join(lines))
+    outputs = [
+        subprocess.run(["sh", "-c", pasted], capture_output=True, text=True).stdout
+        for pasted in (text, "\n".join(lines))
     ]
-    assert said[0] == said[1] and said[0].count("|") == 8
+    assert outputs[0] == outputs[1] and outputs[0].count("|") == 8
 
 
 def test_a_table_too_wide_becomes_blocks_that_repeat_the_names_of_its_rows() -> None:
@@ -111,10 +112,10 @@ def test_a_table_too_wide_becomes_blocks_that_repeat_the_names_of_its_rows() -> 
         Row([Cell("three"), Cell("8x8"), *[Cell("1.2", "num")] * 4, Cell("another"), Cell("cuda")]),
     ]  # fmt: skip
     table = Table("Caption", columns, rows, pd.DataFrame(), ["A note that is much longer than the terminal is wide."])
-    shown = table.fitted(46)
-    assert shown.count("Variant  Case") == shown.count("\none ") == 4
-    assert shown.count("out of memory") == 1 and shown.count(ABOVE) == 3
-    assert "\n    a remark\n" in shown and "\nBackend: cuda\n" in shown
+    fitted = table.fitted(46)
+    assert fitted.count("Variant  Case") == fitted.count("\none ") == 4
+    assert fitted.count("out of memory") == 1 and fitted.count(ABOVE) == 3
+    assert "\n    a remark\n" in fitted and "\nBackend: cuda\n" in fitted
     assert table.fitted(300).count("\n") == 8
 
 
@@ -140,7 +141,7 @@ PRINTED = [
 
 @pytest.mark.parametrize(
     ("arguments", "columns"),
-    [*((each, 80) for each in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
+    [*((command_words, 80) for command_words in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
 )
 def test_what_a_command_prints_fits(
     command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int
@@ -160,10 +161,10 @@ def test_what_a_command_prints_fits(
 def test_the_tables_of_a_record_fit(name: str) -> None:
     """Those that `roofbook run` and `roofbook record` print, of what is recorded; on any device."""
     experiment = Experiment(name, {"scale": "published", "results": str(RESULTS)}, RESULTS.parent)
-    made: list[Any] = [experiment.peak_table()] if name == registry.PEAKS else [
+    recorded_tables: list[Any] = [experiment.peak_table()] if name == registry.PEAKS else [
         experiment.ladder(case.name) for case in experiment.cases
     ]  # fmt: skip
-    for table in made:
+    for table in recorded_tables:
         assert max(map(width, table.fitted(80).splitlines())) <= 80
 
 

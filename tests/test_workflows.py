@@ -28,8 +28,8 @@ SITE = GITHUB / "workflows" / "site.yml"
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    found: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {"on" if name is True else name: value for name, value in found.items()}  # YAML 1.1 reads `on` as a truth
+    workflow: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {"on" if name is True else name: value for name, value in workflow.items()}  # YAML 1.1 reads `on` as a truth
 
 
 def actionlint(path: Path) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def as_a_workflow(text: str, root: Path) -> Path:
 def test_an_action_is_named_by_a_commit_and_its_tag(path: Path) -> None:
     named = re.findall(r"uses: *(.*)", path.read_text(encoding="utf-8"))
     assert named
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in named), named
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action) for action in named), named
 
 
 def test_the_gate_has_the_same_versions_of_actions_as_the_site() -> None:
@@ -108,8 +108,8 @@ def test_the_gate_of_a_pull_request_can_only_read_and_compares_with_what_it_goes
     assert checkout["with"] == {"fetch-depth": 2, "persist-credentials": False}
     command = next(line for line in gate["run"].splitlines() if " gate " in line)
     words = shlex.split(command.partition("|")[0])[1:]
-    given = cli.app.commands["gate"].make_context("gate", words[1:]).params
-    assert given["ref"] == "HEAD^" and str(given["out"]) == keep["with"]["path"]
+    options = cli.app.commands["gate"].make_context("gate", words[1:]).params
+    assert options["ref"] == "HEAD^" and str(options["out"]) == keep["with"]["path"]
     assert gate["shell"] == "bash", "which ends with the gate's exit code, whatever tee says"
 
 
@@ -138,17 +138,17 @@ def test_the_workflow_builds_the_site_by_the_readmes_command_and_keeps_it_from_w
 
     steps = parsed(SITE)["jobs"]["build"]["steps"]
     assert [step["run"] for step in steps if "make" in step.get("run", "")] == ["make book"]
-    kept = [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")]
-    assert len(kept) == 2
-    assert {Path(path) for path in kept} == {INDEX.parent}
+    uploads = [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")]
+    assert len(uploads) == 2
+    assert {Path(path) for path in uploads} == {INDEX.parent}
 
 
 def test_the_summary_of_a_pull_request_leads_to_its_site(tmp_path: Path) -> None:
     (step,) = (step for step in parsed(SITE)["jobs"]["build"]["steps"] if "GITHUB_STEP_SUMMARY" in step.get("run", ""))
     assert step["if"] == "github.event_name == 'pull_request'"
     summary = tmp_path / "summary.md"
-    given = os.environ | {"PREVIEW": "https://example.org/a?b=$(c)", "GITHUB_STEP_SUMMARY": str(summary)}
-    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], env=given, check=True)
-    said = summary.read_text(encoding="utf-8")
-    assert "](https://example.org/a?b=$(c))" in said
-    assert "\n    unzip -d site site.zip && python3 -m http.server" in said
+    environment = os.environ | {"PREVIEW": "https://example.org/a?b=$(c)", "GITHUB_STEP_SUMMARY": str(summary)}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], env=environment, check=True)
+    printed = summary.read_text(encoding="utf-8")
+    assert "](https://example.org/a?b=$(c))" in printed
+    assert "\n    unzip -d site site.zip && python3 -m http.server" in printed

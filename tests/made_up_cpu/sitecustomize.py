@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-NAME, FLAGS = (os.environ.get(f"ROOFBOOK_MADE_UP_{what}", "") for what in ("CPU", "FLAGS"))
+NAME, FLAGS = (os.environ.get(f"ROOFBOOK_MADE_UP_{suffix}", "") for suffix in ("CPU", "FLAGS"))
 _text = ctypes.create_string_buffer(NAME.encode())
 
 

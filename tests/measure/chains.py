@@ -41,8 +41,8 @@ class Project:
         path.write_text(text)
 
     def gate(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        found = os.pathsep.join(filter(None, (str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH"))))
-        told = {"ROOFBOOK_LABS": str(self.folder / "labs"), "PYTHONPATH": found, "COLUMNS": "120"}
+        search_path = os.pathsep.join(filter(None, (str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH"))))
+        settings = {"ROOFBOOK_LABS": str(self.folder / "labs"), "PYTHONPATH": search_path, "COLUMNS": "120"}
         command = [sys.executable, "-m", "roofbook.cli", "gate", "--lab", "chains", *arguments]
-        told |= environment
-        return subprocess.run(command, cwd=self.folder, env={**os.environ, **told}, capture_output=True, text=True)
+        settings |= environment
+        return subprocess.run(command, cwd=self.folder, env={**os.environ, **settings}, capture_output=True, text=True)

@@ -36,8 +36,8 @@ class Clock:
 class Log(list[tuple[str, str]]):
     """(variant, what) in the order in which it happened."""
 
-    def of(self, what: str) -> list[str]:
-        return [name for name, event in self if event == what]
+    def of(self, event: str) -> list[str]:
+        return [name for name, event in self if event == event]
 
 
 class Made(PlainPlan):
@@ -53,11 +53,11 @@ class Made(PlainPlan):
         seconds = self.options.get("seconds", 0.1)
         self.seconds = cycle(seconds if isinstance(seconds, list) else [seconds])
 
-    def step(self, what: str) -> None:
+    def step(self, stage: str) -> None:
         """Note it; fail where the options say so, such as {'run': error} or {'timed run 4': error}."""
-        self.device.log.append((self.name, f"{'timed' if self.timed else 'trial'} {what}"))
+        self.device.log.append((self.name, f"{'timed' if self.timed else 'trial'} {stage}"))
         failures = self.options.get("fails", {})
-        for key in (what, f"timed {what}" if self.timed else f"trial {what}"):
+        for key in (stage, f"timed {stage}" if self.timed else f"trial {stage}"):
             if key in failures:
                 raise failures[key]
 
@@ -87,8 +87,8 @@ class Made(PlainPlan):
         self.step("run")
         self.step(f"run {self.runs}")
         self.values = np.array(self.options.get("value", RIGHT), float)
-        told: float | None = self.options.get("told")
-        return told
+        own_time: float | None = self.options.get("told")
+        return own_time
 
     def outputs(self) -> dict[str, np.ndarray]:
         self.step("outputs")
@@ -225,20 +225,20 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         self.lab = Toy()
 
-    def __call__(self, *variants: Variant, policy: Policy = QUIET, **more: Any) -> list[dict[str, Any]]:
+    def __call__(self, *variants: Variant, policy: Policy = QUIET, **arguments: Any) -> list[dict[str, Any]]:
         self.lab.ladder = variants
         self.log.clear()
         self.rows = []
-        given: dict[str, Any] = {"run": "20260101T000000Z-abcdef", "keep": self.rows.extend, **more}
+        settings: dict[str, Any] = {"run": "20260101T000000Z-abcdef", "keep": self.rows.extend, **arguments}
         measure_case(
             Setting(self.lab, CASE, self.device, policy), variants,
-            progress=lambda variant, what: self.told.append((variant, what)), **given,
+            progress=lambda variant, stage: self.told.append((variant, stage)), **settings,
         )  # fmt: skip
         return self.rows
 
     def row(self, name: str, role: str = "step") -> dict[str, Any]:
-        (found,) = (row for row in self.rows if (row["variant"], row["role"]) == (name, role))
-        return found
+        (wanted_row,) = (row for row in self.rows if (row["variant"], row["role"]) == (name, role))
+        return wanted_row
 
 
 def samples_by_round(rows: Sequence[Mapping[str, Any]], log: Log) -> list[list[str]]:

@@ -14,9 +14,9 @@ def state(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def until(what: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     """Wait until it is so; a test fails where it does not come to pass. The limit is for what hangs, not for what is slow."""
     end = time.monotonic() + PATIENCE_S
-    while not what():
+    while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.01)

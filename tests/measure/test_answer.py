@@ -55,32 +55,36 @@ def kernel(command: Command, tmp_path: Path) -> Path:
 @pytest.fixture
 def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cases in place of all that the exercise has: each is compiled anew."""
-    known = exercise.exercises(registry.get("stencil"))
-    short = replace(known, write=tuple(replace(one, cases=("6x1024", "7x48")) for one in known.write))
+    all_parts = exercise.exercises(registry.get("stencil"))
+    short = replace(all_parts, write=tuple(replace(one, cases=("6x1024", "7x48")) for one in all_parts.write))
     monkeypatch.setattr(exercise, "exercises", lambda _: short)
 
 
-def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *more: str) -> tuple[int, str]:
+def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *options: str) -> tuple[int, str]:
     text = kernel.read_text()
     assert words in text
     kernel.write_text(text.replace(words, instead) if words else text)
-    code, out, err = command("exercise", "stencil", "fused", "--check", str(kernel), "--device", "opencl:pocl", *more)
+    code, out, err = command(
+        "exercise", "stencil", "fused", "--check", str(kernel), "--device", "opencl:pocl", *options
+    )
     assert err == ""
     return code, " ".join(out.split())
 
 
 def test_a_right_answer_is_timed_beside_the_step(command: Command, kernel: Path) -> None:
-    code, said = judged(command, kernel)
-    assert code == 0 and said.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100, 1024x1024 ")
-    assert re.search(r"per pass on 1024x1024: in this run .*(as fast as|as slow as|noise of) the book's `fused`", said)
+    code, printed = judged(command, kernel)
+    assert code == 0 and printed.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100, 1024x1024 ")
+    assert re.search(
+        r"per pass on 1024x1024: in this run .*(as fast as|as slow as|noise of) the book's `fused`", printed
+    )
 
 
 def test_all_wrong_cases_are_named_with_where_and_by_how_much(command: Command, kernel: Path) -> None:
     only = "#if WIDTH == 48\n#define LAST 1\n#else\n#define LAST 0\n#endif\nKERNEL void flat"
     kernel.write_text(kernel.read_text().replace("pass < PASSES", "pass < PASSES - LAST"))
-    code, said = judged(command, kernel, "KERNEL void flat", only, "--no-time")
-    assert code == 1 and said.startswith("fused: not right on 7x48: wrong result: error ")
-    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+ right on 6x1024, 3x4, 34x100 It was launched", said)
+    code, printed = judged(command, kernel, "KERNEL void flat", only, "--no-time")
+    assert code == 1 and printed.startswith("fused: not right on 7x48: wrong result: error ")
+    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+ right on 6x1024, 3x4, 34x100 It was launched", printed)
 
 
 OTHERWISE = {
@@ -118,20 +122,20 @@ def test_a_right_kernel_that_is_to_be_launched_otherwise_is_told_how_it_was(
 ) -> None:
     text, expected, words = OTHERWISE[way]
     kernel.write_text(text.replace("BODY", HONEST) + "\n")
-    code, said = judged(command, kernel, "", "", "--no-time")
-    assert code == expected and re.fullmatch(f"fused: {words}", said)
+    code, printed = judged(command, kernel, "", "", "--no-time")
+    assert code == expected and re.fullmatch(f"fused: {words}", printed)
     as_own = (
         "It was launched as the book's own kernel is, `roofbook exercise stencil fused --solution`: by its arguments"
     )
-    assert (as_own in said) == (code == 1)
+    assert (as_own in printed) == (code == 1)
 
 
 def test_json_has_each_case_and_the_reason(command: Command, kernel: Path) -> None:
-    code, said = judged(command, kernel, "pass < PASSES", "pass < PASSES - 1", "--no-time", "--json")
-    found = json.loads(said)
-    assert code == found["code"] == 1 and found["verdict"] == "wrong" and found["timed"] is None
-    assert [case["case"] for case in found["cases"]] == ["6x1024", "7x48", "3x4", "34x100"]
-    assert all(case["reason"].startswith("wrong result") and case["where"] for case in found["cases"])
+    code, printed = judged(command, kernel, "pass < PASSES", "pass < PASSES - 1", "--no-time", "--json")
+    report = json.loads(printed)
+    assert code == report["code"] == 1 and report["verdict"] == "wrong" and report["timed"] is None
+    assert [case["case"] for case in report["cases"]] == ["6x1024", "7x48", "3x4", "34x100"]
+    assert all(case["reason"].startswith("wrong result") and case["where"] for case in report["cases"])
 
 
 CHEATS = {
@@ -187,8 +191,8 @@ def test_a_kernel_that_skips_what_is_done_finds_nothing_done(
     monkeypatch.setattr(sampling, "SUSPECT", float("inf"))  # a pair of runs has one on finished outputs
     skip = "if (all(fabs(*(GLOBAL float4 *)(g + k + WIDTH)) > 3.5f)) return;"
     kernel.write_text(kernel_of(f"{skip} {HONEST}"))
-    code, said = judged(command, kernel)
-    assert code == 0 and len(are_right) > 20 and all(are_right), said
+    code, printed = judged(command, kernel)
+    assert code == 0 and len(are_right) > 20 and all(are_right), printed
 
 
 @pytest.mark.usefixtures("few_cases")
@@ -196,8 +200,8 @@ def test_a_kernel_that_skips_what_is_done_finds_nothing_done(
 def test_a_dishonest_kernel_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = CHEATS[name]
     kernel.write_text(kernel_of(body))
-    code, said = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
-    assert code == 1 and re.search(reason, said), said
+    code, printed = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
+    assert code == 1 and re.search(reason, printed), printed
 
 
 SYSTEM_CHEATS = {
@@ -233,16 +237,16 @@ SYSTEM_CHEATS = {
 def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = SYSTEM_CHEATS[name]
     kernel.write_text(SYSCALL + kernel_of(body))
-    code, said = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
-    assert code == 1 and re.search(reason, said), said
+    code, printed = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
+    assert code == 1 and re.search(reason, printed), printed
 
 
 @x86
 @pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
 def test_what_a_kernel_starts_ends_with_it(command: Command, kernel: Path, way: str) -> None:
-    if way == "--sandbox" and (why := sandbox.reason_unusable()):
-        pytest.skip(why)
+    if way == "--sandbox" and (reason := sandbox.reason_unusable()):
+        pytest.skip(reason)
     fork = "if (k == 0 && SYS(57, 0, 0, 0, 0, 0, 0) == 0) { SYS(112, 0, 0, 0, 0, 0, 0); for (;;) SYS(34, 0, 0, 0, 0, 0, 0); }"
     kernel.write_text(SYSCALL + kernel_of(f"{fork} {HONEST}"))
     before = set(descendants(os.getpid()))
@@ -259,14 +263,14 @@ def test_the_kernel_ends_when_the_command_is_killed(kernel: Path, tmp_path: Path
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
 
     def workers() -> list[int]:
-        found = []
+        numbers = []
         for number in Path("/proc").iterdir():
             try:
                 if number.name.isdigit() and str(tmp_path).encode() in (number / "cmdline").read_bytes():
-                    found.append(int(number.name))
+                    numbers.append(int(number.name))
             except OSError:
                 continue
-        return [number for number in found if number != process.pid]
+        return [number for number in numbers if number != process.pid]
 
     until = time.monotonic() + 500
     while not workers() and time.monotonic() < until:
@@ -285,20 +289,20 @@ def test_an_answer_may_come_through_a_pipe(command: Command, kernel: Path) -> No
     reading, writing = os.pipe()
     os.write(writing, kernel.read_bytes())
     os.close(writing)
-    wanted = ["exercise", "stencil", "fused", "--no-time", "--device", "opencl:pocl"]
-    code, out, err = command(*wanted, "--check", f"/dev/fd/{reading}")
+    arguments = ["exercise", "stencil", "fused", "--no-time", "--device", "opencl:pocl"]
+    code, out, err = command(*arguments, "--check", f"/dev/fd/{reading}")
     os.close(reading)
     assert (code, err) == (0, "") and out.startswith("fused: right on ")
 
 
 def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
     (tmp_path / "my.k").write_text(command("exercise", "stencil", "fused")[1])
-    code, said = judged(command, tmp_path / "my.k", "", "", "--no-time")
-    assert code == 1 and "; the hole is still there" in said
+    code, printed = judged(command, tmp_path / "my.k", "", "", "--no-time")
+    assert code == 1 and "; the hole is still there" in printed
 
 
 @pytest.mark.parametrize(
-    ("words", "instead", "said"),
+    ("words", "instead", "pattern"),
     [
         ("sum = sum + root", "sum = summ + root", r"my\.k:\d+:\d+: use of undeclared|my\.k:\d+:\d+: .*'summ'"),
         ("if (k < COUNT)", "#if WITH > 1\n#endif\n  if (k < COUNT)", "a condition asks for WITH"),
@@ -309,18 +313,18 @@ def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_compile_is_told_in_one_line(
-    command: Command, kernel: Path, words: str, instead: str, said: str
+    command: Command, kernel: Path, words: str, instead: str, pattern: str
 ) -> None:
-    code, told = judged(command, kernel, words, instead, "--no-time")
-    assert code == 2 and told.startswith("fused: does not compile: ") and re.search(said, told)
-    assert str(kernel.parent) not in told and told.isprintable() and "answer.k" not in told
+    code, printed = judged(command, kernel, words, instead, "--no-time")
+    assert code == 2 and printed.startswith("fused: does not compile: ") and re.search(pattern, printed)
+    assert str(kernel.parent) not in printed and printed.isprintable() and "answer.k" not in printed
 
 
 @pytest.mark.parametrize("name", ["back\\slash.k", "a\\1b.k", 'a"b.k', "two\nlines.k", "bell\x07.k", " - .k", "ö.k"])
 def test_a_message_names_a_file_of_any_name(command: Command, kernel: Path, name: str) -> None:
     odd = kernel.rename(kernel.with_name(name))
-    code, told = judged(command, odd, "sum = sum + root", "sum = summ + root", "--no-time")
-    assert code == 2 and re.search(r": [^:]*\.k:\d+:\d+: ", told) and told.isprintable()
+    code, printed = judged(command, odd, "sum = sum + root", "sum = summ + root", "--no-time")
+    assert code == 2 and re.search(r": [^:]*\.k:\d+:\d+: ", printed) and printed.isprintable()
 
 
 @pytest.mark.usefixtures("few_cases")
@@ -328,19 +332,19 @@ def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = kernel.read_text()
-    code, said = judged(command, kernel, FILL, FILL.replace("WIDTH", "1000000000"), "--no-time")
-    assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)", said)
+    code, printed = judged(command, kernel, FILL, FILL.replace("WIDTH", "1000000000"), "--no-time")
+    assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)", printed)
     kernel.write_text(text)
     monkeypatch.setattr(answer, "LIMIT_S", 20.0)
     monkeypatch.setattr(answer, "RETRY_LIMIT_S", 4.0)
-    code, said = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
-    assert code == 1 and said.startswith("fused: not right on 6x1024: its process did not end within 20 s")
-    assert "not right on 7x48: its process did not end within 4 s" in said
+    code, printed = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
+    assert code == 1 and printed.startswith("fused: not right on 6x1024: its process did not end within 20 s")
+    assert "not right on 7x48: its process did not end within 4 s" in printed
 
 
 def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "bytes.k").write_bytes(b"\xff\xfe\x00")
-    for arguments, said in (
+    for arguments, message in (
         (("stencil", "fused", "--check", str(tmp_path / "none.k")), "none.k: No such file or directory"),
         (("stencil", "fused", "--check", str(tmp_path)), "is a directory; a file with the kernel's text is meant"),
         (("stencil", "fused", "--check", str(tmp_path / "bytes.k")), "bytes.k is no text in UTF-8 but in UTF-16"),
@@ -349,7 +353,7 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:
         (("stencl",), "unknown lab 'stencl'"),
     ):
         code, out, err = command("exercise", *arguments)
-        assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+        assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 
 
 def test_a_process_that_cannot_start_is_no_fault_of_the_answer(

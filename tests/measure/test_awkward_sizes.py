@@ -76,18 +76,18 @@ class Doubling(Chained):
 def reason(text: str, role: str = "step", **options: Any) -> str | None:
     variant = Variant("a", None, None, Doubled, "", "", options={"text": text, **options}, role=role)
     lab, device = Doubling(variant), open_device("opencl:0")
-    it = Measurement(variant, role, device, "opencl")
+    measurement = Measurement(variant, role, device, "opencl")
     at = Setting(lab, lab.cases("published")[0], device, Policy())
-    prepare(at, it, References(at))
-    assert (it.runnable is None) == (it.reason is not None)
-    it.release()
-    return it.reason
+    prepare(at, measurement, References(at))
+    assert (measurement.runnable is None) == (measurement.reason is not None)
+    measurement.release()
+    return measurement.reason
 
 
 def test_a_step_that_is_wrong_on_odd_sizes_alone_is_refused_and_the_reason_names_the_size() -> None:
     assert reason(RIGHT) is None
-    why = reason(ONLY_EVEN)
-    assert why and re.fullmatch(r"wrong result: error \S+, allowed 0.001 \(largest difference, on 7\)", why)
+    refusal = reason(ONLY_EVEN)
+    assert refusal and re.fullmatch(r"wrong result: error \S+, allowed 0.001 \(largest difference, on 7\)", refusal)
 
 
 BEFORE = RIGHT.replace("y[i] =", "if (i == 0) y[i - 1] = 1; y[i] =")
@@ -106,13 +106,13 @@ def test_a_write_outside_of_a_buffer_is_found_and_a_read_there_finds_no_zeros() 
 def test_what_is_timed_has_no_guards_around_its_buffers() -> None:
     for device in (open_device("opencl:0"), one_thread.OneThread(open_device("opencl:0"))):
         for guarded in (False, True):
-            ledger, made = BufferLedger(guarded=guarded), list[Any]()
-            ledger.plan(lambda device=device, made=made: made.append(device.empty(100)))  # type: ignore[misc]
-            assert made[0].nbytes == made[0].memory.size == 100
+            ledger, buffers = BufferLedger(guarded=guarded), list[Any]()
+            ledger.plan(lambda device=device, made=buffers: made.append(device.empty(100)))  # type: ignore[misc]
+            assert buffers[0].nbytes == buffers[0].memory.size == 100
             (record,) = ledger._records.values()
             assert record.allocation.nbytes == 100 + 2 * GUARD * guarded
             ledger.check_guards()
-            made[0].release()
+            buffers[0].release()
             ledger.check_guards()
 
 
@@ -151,7 +151,7 @@ def test_steps_that_cut_their_work_in_pieces_have_several_pieces_there() -> None
         (lenet, "unrolled-constant", "minibatch"),
         (lenet, "segment=60", "segment"),
     ):
-        known = lab.variant(variant if "=" not in variant else f"streams@{variant}")
-        for changed, small in lab.awkward_runs(lab.cases("quick")[0], known):
+        full_variant = lab.variant(variant if "=" not in variant else f"streams@{variant}")
+        for changed, small in lab.awkward_runs(lab.cases("quick")[0], full_variant):
             pieces = int(small.params.get("batch", small.units)) / int(changed.options[option])
             assert pieces > 2 and pieces != int(pieces)

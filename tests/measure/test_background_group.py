@@ -33,18 +33,18 @@ def leader() -> int:
 def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
     with BackgroundGroup([sys.executable, "-c", LEADER]) as group:
         assert wait_for("first")
-        other = group.run(["sleep", "60"])
+        second_process = group.run(["sleep", "60"])
         now = Path(os.environ[background_group.VARIABLE].partition(":")[2], "now")
         until(now.exists)
         with paused():
-            until(lambda: state(leader()) == state(other.pid) == "T")
+            until(lambda: state(leader()) == state(second_process.pid) == "T")
             before = now.read_text()
             time.sleep(0.2)
             assert now.read_text() == before
         until(lambda: now.read_text() not in ("", before))
-        assert state(other.pid) != "T"
+        assert state(second_process.pid) != "T"
         led = leader()
-    assert background_group.VARIABLE not in os.environ and other.returncode == -signal.SIGKILL
+    assert background_group.VARIABLE not in os.environ and second_process.returncode == -signal.SIGKILL
     assert not Path(f"/proc/{led}").exists() and not now.exists()
 
 
@@ -70,9 +70,9 @@ def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
 
 
 def test_what_a_leader_never_does_is_not_waited_for() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with BackgroundGroup([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
-        assert wait_for("done", lambda: told.append("waits"))
+        assert wait_for("done", lambda: messages.append("waits"))
         assert not wait_for("never")
         with paused():
             pass  # of a leader that has ended
@@ -117,8 +117,8 @@ def test_it_ends_at_once_where_who_started_it_has_died_before() -> None:
         "import os; from roofbook.measure import background_group; background_group.end_with_parent(); "
         "print(os.environ.get(background_group.PARENT))"
     )
-    for named, code, said in ((os.getpid(), 0, "None\n"), (os.getppid(), -signal.SIGKILL, "")):
+    for named, code, printed in ((os.getpid(), 0, "None\n"), (os.getppid(), -signal.SIGKILL, "")):
         environment = {**os.environ, background_group.PARENT: str(named)}
         done = subprocess.run([sys.executable, "-c", begins], env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (code, said)
+        assert (done.returncode, done.stdout) == (code, printed)
     assert background_group.parent_environment() == {background_group.PARENT: str(os.getpid())}

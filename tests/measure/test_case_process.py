@@ -206,19 +206,19 @@ def measure(faulty: Lab, tmp_path: Path) -> Measure:
     except Unsupported as why:
         pytest.skip(str(why))
 
-    def run(*names: str, **more: Any) -> pd.DataFrame:
+    def run(*names: str, **options: Any) -> pd.DataFrame:
         store = Store(tmp_path / "results")
         at = Setting(faulty, faulty.cases("test")[0], device, POLICY)
-        kept = case_process.measure_isolated(
+        stored = case_process.measure_isolated(
             at,
             [faulty.variant(name) for name in names],
             run="20260101T000000Z-abcdef",
             store=store,
             where="local",
-            **more,
+            **options,
         )
         rows = store.rows("faulty")
-        assert sorted(map(tuple, kept)) == sorted(
+        assert sorted(map(tuple, stored)) == sorted(
             zip(*(rows[name] for name in ("case", "variant", "role", "status", "run")), strict=True)
         )
         return rows[rows["role"] == "step"].set_index("variant")
@@ -238,11 +238,11 @@ def rounds_of_both(rows: pd.DataFrame) -> set[int]:
 
 
 def test_it_is_another_process_and_says_what_it_is_at(measure: Measure) -> None:
-    said: list[tuple[str, str]] = []
-    rows = measure("one", "two", progress=lambda *each: said.append(each))
-    assert set(rows["status"]) == {"ok"} and all(len(each) >= 3 for each in rows["samples_s"])
+    stages: list[tuple[str, str]] = []
+    rows = measure("one", "two", progress=lambda *event: stages.append(event))
+    assert set(rows["status"]) == {"ok"} and all(len(samples) >= 3 for samples in rows["samples_s"])
     assert len(processes(rows)) == 1 and os.getpid() not in processes(rows)
-    assert ("one", "first run") in said and any(what.startswith("sample") for _, what in said)
+    assert ("one", "first run") in stages and any(stage.startswith("sample") for _, stage in stages)
     assert rounds_of_both(rows) == set(rows.loc["one", "rounds"]), "side by side"
 
 
@@ -297,7 +297,7 @@ STAGES = {
 
 
 @pytest.mark.parametrize(
-    ("fault", "why"),
+    ("fault", "expected_reason"),
     [
         ("SIGSEGV", "crashed by SIGSEGV"),
         ("SIGRTMIN+6", r"crashed by SIGRTMIN\+6"),
@@ -308,12 +308,12 @@ STAGES = {
 )
 @pytest.mark.parametrize("stage", STAGES)
 def test_what_ends_or_stops_a_process_costs_its_own_row_and_its_stage_is_named(
-    measure: Measure, stage: str, fault: str, why: str
+    measure: Measure, stage: str, fault: str, expected_reason: str
 ) -> None:
     rows = measure("one", f"{fault} in {stage}", "two")
     assert dict(rows["status"]) == {"one": "ok", f"{fault} in {stage}": "failed", "two": "ok"}
     reason = rows.loc[f"{fault} in {stage}", "reason"]
-    assert re.fullmatch(rf"{why}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
+    assert re.fullmatch(rf"{expected_reason}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
 
 
 def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Measure) -> None:
@@ -326,14 +326,14 @@ def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Me
 def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = case_process._messages
+    messages = case_process._messages
     groups: list[list[str]] = []
 
-    def talk(workers: Any, at: Any, variants: Any, *more: Any) -> Any:
+    def talk(workers: Any, at: Any, variants: Any, *options: Any) -> Any:
         groups.append([variant.name for variant in variants])
         if "two" in groups[-1]:
             raise case_process.WorkerEnded("ended with exit code 0", "", "rows")
-        yield from said(workers, at, variants, *more)
+        yield from messages(workers, at, variants, *options)
 
     monkeypatch.setattr(case_process, "_messages", talk)
     rows = measure("one", "two", "python")
@@ -395,8 +395,8 @@ def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
         until(Path(os.environ["HANGS"]).exists)
         signal.raise_signal(signal.SIGINT)
 
-    def press(variant: str, what: str) -> None:
-        if variant == name and what.startswith(("first run", "sample")) and not pressed.is_set():
+    def press(variant: str, stage: str) -> None:
+        if variant == name and stage.startswith(("first run", "sample")) and not pressed.is_set():
             pressed.set()
             if name == "hang":
                 threading.Thread(target=press_when_it_hangs).start()
@@ -484,8 +484,8 @@ def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_sam
     assert ready and ready is not first
     workers.follow("first run")
     assert workers._ready is ready, "one, not one a message"
-    for what in ("warm up", "sample 1 of at most 50"):
-        workers.follow(what)
+    for stage in ("warm up", "sample 1 of at most 50"):
+        workers.follow(stage)
         until(lambda: states(ready) == {"T"})
     workers.follow("last run")
     until(lambda: "T" not in states(ready))

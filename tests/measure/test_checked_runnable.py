@@ -33,7 +33,7 @@ class Number(float):
 
 
 @pytest.mark.parametrize(
-    ("facts", "kept"),
+    ("facts", "expected"),
     [
         ({"n": np.int64(3), "share": np.float32(0.5), "fits": np.bool_(True)}, {"n": 3, "share": 0.5, "fits": True}),
         ({"sizes": np.arange(3), "shape": (1, 2)}, {"sizes": [0, 1, 2], "shape": [1, 2]}),
@@ -41,9 +41,9 @@ class Number(float):
         ({"library": "x\udcff\x1b[2J\ny"}, {"library": "x? [2J y"}),
     ],
 )  # fmt: skip
-def test_facts_become_what_json_has(facts: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    found = facts_of(facts)
-    assert found == kept and json.loads(json.dumps(found, allow_nan=False)) == kept
+def test_facts_become_what_json_has(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    facts_found = facts_of(facts)
+    assert facts_found == expected and json.loads(json.dumps(facts_found, allow_nan=False)) == expected
 
 
 RING: dict[str, Any] = {}
@@ -135,8 +135,8 @@ class Changed(Made):
 
     change: Callable[[Any], None]
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         type(self).change(self)
 
 
@@ -144,10 +144,10 @@ def running(self: Any, **returns: Any) -> None:
     """Let methods return these values, once the run has done its work."""
     values = {name: value if callable(value) else lambda value=value: value for name, value in returns.items()}
     if run := values.pop("run", None):
-        own = self.run
+        own_run = self.run
 
         def run_and_return() -> Any:
-            own()
+            own_run()
             return run()
 
         self.run = run_and_return
@@ -170,23 +170,26 @@ def only_timed(self: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda it: running(it, run=0.0), "what run() returned is 0 s; a time is finite and above 0"),
-        (lambda it: running(it, run=-1e-6), "what run() returned is -1e-06 s; a time is finite and above 0"),
-        (lambda it: running(it, run=math.nan), "what run() returned is nan s; a time is finite and above 0"),
-        (lambda it: running(it, run="soon"), "what run() returned is 'soon', not a number"),
+        (lambda plan: running(plan, run=0.0), "what run() returned is 0 s; a time is finite and above 0"),
+        (lambda plan: running(plan, run=-1e-6), "what run() returned is -1e-06 s; a time is finite and above 0"),
+        (lambda plan: running(plan, run=math.nan), "what run() returned is nan s; a time is finite and above 0"),
+        (lambda plan: running(plan, run="soon"), "what run() returned is 'soon', not a number"),
         (
-            lambda it: setattr(it, "parts", {"copy": math.inf}),
+            lambda plan: setattr(plan, "parts", {"copy": math.inf}),
             "part 'copy' is inf s; a time is finite and not below 0",
         ),
         (other_parts, "a run has the parts ['part "),
-        (lambda it: running(it, facts={"x": object()}), "fact 'x' is object, which JSON does not have"),
-        (lambda it: running(it, outputs={"values": [1.0]}), "output 'values' is list, not an array of real numbers"),
+        (lambda plan: running(plan, facts={"x": object()}), "fact 'x' is object, which JSON does not have"),
         (
-            lambda it: running(it, outputs={"values": np.ones((8, 8))}),
+            lambda plan: running(plan, outputs={"values": [1.0]}),
+            "output 'values' is list, not an array of real numbers",
+        ),
+        (
+            lambda plan: running(plan, outputs={"values": np.ones((8, 8))}),
             "output 'values' has the shape (8, 8); right is (8,)",
         ),
         (only_timed, "outputs() returned 7, not arrays by name"),
-        (lambda it: setattr(it, "units", 0), "units of a run are 0, not a whole number above 0"),
+        (lambda plan: setattr(plan, "units", 0), "units of a run are 0, not a whole number above 0"),
     ],
 )
 def test_a_mistake_costs_its_own_row(
@@ -202,7 +205,7 @@ def test_a_mistake_costs_its_own_row(
 
 
 def test_numbers_of_numpy_in_facts_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Changed, "change", lambda it: running(it, facts={"registers": np.int64(3)}), raising=False)
+    monkeypatch.setattr(Changed, "change", lambda plan: running(plan, facts={"registers": np.int64(3)}), raising=False)
     bench(made("a"), replace(made("b", "a"), plan=Changed))
     assert bench.row("b")["status"] == "ok" and json.loads(bench.row("b")["extra"])["registers"] == 3
 
@@ -221,13 +224,13 @@ def test_a_lab_whose_check_says_nothing_fails_its_variants(bench: Bench, monkeyp
 
 
 def test_a_row_has_no_times_that_are_none(bench: Bench) -> None:
-    for samples, walls, why in (
+    for samples, walls, reason in (
         ([1.0, 0.0], [1.0, 1.0], "a sample of 0 s"),
         ([1.0], [math.inf], "a sample of inf s"),
         ([1.0, 1.0], [1.0], "1 and 2 numbers"),
     ):  # fmt: skip
-        it = Measurement(made("a"), "step", bench.device, "opencl", samples=samples, walls=walls)
-        assert why in str(reason_without_times(it))
+        measurement = Measurement(made("a"), "step", bench.device, "opencl", samples=samples, walls=walls)
+        assert reason in str(reason_without_times(measurement))
     assert (
         reason_without_times(Measurement(made("a"), "step", bench.device, "opencl", samples=[1.0], walls=[1.0])) is None
     )

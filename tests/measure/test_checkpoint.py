@@ -27,18 +27,18 @@ def of(folder: Path, *, resume: bool = True) -> Checkpoint:
     return Checkpoint.of_case(folder, "toy", "small", resume=resume)
 
 
-def interrupted(bench: Bench, folder: Path, fails: str, **more: Any) -> None:
+def interrupted(bench: Bench, folder: Path, fails: str, **options: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         bench(
             made("a"), made("b", "a", fails={fails: KeyboardInterrupt()}),
-            **{"run": FIRST, "checkpoint": of(folder), **more},
+            **{"run": FIRST, "checkpoint": of(folder), **options},
         )  # fmt: skip
 
 
-def again(bench: Bench, folder: Path, *, resume: bool = True, **more: Any) -> Checkpoint:
+def again(bench: Bench, folder: Path, *, resume: bool = True, **options: Any) -> Checkpoint:
     """The same cells without what interrupts them."""
     checkpoint = of(folder, resume=resume)
-    bench(made("a"), made("b", "a"), **{"run": SECOND, "checkpoint": checkpoint, **more})
+    bench(made("a"), made("b", "a"), **{"run": SECOND, "checkpoint": checkpoint, **options})
     return checkpoint
 
 
@@ -53,14 +53,14 @@ def test_an_interrupted_case_goes_on_with_its_samples_and_in_its_run(bench: Benc
     interrupted(bench, tmp_path, fails)
     assert bench.rows == []
     (file,) = tmp_path.iterdir()
-    before = {key: each["samples"] for key, each in json.loads(file.read_text()).items()}
+    before = {key: record["samples"] for key, record in json.loads(file.read_text()).items()}
     taken = sum(map(len, before.values()))
     again(bench, tmp_path)
     warm_ups = 3
     assert len(bench.log.of("timed run")) == warm_ups + sum(len(row["samples_s"]) for row in bench.rows) - taken
     for row in bench.rows:
-        kept = before.get(f"{row['cell_key']} {row['env_key']} {row['role']}", [])
-        assert row["samples_s"][: len(kept)] == kept and len(row["samples_s"]) in (11, 12), (
+        earlier = before.get(f"{row['cell_key']} {row['env_key']} {row['role']}", [])
+        assert row["samples_s"][: len(earlier)] == earlier and len(row["samples_s"]) in (11, 12), (
             "but for the round cut short"
         )
         assert row["rounds"] == sorted(set(row["rounds"])) and row["run"] == FIRST
@@ -100,9 +100,9 @@ def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, m
 
     monkeypatch.setattr(provenance.Clocks, "read", interrupted_once)
     interrupted(bench, tmp_path, "never")
-    kept = of(tmp_path).samples.values()
-    assert sum(len(each["samples"]) for each in kept) == 4
-    assert all(len(each["samples"]) == len(each["walls"]) == len(each["rounds"]) for each in kept)
+    records = of(tmp_path).samples.values()
+    assert sum(len(record["samples"]) for record in records) == 4
+    assert all(len(record["samples"]) == len(record["walls"]) == len(record["rounds"]) for record in records)
 
 
 def test_samples_are_put_aside_save_if_due_for_a_process_that_is_killed(
@@ -142,10 +142,10 @@ def test_without_going_on_samples_are_taken_anew(bench: Bench, tmp_path: Path) -
 
 def test_samples_of_another_code_or_machine_do_not_count_and_stay(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
-    kept = of(tmp_path).samples
+    records = of(tmp_path).samples
     bench.device.name = "Made Up 2000"
     left = again(bench, tmp_path)
-    assert {row["run"] for row in bench.rows} == {SECOND} and left.samples == kept
+    assert {row["run"] for row in bench.rows} == {SECOND} and left.samples == records
     bench.device.name = "Made Up 1000"
     again(bench, tmp_path, policy=replace(QUIET, seed=QUIET.seed + 1))
     assert {row["run"] for row in bench.rows} == {SECOND} and len(bench.log.of("timed run")) == 3 + 3 * 12
@@ -177,11 +177,11 @@ WRONG: list[Any] = [None, "x", "../x", 3, -1, float("nan"), 10**400, [], [None],
 def test_samples_that_were_edited_do_not_end_a_run(bench: Bench, tmp_path: Path, name: str) -> None:
     interrupted(bench, tmp_path, "timed run 6")
     (file,) = tmp_path.iterdir()
-    kept = json.loads(file.read_text())
-    key = min(kept)
+    stored = json.loads(file.read_text())
+    key = min(stored)
     for wrong in WRONG:
         bench.rows.clear()
-        file.write_text(json.dumps(kept | {key: kept[key] | {name: wrong} if name else wrong}))
+        file.write_text(json.dumps(stored | {key: stored[key] | {name: wrong} if name else wrong}))
         again(bench, tmp_path)
         assert [row["status"] for row in bench.rows] == ["ok"] * 3, wrong
         schema.table(bench.rows)

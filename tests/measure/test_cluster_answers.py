@@ -103,10 +103,10 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> Callable[..., WorkerPool]:
     monkeypatch.setattr("distributed.wait", lambda *_, **__: None)
     monkeypatch.setattr(cluster, "POLL_S", 0.0)
 
-    def make(answers: dict[str, Any], told: list[tuple[str, str]] | None = None) -> WorkerPool:
-        def tell(variant: str, what: str) -> None:
-            if told is not None:
-                told.append((variant, what))
+    def make(answers: dict[str, Any], progress: list[tuple[str, str]] | None = None) -> WorkerPool:
+        def tell(variant: str, stage: str) -> None:
+            if progress is not None:
+                progress.append((variant, stage))
 
         client: Any = Client(answers)
         return WorkerPool(client, {}, {"do": "who"}, lambda answer: "", tell, ours=True, check=check_answer)
@@ -140,8 +140,8 @@ def test_a_cluster_of_which_nobody_answers_ends(crew: Callable[..., WorkerPool])
 
 
 def test_only_what_is_progress_is_shown(crew: Callable[..., WorkerPool]) -> None:
-    told: list[tuple[str, str]] = []
-    workers = crew({}, told)
+    progress: list[tuple[str, str]] = []
+    workers = crew({}, progress)
     follow: Any = workers.client.follow  # type: ignore[attr-defined]
     for event in (
         ("t", {"variant": "a", "what": "sample \x1b[2J"}),
@@ -150,4 +150,4 @@ def test_only_what_is_progress_is_shown(crew: Callable[..., WorkerPool]) -> None
         ("t", None),
     ):
         follow(event)
-    assert told == [("a", "sample [2J")]
+    assert progress == [("a", "sample [2J")]

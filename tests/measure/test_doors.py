@@ -31,9 +31,8 @@ def dask() -> None:
 def listening(process: psutil.Process) -> list[str]:
     """Return the interfaces on which a process and all that it started listen."""
     family = [process, *process.children(recursive=True)]
-    return [
-        each.laddr.ip for one in family for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN
-    ]
+    connections = (connection for member in family for connection in member.net_connections("inet"))
+    return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
 
 
 def test_workers_of_this_host_are_reached_from_this_host_alone(dask: None) -> None:
@@ -57,19 +56,19 @@ def answering(words: bytes | None) -> Iterator[str]:
         def serve() -> None:
             while True:
                 try:
-                    other, _ = server.accept()
+                    connection, _ = server.accept()
                 except OSError:
                     return
-                held.append(other)
+                held.append(connection)
                 if words is not None:
-                    other.sendall(words)
+                    connection.sendall(words)
 
         held: list[socket.socket] = []
         threading.Thread(target=serve, daemon=True).start()
         yield f"tcp://{cluster.LOOPBACK}:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
-        for each in held:
-            each.close()
+        for connection in held:
+            connection.close()
 
 
 @pytest.mark.parametrize(
@@ -114,8 +113,8 @@ def scheduler(protocol: str) -> Iterator[str]:
 
     with LocalCluster(
         n_workers=0, processes=True, host=cluster.LOOPBACK, protocol=protocol, dashboard_address=None, silence_logs=50
-    ) as made:
-        yield made.scheduler_address
+    ) as local_cluster:
+        yield local_cluster.scheduler_address
 
 
 def test_a_cluster_by_tls_is_connected_to_and_one_without_certificates_is_not(
@@ -137,8 +136,11 @@ def test_a_cluster_by_tls_is_connected_to_and_one_without_certificates_is_not(
             for name in certificates:
                 named.delenv(name)
             named.setattr(cluster, "CONNECT_TIMEOUT_S", 4.0)
-            for other in (address, address.replace("tls://", "tcp://")):
-                with pytest.raises(UsageError, match="no Dask scheduler answers"), cluster.connected(other, None):
+            for scheduler_address in (address, address.replace("tls://", "tcp://")):
+                with (
+                    pytest.raises(UsageError, match="no Dask scheduler answers"),
+                    cluster.connected(scheduler_address, None),
+                ):
                     pass
     settings.config.refresh()
 

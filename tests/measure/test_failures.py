@@ -65,14 +65,14 @@ def test_a_wrong_shape_is_a_failed_row(bench: Bench) -> None:
     assert bench.log.of("trial close") == ["a"]
 
 
-@pytest.mark.parametrize("where", ["plan", "timed run 6"])
-def test_what_the_user_can_mend_is_told_to_the_user(bench: Bench, where: str) -> None:
+@pytest.mark.parametrize("stage", ["plan", "timed run 6"])
+def test_what_the_user_can_mend_is_told_to_the_user(bench: Bench, stage: str) -> None:
     with pytest.raises(UsageError, match="no such folder"):
-        bench(made("a"), made("b", "a", fails={where: UsageError("no such folder")}))
+        bench(made("a"), made("b", "a", fails={stage: UsageError("no such folder")}))
 
 
-@pytest.mark.parametrize("where", ["trial run", "timed run 1", "timed run 6"])
-def test_a_device_that_answers_no_more_ends_the_case(bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+@pytest.mark.parametrize("stage", ["trial run", "timed run 1", "timed run 6"])
+def test_a_device_that_answers_no_more_ends_the_case(bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     """The row of the variant that did it is kept, and the samples of the others stay to go on with."""
 
     def refuse(self: object, array: object) -> None:
@@ -81,16 +81,16 @@ def test_a_device_that_answers_no_more_ends_the_case(bench: Bench, monkeypatch: 
     error = DriverError("illegal address")
     true_step = Made.step
 
-    def step(self: Made, what: str) -> None:
+    def step(self: Made, stage: str) -> None:
         try:
-            true_step(self, what)
+            true_step(self, stage)
         except DriverError:
             monkeypatch.setattr(Device, "upload", refuse)
             raise
 
     monkeypatch.setattr(Made, "step", step)
     with pytest.raises(DeviceLost, match="poisoned"):
-        bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
+        bench(made("a"), made("b", "a", fails={stage: error}), made("c", "a"))
     assert [(row["variant"], row["reason"]) for row in bench.rows] == [("b", "DriverError: illegal address")]
 
 
@@ -116,32 +116,34 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(
-    ("where", "error", "reason"), FAILURES, ids=lambda it: it if isinstance(it, str) else type(it).__name__
+    ("stage", "error", "reason"),
+    FAILURES,
+    ids=lambda parameter: parameter if isinstance(parameter, str) else type(parameter).__name__,
 )
 def test_a_failure_is_one_row_with_one_line_and_the_others_go_on(
-    bench: Bench, where: str, error: Exception, reason: str
+    bench: Bench, stage: str, error: Exception, reason: str
 ) -> None:
-    bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
+    bench(made("a"), made("b", "a", fails={stage: error}), made("c", "a"))
     row = bench.row("b")
     assert (row["status"], row["reason"]) == ("failed", reason)
     assert row["samples_s"] == row["wall_s"] == row["rounds"] == []
     for name in "ac":
         assert bench.row(name)["status"] == "ok" and len(bench.row(name)["samples_s"]) == 12
     assert len(bench.rows) == 4, "three variants and the control"
-    if where in ("plan", "trial run", "timed plan", "timed reset"):
+    if stage in ("plan", "trial run", "timed plan", "timed reset"):
         assert "b" not in bench.log.of("timed run")
 
 
-@pytest.mark.parametrize("where", ["plan", "trial run", "trial outputs", "timed plan", "timed facts", "timed run 6"])
+@pytest.mark.parametrize("stage", ["plan", "trial run", "trial outputs", "timed plan", "timed facts", "timed run 6"])
 @pytest.mark.parametrize("error", [TypeError("takes 3"), AssertionError("turned"), KeyError("x"), RuntimeError("?")])
-def test_an_error_of_no_known_kind_costs_its_own_row_too(bench: Bench, where: str, error: Exception) -> None:
+def test_an_error_of_no_known_kind_costs_its_own_row_too(bench: Bench, stage: str, error: Exception) -> None:
     """Such as a library that lacks a symbol on this machine: the row says what, and where in the project."""
-    bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
+    bench(made("a"), made("b", "a", fails={stage: error}), made("c", "a"))
     kind = re.escape(f"{type(error).__name__}: {error}")
     assert re.fullmatch(rf"{kind} \((verify|sampling)\.py, line \d+\)", bench.row("b")["reason"])
     assert all(bench.row(name)["status"] == "ok" for name in "ac")
     assert Counter(bench.log.of("timed close")) == Counter(bench.log.of("timed plan")) - Counter(
-        {"b": 1} if where in ("plan", "timed plan") else {}
+        {"b": 1} if stage in ("plan", "timed plan") else {}
     )
 
 
@@ -166,7 +168,7 @@ def test_a_long_first_run_is_repeated_where_compiling_may_have_made_it_long(
 ) -> None:
     """The repetition of one that cannot come under the limit would take minutes and tell nothing."""
     monkeypatch.setattr(Toy, "units", lambda *_: 2)
-    bench(made("a", seconds=[each * 5 for each in (first, then)], role=role), policy=replace(QUIET, maximum=1))
+    bench(made("a", seconds=[factor * 5 for factor in (first, then)], role=role), policy=replace(QUIET, maximum=1))
     assert bench.row("a", role)["reason"] == reason
     samples_and_last = 2
     assert bench.log.of("trial run") == ["a"] * (runs if reason else runs + samples_and_last)
@@ -203,7 +205,7 @@ def test_a_loop_nest_on_one_core_is_judged_by_a_small_case(
         bench.log.clear()
         measure_case(Setting(bench.lab, case, bench.device, QUIET), [plain], run="r", keep=bench.rows.extend)
         assert bench.row("a")["reason"] == (reason if options else None)
-    opened, closed = (len(bench.log.of(f"trial {what}")) for what in ("plan", "close"))
+    opened, closed = (len(bench.log.of(f"trial {stage}")) for stage in ("plan", "close"))
     assert opened == closed
 
 
@@ -223,5 +225,7 @@ def test_a_compiler_in_the_first_run_does_not_count_as_its_time(bench: Bench) ->
 
 
 def test_a_library_that_cannot_be_mapped_is_said_with_what_would_be_right() -> None:
-    said = verify.describe_error(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
-    assert "noexec" in said and "TMPDIR" in said and "noexec" not in verify.describe_error(OSError("no such file"))
+    message = verify.describe_error(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
+    assert (
+        "noexec" in message and "TMPDIR" in message and "noexec" not in verify.describe_error(OSError("no such file"))
+    )

@@ -44,8 +44,8 @@ def test_each_switch_is_seen_among_others(switch: str) -> None:
 
 
 def test_other_options_are_no_switches() -> None:
-    others = ["-cl-std=CL1.2", "-cl-opt-disable", "-arch=sm_90a", "--std=c++17", "-lineinfo", "-DFAST=1", "-fopenmp"]
-    assert switches([*others, *one_thread.FLAGS, "--ftz=false", "--prec-div=true", "-ffp-model=precise"]) == []
+    harmless = ["-cl-std=CL1.2", "-cl-opt-disable", "-arch=sm_90a", "--std=c++17", "-lineinfo", "-DFAST=1", "-fopenmp"]
+    assert switches([*harmless, *one_thread.FLAGS, "--ftz=false", "--prec-div=true", "-ffp-model=precise"]) == []
 
 
 @pytest.mark.parametrize("line", PRAGMAS)
@@ -74,8 +74,8 @@ def test_a_variant_may_declare_it_and_a_peer_need_not() -> None:
 class Relaxed(Chains):
     """A plan that compiles with fast mathematics."""
 
-    def __init__(self, device: Device, *given: object) -> None:
-        super().__init__(device, *given)  # type: ignore[arg-type]
+    def __init__(self, device: Device, *arguments: object) -> None:
+        super().__init__(device, *arguments)  # type: ignore[arg-type]
         device.build("__kernel void g() {}", ("-cl-fast-relaxed-math",))
 
 
@@ -92,10 +92,10 @@ def test_a_variant_that_is_compiled_so_is_not_timed(text: str, plan: type[Chains
     variant = Variant("a", None, None, plan, "", "", options={"text": text})
     lab = Chained(variant)
     at = Setting(lab, lab.cases("quick")[0], device, Policy())
-    it = Measurement(variant, "step", device, "opencl")
-    prepare(at, it, References(at))
-    it.release()
-    assert it.reason == (
+    measurement = Measurement(variant, "step", device, "opencl")
+    prepare(at, measurement, References(at))
+    measurement.release()
+    assert measurement.reason == (
         f"not accepted: it is compiled with {reason}; only a variant with the option fast_math may be"
         if reason
         else None
@@ -117,7 +117,7 @@ def test_the_flags_of_a_step_s_c_program_are_judged(monkeypatch: pytest.MonkeyPa
         (("-O3", "-ffast-math"), "not accepted: it is compiled with -ffast-math; "),
     ):
         monkeypatch.setattr("roofbook.labs.lbm.partly_ported.FLAGS", flags)
-        it = Measurement(variant, "step", device, "opencl")
-        prepare(at, it, references)
-        it.release()
-        assert it.reason is None if reason is None else str(it.reason).startswith(reason)
+        measurement = Measurement(variant, "step", device, "opencl")
+        prepare(at, measurement, references)
+        measurement.release()
+        assert measurement.reason is None if reason is None else str(measurement.reason).startswith(reason)

@@ -68,11 +68,11 @@ Unsupported instruction: freeze
 
 
 def test_messages_of_oclgrind_are_counted_by_what_and_where() -> None:
-    more = SourceLine("kernels/more.inc", 7)
+    included_line = SourceLine("kernels/more.inc", 7)
     assert findings.of_oclgrind(OCLGRIND) == {
         Defect("write-write data race in global memory", "fused", (SourceLine("kernels/vectors.k", 84),)): 1,
         Defect("barrier that not all work-items of a group reach", "k", (SourceLine("kernels/more.inc", 204),)): 1,
-        Defect("read of 4 bytes out of bounds in global memory", "k", (more,)): 2,
+        Defect("read of 4 bytes out of bounds in global memory", "k", (included_line,)): 2,
         Defect("index out of bounds of an array of 4", "k", ()): 1,
     }
     assert findings.failure_of_oclgrind(OCLGRIND) is None and findings.stopped_at(OCLGRIND) is None
@@ -157,8 +157,8 @@ NOTHING = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"), [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (NOTHING, {})],
+    ("report", "expected"), [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (NOTHING, {})],
     ids=["today", "races", "before", "nothing"],
 )  # fmt: skip
-def test_reports_of_compute_sanitizer(said: str, wanted: dict[Defect, int]) -> None:
-    assert findings.of_sanitizer(said) == wanted
+def test_reports_of_compute_sanitizer(report: str, expected: dict[Defect, int]) -> None:
+    assert findings.of_sanitizer(report) == expected

@@ -43,7 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="module")
-def told(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, Any]]:
+def gate_run(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, Any]]:
     """A gate on a checkout with a slow kernel, a wrong one, a new one and one that is gone: the process, results, all JSON."""
     project.plant(chain_1=4000)
     project.edit("__init__.py", r"range\(8\)", "range(1, 5)")
@@ -56,35 +56,35 @@ def told(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, An
         "--against", "HEAD", "--runs", "3", "--budget", "0.05", "--json", "gate.json", "--device", "opencl:pocl",
         GITHUB_ACTIONS="true",
     )  # fmt: skip
-    whole = json.loads((project.folder / "gate.json").read_text())
-    return done, {each["variant"]: each for each in whole["results"]}, whole
+    report = json.loads((project.folder / "gate.json").read_text())
+    return done, {outcome["variant"]: outcome for outcome in report["results"]}, report
 
 
-def test_what_became_slower_or_wrong_fails_the_gate(told: Any) -> None:
-    done, results, whole = told
-    assert (done.returncode, done.stderr) == (1, "") and whole["failed"]
+def test_what_became_slower_or_wrong_fails_the_gate(gate_run: Any) -> None:
+    done, results, report = gate_run
+    assert (done.returncode, done.stderr) == (1, "") and report["failed"]
     slow = results["chain-1"]
     assert slow["verdict"] == "slower" and len(slow["ratios"]) >= 6, "three runs, and three more to be sure"
     assert 2 < slow["ratio"] < 10 and 2 < slow["now_s"] / slow["before_s"] < 10, "five times as long, on any machine"
     assert results["chain-2"]["verdict"] == "broken" and "wrong result" in results["chain-2"]["why"]
 
 
-def test_what_has_not_changed_is_not_measured_and_what_is_new_or_gone_is_named(told: Any) -> None:
-    done, results, whole = told
-    assert set(results) == {"chain-1", "chain-2", "chain-4"} and whole["unchanged"] == 1
-    assert whole["new"] == ["chains chain-new"]
-    assert whole["gone"] == [f"chains chain-{number}" for number in (0, 5, 6, 7)]
+def test_what_has_not_changed_is_not_measured_and_what_is_new_or_gone_is_named(gate_run: Any) -> None:
+    done, results, report = gate_run
+    assert set(results) == {"chain-1", "chain-2", "chain-4"} and report["unchanged"] == 1
+    assert report["new"] == ["chains chain-new"]
+    assert report["gone"] == [f"chains chain-{number}" for number in (0, 5, 6, 7)]
     assert "New, so there is nothing to compare with: chains chain-new." in done.stdout
     assert "1 broken, 1 slower" in done.stdout
 
 
-def test_a_kernel_that_skips_work_whose_results_are_there_is_not_faster(told: Any) -> None:
-    _, results, _ = told
+def test_a_kernel_that_skips_work_whose_results_are_there_is_not_faster(gate_run: Any) -> None:
+    _, results, _ = gate_run
     assert results["chain-4"]["verdict"] in ("unchanged", "undecided") and results["chain-4"]["ratio"] > 0.8
 
 
-def test_annotations_point_at_the_changed_line(told: Any, project: Project) -> None:
-    done, results, _ = told
+def test_annotations_point_at_the_changed_line(gate_run: Any, project: Project) -> None:
+    done, results, _ = gate_run
     wrong, slow = sorted((line for line in done.stdout.splitlines() if line.startswith("::error ")), reverse=True)
     lines = (project.folder / "labs/chains/chain.k").read_text().splitlines()
     number = lines.index("#if STEPS == 12000") + 1
@@ -93,7 +93,7 @@ def test_annotations_point_at_the_changed_line(told: Any, project: Project) -> N
     assert (results["chain-2"]["file"], results["chain-2"]["line"]) == ("labs/chains/chain.k", number)
 
 
-def test_nothing_that_changed_passes(project: Project, told: Any) -> None:
+def test_nothing_that_changed_passes(project: Project, gate_run: Any) -> None:
     project.commit()
     done = project.gate("--against", "HEAD")
     assert (done.returncode, done.stderr) == (0, "")
@@ -135,18 +135,18 @@ def test_where_nothing_is_compared_the_gate_is_not_green(
     elif kind != "no folder":
         changed = {"device": "some-gpu"} if kind == "another device" else {"lab": "lbm"}
         Store(stored).append([row | changed for row in rows])
-    whole = project.folder / "nothing.json"
+    report_path = project.folder / "nothing.json"
     ref = f"file://{stored}" if kind in ("no folder", "empty store") else str(stored)
-    done = project.gate("--against", ref, "--lab", "chains", "--scale", "test", "--json", str(whole))
+    done = project.gate("--against", ref, "--lab", "chains", "--scale", "test", "--json", str(report_path))
     assert done.returncode == 2 and done.stderr.startswith(
         f"error: nothing was compared with the rows of {ref}: there is no "
     )
-    assert done.stderr.count("\n") == 1 and json.loads(whole.read_text())["compared"] == 0
+    assert done.stderr.count("\n") == 1 and json.loads(report_path.read_text())["compared"] == 0
     assert not (tmp_path / "stored").exists() or kind != "no folder"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "words"),
     [
         (["--against", "nowhere"], "'nowhere' is no commit, tag or branch of "),
         (["--against", "--help-me"], "'--help-me' is no commit"),
@@ -159,20 +159,20 @@ def test_where_nothing_is_compared_the_gate_is_not_green(
         (["--against", "HEAD", "--device", "opencl:none", "--unchanged"], "unknown device 'opencl:none'"),
     ],
 )
-def test_a_mistake_is_one_line(project: Project, wrong: list[str], said: str) -> None:
+def test_a_mistake_is_one_line(project: Project, wrong: list[str], words: str) -> None:
     (project.folder / ".gitignore.parquet").write_text("no rows")
     done = project.gate(*wrong)
-    assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout) == (2, "") and words in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_folder_outside_of_any_project_is_refused(project: Project, tmp_path: Path) -> None:
-    other = Project(tmp_path / "other")
-    done = other.gate("--against", "HEAD", ROOFBOOK_LABS=str(project.folder / "labs"))
+    other_project = Project(tmp_path / "other")
+    done = other_project.gate("--against", "HEAD", ROOFBOOK_LABS=str(project.folder / "labs"))
     assert done.returncode == 2 and "nothing of a commit would be measured" in done.stderr
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    other.folder = elsewhere
-    done = other.gate("--against", "HEAD", GIT_CEILING_DIRECTORIES=str(tmp_path))
+    other_project.folder = elsewhere
+    done = other_project.gate("--against", "HEAD", GIT_CEILING_DIRECTORIES=str(tmp_path))
     assert done.returncode == 2 and "is in no git repository" in done.stderr
 
 
@@ -194,17 +194,17 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]
     lab, store = registry.get("chains"), Store(tmp_path / "results")
     cells = plan(lab, lab.cases("test"), lab.ladder[:2], device, store, FAST)
     bring_up_to_date(cells, device, store, FAST, runs=3)
-    found: list[dict[str, Any]] = store.arrow("select * from cells").to_pylist()
-    return found
+    stored: list[dict[str, Any]] = store.arrow("select * from cells").to_pylist()
+    return stored
 
 
 def compared(rows: list[dict[str, Any]], folder: Path, **changed: Any) -> dict[str, gate.Gated]:
     """Verdicts of the two variants against these rows as those of other code."""
     stored = Store(folder / "stored")
     stored.append([row | {"cell_key": f"other {row['variant']}"} | changed for row in rows])
-    asked = gate.Selection(("chains",), (), ("chain-0", "chain-1"), "test", host_cpu().spec)
-    found = gate.against_rows(str(folder / "stored"), asked, RULE)
-    return {each.variant: each for each in found.outcomes}
+    selection = gate.Selection(("chains",), (), ("chain-0", "chain-1"), "test", host_cpu().spec)
+    comparison = gate.against_rows(str(folder / "stored"), selection, RULE)
+    return {outcome.variant: outcome for outcome in comparison.outcomes}
 
 
 def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, An
         row | {"samples_s": [time / 100 for time in row["samples_s"]]} if row["variant"] == "chain-0" else row
         for row in rows
     ]
-    found = compared(faster, tmp_path)
-    slow, even = found["chain-0"], found["chain-1"]
+    outcomes = compared(faster, tmp_path)
+    slow, even = outcomes["chain-0"], outcomes["chain-1"]
     assert slow.verdict == "slower" and slow.ratio and slow.runs == 3, "a hundred times as long, on any machine"
     assert slow.ratio.how == "across runs" and 10 < slow.ratio.estimate < 1000
     assert even.verdict != "slower" and "plan, its options or the host's code changed" in even.reason
@@ -223,9 +223,9 @@ def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Pa
     first = [
         row | {"samples_s": [time / 3 for time in row["samples_s"]]} for row in rows if row["run"] == rows[0]["run"]
     ]
-    found = compared(first, tmp_path)
-    assert {each.verdict for each in found.values()} == {"undecided"}
-    assert found["chain-0"].reason.startswith("one run on a side cannot show how far runs differ")
+    outcomes = compared(first, tmp_path)
+    assert {outcome.verdict for outcome in outcomes.values()} == {"undecided"}
+    assert outcomes["chain-0"].reason.startswith("one run on a side cannot show how far runs differ")
 
 
 def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
 
     path = tmp_path / "all.parquet"
     pd.DataFrame(rows).to_parquet(path, index=False)
-    asked = gate.Selection(("chains",), (), (), "test", host_cpu().spec)
-    found = gate.against_rows(str(path), asked, RULE)
-    assert not found.outcomes and found.same == 2 and len(found.new) == 6
+    selection = gate.Selection(("chains",), (), (), "test", host_cpu().spec)
+    comparison = gate.against_rows(str(path), selection, RULE)
+    assert not comparison.outcomes and comparison.same == 2 and len(comparison.new) == 6
     with pytest.raises(UsageError, match="holds no rows of the store"):
         gate.stored_rows(__file__, tmp_path / "none")
 
@@ -243,11 +243,15 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
 def test_a_case_is_of_those_labs_that_have_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     Store(tmp_path / "stored").append(rows)
     case = rows[0]["case"]
-    asked = gate.Selection(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
-    found = gate.against_rows(str(tmp_path / "stored"), asked, RULE)
-    assert not found.outcomes and found.same == 2 and all(each.startswith("chains ") for each in found.new)
+    selection = gate.Selection(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
+    comparison = gate.against_rows(str(tmp_path / "stored"), selection, RULE)
+    assert (
+        not comparison.outcomes
+        and comparison.same == 2
+        and all(variant.startswith("chains ") for variant in comparison.new)
+    )
     with pytest.raises(UsageError, match="unknown case 'nowhere'"):
-        gate.against_rows(str(tmp_path / "stored"), replace(asked, cases=(case, "nowhere")), RULE)
+        gate.against_rows(str(tmp_path / "stored"), replace(selection, cases=(case, "nowhere")), RULE)
 
 
 @pytest.mark.parametrize("of", [(), ("lbm", "stencil"), ("lbm",)])
@@ -297,10 +301,10 @@ def test_a_hundred_planted_slowdowns_of_three_percent_are_found(tmp_path: Path) 
     while len(words[True]) < MANY:
         done = project.gate(*command)
         assert not done.stderr, done.stderr
-        for each in json.loads((project.folder / "gate.json").read_text())["results"]:
-            assert each["before_s"], each["why"]
-            assert each["before_s"] > 50e-6
-            words[each["variant"].replace("-", "_") in planted].append(each["verdict"])
-    print({name: {word: those.count(word) for word in sorted(set(those))} for name, those in words.items()})
+        for outcome in json.loads((project.folder / "gate.json").read_text())["results"]:
+            assert outcome["before_s"], outcome["why"]
+            assert outcome["before_s"] > 50e-6
+            words[outcome["variant"].replace("-", "_") in planted].append(outcome["verdict"])
+    print({name: {word: verdicts.count(word) for word in sorted(set(verdicts))} for name, verdicts in words.items()})
     assert words[True].count("slower") >= 0.95 * len(words[True])
     assert words[False].count("slower") <= 0.05 * len(words[False])

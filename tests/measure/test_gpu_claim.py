@@ -52,8 +52,8 @@ def as_another_worker(folder: Path, preset: str | None) -> str:
 
 def test_workers_that_may_all_see_the_first_card_get_one_each(tmp_path: Path) -> None:
     """Slurm presets the variable for a whole job: its ranks would all take card 0."""
-    given = [as_another_worker(tmp_path, "0,1") for _ in range(3)]
-    assert given == ["GPU-a1", "GPU-a2", ""]
+    cards = [as_another_worker(tmp_path, "0,1") for _ in range(3)]
+    assert cards == ["GPU-a1", "GPU-a2", ""]
     assert os.environ[gpu_claim.CUDA] == "", "without a card of its own it sees none"
     assert as_another_worker(tmp_path, None) == "GPU-b3" == os.environ[gpu_claim.CUDA]
     assert gpu_claim.claim(tmp_path) == "GPU-b3", "asked again, it keeps the one that it has"
@@ -87,8 +87,8 @@ def test_processes_that_start_at_once_have_a_card_each_and_one_too_many_has_none
         "import os, sys; from pathlib import Path; from roofbook.measure.gpu_claim import claim\n"
         "print(claim(Path(sys.argv[1])), os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
     )
-    found = [str(tmp_path), str(Path(gpu_claim.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found), "CUDA_VISIBLE_DEVICES": "0,1"}
+    search_path = [str(tmp_path), str(Path(gpu_claim.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), "CUDA_VISIBLE_DEVICES": "0,1"}
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)], env=environment, text=True, stdin=subprocess.PIPE,
@@ -96,10 +96,10 @@ def test_processes_that_start_at_once_have_a_card_each_and_one_too_many_has_none
         )
         for _ in range(3)
     ]  # fmt: skip
-    said = [each.stdout.readline().split() for each in workers if each.stdout]
-    for each in workers:
-        each.communicate("")
-    assert sorted(said) == [[], ["GPU-a1", "GPU-a1"], ["GPU-b2", "GPU-b2"]]
+    cards = [worker.stdout.readline().split() for worker in workers if worker.stdout]
+    for worker in workers:
+        worker.communicate("")
+    assert sorted(cards) == [[], ["GPU-a1", "GPU-a1"], ["GPU-b2", "GPU-b2"]]
 
 
 def test_a_worker_that_ends_leaves_its_card_to_the_next(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def device(kind: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "seen", "said"),
+    ("card", "seen", "message"),
     [
         ("GPU-b3", "GPU-b3", None),
         ("GPU-b3", "GPU-a1", "was given the card GPU-b3, but cuda:0 is GPU-a1"),
@@ -130,15 +130,15 @@ def device(kind: str) -> Any:
     ],
 )
 def test_what_is_measured_is_on_the_card_that_was_given(
-    monkeypatch: pytest.MonkeyPatch, given: str, seen: str | None, said: str | None
+    monkeypatch: pytest.MonkeyPatch, card: str, seen: str | None, message: str | None
 ) -> None:
-    monkeypatch.setenv(gpu_claim.VARIABLE, given)
+    monkeypatch.setenv(gpu_claim.VARIABLE, card)
     monkeypatch.setattr(gpu_claim, "card", lambda bus: SimpleNamespace(facts=lambda: seen and {"uuid": seen}))
     gpu_claim.check_device(device("cpu"))
-    if said is None:
+    if message is None:
         gpu_claim.check_device(device("gpu"))
     else:
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             gpu_claim.check_device(device("gpu"))
 
 

@@ -21,35 +21,35 @@ ONE: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:01:00.0", spec="cuda:0")
 TWO: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:02:00.0", spec="cuda:0")
 
 
-def waits(held: AbstractContextManager[object], wanted: AbstractContextManager[object]) -> bool:
+def waits(first_lock: AbstractContextManager[object], second_lock: AbstractContextManager[object]) -> bool:
     """Whether one who wants the second waits for as long as another has the first, and no longer."""
     got = threading.Event()
 
     def want() -> None:
-        with wanted:
+        with second_lock:
             got.set()
 
-    other = threading.Thread(target=want)
-    with held:
-        other.start()
+    second_thread = threading.Thread(target=want)
+    with first_lock:
+        second_thread.start()
         waited = not got.wait(0.1)
     assert got.wait(500)
-    other.join()
+    second_thread.join()
     return waited
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "expected"),
+    ("first_lock", "second_lock", "expected"),
     [
         (CPU, CPU, True), (CPU, None, True), (None, CPU, True), (CPU, ONE, True), (ONE, CPU, True),
         (ONE, ONE, True), (ONE, TWO, False), (ONE, None, False), (None, None, False),
     ],
 )  # fmt: skip
-def test_who_waits_for_whom(tmp_path: Path, held: Any, wanted: Any, expected: bool) -> None:
+def test_who_waits_for_whom(tmp_path: Path, first_lock: Any, second_lock: Any, expected: bool) -> None:
     """None: work that is not timed."""
     first, second = (
         lock.working() if device is None else lock.timing(device)
-        for lock, device in ((HostLocks(tmp_path), held), (HostLocks(tmp_path), wanted))
+        for lock, device in ((HostLocks(tmp_path), first_lock), (HostLocks(tmp_path), second_lock))
     )
     assert waits(first, second) is expected
 
@@ -117,8 +117,8 @@ def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, mo
 
     monkeypatch.setenv(host_locks.VARIABLE, str(tmp_path))
 
-    def prepare(at: Any, it: Any, *_: Any, others_hold_memory: bool) -> None:
-        it.runnable = SimpleNamespace(close=lambda: None)
+    def prepare(at: Any, measurement: Any, *_: Any, others_hold_memory: bool) -> None:
+        measurement.runnable = SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(case_run, "sample", sample)
     monkeypatch.setattr(case_run, "prepare", prepare)

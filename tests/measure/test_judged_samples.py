@@ -208,13 +208,13 @@ def test_results_that_are_kept_in_cleared_memory_as_long_as_operands_stay_are_fo
 class KeptByTheHost(Chains):
     """A plan that launches its kernel once, and hands out what came of it ever after."""
 
-    kept: np.ndarray | None = None
+    first_output: np.ndarray | None = None
 
     def run(self) -> float:
-        if self.kept is None:
+        if self.first_output is None:
             super().run()
-            self.kept = self.queue.read(self.y, np.empty(COUNT, np.float32))
-        self.queue.write(self.y, self.kept)
+            self.first_output = self.queue.read(self.y, np.empty(COUNT, np.float32))
+        self.queue.write(self.y, self.first_output)
         return 1e-3
 
 
@@ -278,14 +278,14 @@ def test_one_of_the_first_samples_is_judged_and_some_of_the_later_ones() -> None
 
     firsts, later = set[int](), 0
     for _ in range(300):
-        it: Any = Counted()
+        measurement: Any = Counted()
         for number in range(50):
-            if sampling._is_judged(it):
-                it.poisoned.append(number)
-            it.samples.append(1.0)
-        assert 1 <= len(it.poisoned) <= sampling.JUDGED and it.poisoned[0] < sampling.FIRST
-        firsts.add(it.poisoned[0])
-        later += len(it.poisoned) > 1
+            if sampling._is_judged(measurement):
+                measurement.poisoned.append(number)
+            measurement.samples.append(1.0)
+        assert 1 <= len(measurement.poisoned) <= sampling.JUDGED and measurement.poisoned[0] < sampling.FIRST
+        firsts.add(measurement.poisoned[0])
+        later += len(measurement.poisoned) > 1
     assert firsts == set(range(sampling.FIRST)) and later > 150
 
 
@@ -294,7 +294,7 @@ def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, judged: float, status: str
 ) -> None:
     """By a clock that the test turns: runs that follow a reset take `judged` seconds, all others 0.1."""
-    monkeypatch.setattr(sampling, "_is_judged", lambda it: len(it.samples) == 2)
+    monkeypatch.setattr(sampling, "_is_judged", lambda measurement: len(measurement.samples) == 2)
     plan: Any = made("a").plan
 
     class Slow(plan):  # type: ignore[misc]
@@ -316,7 +316,7 @@ def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
 
 def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a disturbance of the machine the first pair of runs says so."""
-    monkeypatch.setattr(sampling, "_is_judged", lambda it: len(it.samples) == 2)
+    monkeypatch.setattr(sampling, "_is_judged", lambda measurement: len(measurement.samples) == 2)
     plan: Any = made("a").plan
 
     class Disturbed(plan):  # type: ignore[misc]

@@ -30,8 +30,8 @@ ORDER = {
 def test_arrays_come_back_as_they_were_sent() -> None:
     sent = {"g": np.arange(6, dtype=np.float32).reshape(2, 3), "count": np.array([3, -1]), "none": np.empty((0, 4))}
     form = [[name, array.dtype.str, list(array.shape)] for name, array in sent.items()]
-    found = arrays_of(json.loads(json.dumps(form)), b"".join(array.tobytes() for array in sent.values()))
-    assert list(found) == list(sent) and all((found[name] == sent[name]).all() for name in sent)
+    received = arrays_of(json.loads(json.dumps(form)), b"".join(array.tobytes() for array in sent.values()))
+    assert list(received) == list(sent) and all((received[name] == sent[name]).all() for name in sent)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ class HostileProcess:
     def __init__(self, header: dict[str, Any], content: bytes = b"") -> None:
         self.reply, self.is_ended = (header, content), False
 
-    def ask(self, what: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
+    def ask(self, request: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
         return self.reply
 
     def end(self) -> None:
@@ -99,8 +99,8 @@ def test_outputs_of_another_form_than_the_books_kernel_end_the_process(arrays: A
 
 
 def in_sandbox(folder: Path, code: str) -> str:
-    if why := sandbox.reason_unusable():
-        pytest.skip(why)
+    if reason := sandbox.reason_unusable():
+        pytest.skip(reason)
     done = subprocess.run(
         Sandbox(True).command([sys.executable, "-c", code], folder), capture_output=True, text=True, check=False
     )
@@ -110,7 +110,7 @@ def in_sandbox(folder: Path, code: str) -> str:
 def test_in_the_sandbox_there_is_no_network_no_home_and_nothing_to_write_to(tmp_path: Path) -> None:
     home = os.path.expanduser("~")
     (secret := tmp_path / "secret.txt").write_text("SECRET")
-    (own := tmp_path / "own").mkdir()
+    (own_folder := tmp_path / "own").mkdir()
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
@@ -131,10 +131,12 @@ tried("passwd", lambda: open("/etc/shadow").read()[:0] or "read")
 tried("own", lambda: open("own.txt", "w").write("x"))
 print("others", [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 50])
 """
-        said = in_sandbox(own, code).splitlines()
-    assert said[0] == "secret refused" and said[1] in ("home refused", "home []") and said[2] == "net refused", said
-    assert said[3:6] == ["write refused"] * 3 and said[6:] == ["passwd refused", "own 1", "others []"], said
-    assert (own / "own.txt").is_file() and not Path("/etc/roofbook-test").exists()
+        printed = in_sandbox(own_folder, code).splitlines()
+    assert (
+        printed[0] == "secret refused" and printed[1] in ("home refused", "home []") and printed[2] == "net refused"
+    ), printed
+    assert printed[3:6] == ["write refused"] * 3 and printed[6:] == ["passwd refused", "own 1", "others []"], printed
+    assert (own_folder / "own.txt").is_file() and not Path("/etc/roofbook-test").exists()
 
 
 def test_without_bubblewrap_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

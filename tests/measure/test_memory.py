@@ -34,13 +34,13 @@ def same_variant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kept(folder: Path, rows: Sequence[Mapping[str, Any]] = ()) -> Checkpoint:
     """The checkpoint of a folder whose store has these rows of the first run."""
-    found = Checkpoint.of_case(folder, "toy", "small")
-    found.finished = {
+    checkpoint = Checkpoint.of_case(folder, "toy", "small")
+    checkpoint.finished = {
         FIRST: {
             checkpoint_key(row["cell_key"], row["env_key"], row["role"]): max(row["rounds"], default=-1) for row in rows
         }
     }
-    return found
+    return checkpoint
 
 
 def point(name: str, **options: Any) -> Variant:
@@ -59,9 +59,9 @@ def test_what_does_not_fit_beside_others_is_timed_after_them_in_rounds_of_its_ow
     assert bench.device.room == 1, "all of it is given back"
 
 
-@pytest.mark.parametrize("where", ["trial plan", "trial run", "timed reset"])
-def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, where: str) -> None:
-    never: dict[str, Any] = {"holds": 2} if where == "trial plan" else {"fails": {where: MemoryError("no room")}}
+@pytest.mark.parametrize("stage", ["trial plan", "trial run", "timed reset"])
+def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, stage: str) -> None:
+    never: dict[str, Any] = {"holds": 2} if stage == "trial plan" else {"fails": {stage: MemoryError("no room")}}
     bench(made("a", holds=0.25), made("b", "a", **never), made("c", "a", holds=0.25))
     assert bench.row("b")["reason"].startswith("out of memory: ") and bench.row("b")["rounds"] == []
     assert {tuple(row["rounds"]) for row in bench.rows if row["variant"] != "b"} == {tuple(range(12))}
@@ -107,11 +107,15 @@ def test_an_interrupt_before_what_is_left_over_is_ready_again(bench: Bench, tmp_
     def ladder() -> list[Variant]:
         return [point("a", holds=0.5), point("b", holds=0.25, grows=(4, 0.5))]
 
-    told, first = list[str](), list[dict[str, Any]]()
+    stages, first = list[str](), list[dict[str, Any]]()
 
-    def stop(variant: str, what: str) -> None:
-        told.append(what)
-        if variant == "b" and what.startswith("check, ") and any(each.startswith("sample") for each in told):
+    def stop(variant: str, stage: str) -> None:
+        stages.append(stage)
+        if (
+            variant == "b"
+            and stage.startswith("check, ")
+            and any(earlier_stage.startswith("sample") for earlier_stage in stages)
+        ):
             raise KeyboardInterrupt
 
     bench.lab.ladder = tuple(ladder())
@@ -123,17 +127,19 @@ def test_an_interrupt_before_what_is_left_over_is_ready_again(bench: Bench, tmp_
     assert [row["variant"] for row in first] == ["a"]
     bench(*ladder(), run=SECOND, checkpoint=kept(tmp_path, first))
     assert bench.row("b", "sweep")["status"] == "ok" and len(bench.row("b", "sweep")["rounds"]) == 12
-    both = Counter((row["run"], number) for row in (*first, *bench.rows) for number in row["rounds"])
-    assert max(both.values()) == 1, "none of them were taken side by side"
+    times_taken = Counter((row["run"], number) for row in (*first, *bench.rows) for number in row["rounds"])
+    assert max(times_taken.values()) == 1, "none of them were taken side by side"
 
 
 def test_an_interrupt_of_others_is_no_failure_of_what_waits(bench: Bench, tmp_path: Path) -> None:
-    others = point("a", holds=0.5, fails={"timed run 8": KeyboardInterrupt()})
+    interrupted = point("a", holds=0.5, fails={"timed run 8": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
-        bench(others, point("b", holds=0.25, grows=(4, 0.5)), run=FIRST, checkpoint=kept(tmp_path))
+        bench(interrupted, point("b", holds=0.25, grows=(4, 0.5)), run=FIRST, checkpoint=kept(tmp_path))
     assert bench.rows == []
     (file,) = tmp_path.iterdir()
-    assert [len(each["samples"]) for each in json.loads(file.read_text()).values()] == [6], "those of a"
+    assert [len(variant_samples["samples"]) for variant_samples in json.loads(file.read_text()).values()] == [6], (
+        "those of a"
+    )
 
 
 def test_a_device_that_is_lost_is_no_failure_of_what_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +187,9 @@ def test_memory_that_a_driver_lacks_at_a_launch_is_waited_for(bench: Bench) -> N
     assert {row["variant"]: row["status"] for row in bench.rows} == {"a": "ok", "b": "ok"}
 
 
-@pytest.mark.parametrize("where", ["trial", "timed"])
+@pytest.mark.parametrize("stage", ["trial", "timed"])
 def test_an_error_keeps_nothing_of_the_run_that_it_ended(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """As PyTorch's errors would keep tensors, until Python looks for circles."""
 
@@ -194,16 +200,16 @@ def test_an_error_keeps_nothing_of_the_run_that_it_ended(
 
     class Circle(Made):
         def run(self) -> float | None:
-            if self.timed == (where == "timed") and self.device.room < 0.5:
+            if self.timed == (stage == "timed") and self.device.room < 0.5:
                 tensor, error = Tensor(), OutOfMemory("64 bytes asked for")
                 alive.append(weakref.ref(tensor))
                 raise error
             return super().run()
 
-    begun, found = verify.References.before, list[bool]()
+    begun, released = verify.References.before, list[bool]()
 
     def before(self: verify.References, case: Case, variant: Variant) -> Any:
-        found.extend(each() is None for each in alive)
+        released.extend(reference() is None for reference in alive)
         return begun(self, case, variant)
 
     monkeypatch.setattr(verify.References, "before", before)
@@ -212,7 +218,7 @@ def test_an_error_keeps_nothing_of_the_run_that_it_ended(
         bench(point("a", holds=0.6), replace(point("b"), plan=Circle), replace(point("c"), plan=Circle))
     finally:
         gc.enable()
-    assert found and all(found) and {row["status"] for row in bench.rows} == {"ok"}
+    assert released and all(released) and {row["status"] for row in bench.rows} == {"ok"}
 
 
 def test_errors_that_name_each_other_as_their_cause_end(bench: Bench) -> None:

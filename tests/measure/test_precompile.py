@@ -29,8 +29,8 @@ def cells(scale: str = "test") -> list[tuple[Case, Variant]]:
 
 @pytest.fixture
 def cpu() -> Any:
-    found = [device for device in devices() if device.backend == "opencl" and device.kind == "cpu"]
-    return found[0] if found else pytest.skip("no OpenCL CPU device: `pip install 'pyopencl[pocl]'` brings one")
+    cpus = [device for device in devices() if device.backend == "opencl" and device.kind == "cpu"]
+    return cpus[0] if cpus else pytest.skip("no OpenCL CPU device: `pip install 'pyopencl[pocl]'` brings one")
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_nothing_is_started_where_it_would_not_pay(
     device: Any = SimpleNamespace(
         **{"backend": "opencl", "kind": "cpu", "spec": "opencl:0", "identity": dict, **change}
     )
-    told: list[str] = []
-    given = cells(change.get("scale", "test"))[:count]
-    assert precompile.prebuild(LAB, given, device, 20, told.append) == 0 and told == []
+    messages: list[str] = []
+    order_cells = cells(change.get("scale", "test"))[:count]
+    assert precompile.prebuild(LAB, order_cells, device, 20, messages.append) == 0 and messages == []
 
 
 @pytest.mark.usefixtures("pays")
@@ -66,18 +66,20 @@ def test_each_kernel_is_compiled_by_one_of_the_processes(
 ) -> None:
     """The driver's cache on disk, which is all that they leave."""
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
-    told: list[str] = []
-    given = cells()[:3]
-    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 3 and told == ["compiling 3 kernels"]
+    messages: list[str] = []
+    order_cells = cells()[:3]
+    assert precompile.prebuild(LAB, order_cells, cpu, 20, messages.append) == 3 and messages == ["compiling 3 kernels"]
     compiled = [path for path in tmp_path.rglob("*.so")]
-    different = {variant.source.sha256 for _, variant in given if variant.source}
+    different = {variant.source.sha256 for _, variant in order_cells if variant.source}
     assert len(compiled) >= len(different) >= 2
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
-    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 0 and len(told) == 1, "they are compiled"
+    assert precompile.prebuild(LAB, order_cells, cpu, 20, messages.append) == 0 and len(messages) == 1, (
+        "they are compiled"
+    )
     monkeypatch.undo()
     monkeypatch.setattr(precompile, "LEAST_KERNELS", 2)
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "another"))
-    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 3, "each cache has its own"
+    assert precompile.prebuild(LAB, order_cells, cpu, 20, messages.append) == 3, "each cache has its own"
 
 
 @pytest.mark.usefixtures("pays")
@@ -110,10 +112,10 @@ def test_beside_whoever_measures_it_begins_with_the_last_and_leaves_a_core(
     program.write_text(f'#!/bin/sh\nread -r order\necho "$order" >> {tmp_path}/told\n')
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
-    given = cells()[:3]
-    assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, from_last=True) == 3
+    order_cells = cells()[:3]
+    assert precompile.prebuild(LAB, order_cells, cpu, 20, lambda _: None, from_last=True) == 3
     (order,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
-    assert [name for _, name, _ in order["cells"]] == [variant.name for _, variant in reversed(given)]
+    assert [name for _, name, _ in order["cells"]] == [variant.name for _, variant in reversed(order_cells)]
 
 
 @pytest.mark.usefixtures("pays")
@@ -163,10 +165,10 @@ def test_of_kernels_that_are_the_same_one_is_launched(tmp_path: Path, monkeypatc
     monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
     monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
     names = ("same", "chunks", "grouped", "sized")
-    those = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
-    precompile.launch("lab", "test", "opencl:0", 20, those)
+    orders = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
+    precompile.launch("lab", "test", "opencl:0", 20, orders)
     assert launched == ["same one", "grouped one", "sized one", "sized two"]
-    assert all(Path(mark).exists() for *_, mark in those)
+    assert all(Path(mark).exists() for *_, mark in orders)
 
 
 @pytest.mark.usefixtures("pays")
@@ -182,9 +184,11 @@ def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
     monkeypatch.setattr("sys.executable", str(program))
     with precompile.Compilers() as compilers:
         for first in (0, 3, 0, 3):
-            given = [each for each in cells() if each[1].name != "local-memory"][first : first + 2]
-            given += [each for each in cells() if each[1].name == "local-memory"] if first else []
-            assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, compilers=compilers) == len(given)
+            order_cells = [cell for cell in cells() if cell[1].name != "local-memory"][first : first + 2]
+            order_cells += [cell for cell in cells() if cell[1].name == "local-memory"] if first else []
+            assert precompile.prebuild(LAB, order_cells, cpu, 20, lambda _: None, compilers=compilers) == len(
+                order_cells
+            )
     assert (tmp_path / "died").exists()
     assert len((tmp_path / "pids").read_text().split()) <= 3, "two for four labs, and one in place of that which died"
     for pid in (tmp_path / "pids").read_text().split():
@@ -215,5 +219,5 @@ def test_a_kernel_that_never_ends_or_ends_its_process_is_left_out_of_its_share(
     with precompile.Compilers() as compilers:
         compilers.compile([order])
     orders = [json.loads(line)["cells"] for line in (tmp_path / "orders").read_text().splitlines()]
-    rest = [] if "hangs" in fault else [order["cells"][1:]]
-    assert orders == [order["cells"], *rest]
+    retried = [] if "hangs" in fault else [order["cells"][1:]]
+    assert orders == [order["cells"], *retried]

@@ -58,16 +58,16 @@ def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, t
     bench(made("a", seconds=seconds), made("b", "a", fails={"plan": BuildFailed("no")}))
     store = Store(tmp_path / "results")
     store.append(bench.rows)
-    kept = store.rows("toy").set_index(["variant", "role"])
-    assert kept.loc[("a", "step")].samples_s.tolist() == pytest.approx(seconds[1:])
-    assert kept.loc[("b", "step")].status == "failed" and len(kept.loc[("b", "step")].samples_s) == 0
+    stored = store.rows("toy").set_index(["variant", "role"])
+    assert stored.loc[("a", "step")].samples_s.tolist() == pytest.approx(seconds[1:])
+    assert stored.loc[("b", "step")].status == "failed" and len(stored.loc[("b", "step")].samples_s) == 0
     key = {name: bench.row("a")[name] for name in ("cell_key", "env_key")}
     assert store.state("toy", "a", "small", "opencl", "made-up-1000", **key).state == "fresh"
 
 
 def test_outputs_are_poisoned_before_the_run_and_all_is_closed(bench: Bench) -> None:
     bench(made("a"))
-    assert [what for _, what in bench.log if not what.startswith("timed run")] == [
+    assert [stage for _, stage in bench.log if not stage.startswith("timed run")] == [
         "trial plan", "trial reset", "trial run", "trial run 1", "trial outputs", "trial close",
         "timed plan", "timed reset", "timed reset", "timed facts", "timed reset", "timed last run",
         "timed reset", "timed last run", "timed outputs", "timed close",
@@ -85,10 +85,10 @@ def test_the_object_that_was_timed_is_verified_after_its_last_sample(bench: Benc
 
 
 def test_a_row_knows_both_checks_and_the_seed_that_was_drawn_for_the_first(bench: Bench) -> None:
-    seeds, given = set(), list[int]()
+    seeds, drawn_seeds = set(), list[int]()
 
     def inputs(self: Toy, case: Case, seed: int) -> Mapping[str, Any]:
-        given.append(seed)
+        drawn_seeds.append(seed)
         return {"seed": seed}
 
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_row_knows_both_checks_and_the_seed_that_was_drawn_for_the_first(bench
         assert checks["before"] == {"error": 0.0, "tolerance": 0.5, "compared": "largest difference"}
         assert checks["after"]["error"] == bench.row("a")["error"] == 0.25, "the row's is the nearer to its tolerance"
         seeds.add(checks["seed"])
-    assert len(seeds) == 3 and seeds < set(given) and QUIET.seed in given
+    assert len(seeds) == 3 and seeds < set(drawn_seeds) and QUIET.seed in drawn_seeds
 
 
 def test_what_run_returns_is_the_time_and_the_wall_clock_is_kept_beside_it(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
 
     bench.lab = Hidden()
     bench(*(made(name, None if name == "a" else "a") for name in "abc"))
-    plans = [(name, what.removeprefix("timed ")) for name, what in bench.log if "plan" in what]
+    plans = [(name, event.removeprefix("timed ")) for name, event in bench.log if "plan" in event]
     a, b, c = (
         [(name, trial), (name, "plan")] for name, trial in zip("abc", ("plan", *["plan on wide"] * 2), strict=True)
     )
@@ -151,7 +151,7 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
     assert {name for name, _ in bench.told[:-1]} == {"a"}
-    stages = [what for _, what in bench.told]
+    stages = [stage for _, stage in bench.told]
     assert stages[:9] == [
         "check, 1 of 1", "check, with its reference", "plan", "first run", "outputs", "check of its outputs",
         "first run, again", "close", "plan of the timed run",
@@ -172,21 +172,29 @@ def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_pa
     path.write_text("KERNEL void k() { VALUE }\n")
     variant = replace(made("a", group=(64, 1)), source=Source.of(path, VALUE="1;"))
 
-    def key(change: Callable[[Variant], Variant] = lambda same: same, **other: Any) -> tuple[str, str]:
-        given: dict[str, Any] = {"case": CASE, "device": bench.device, "backend": "opencl", "policy": Policy()} | other
-        at = Setting(bench.lab, given["case"], bench.device, given["policy"])
-        return keys(at, change(variant), Target(given["device"], given["backend"]), given.get("units", 10))
+    def key(change: Callable[[Variant], Variant] = lambda same: same, **changes: Any) -> tuple[str, str]:
+        settings: dict[str, Any] = {
+            "case": CASE,
+            "device": bench.device,
+            "backend": "opencl",
+            "policy": Policy(),
+        } | changes
+        at = Setting(bench.lab, settings["case"], bench.device, settings["policy"])
+        return keys(at, change(variant), Target(settings["device"], settings["backend"]), settings.get("units", 10))
 
     cell, environment = key()
     assert key() == (cell, environment)
     assert key(policy=Policy(budget_s=9, noise=0.5, minimum=4, scarce=2, maximum=9, limit_s=1))[0] == cell
-    assert key(lambda it: replace(it, change="x", expect="y", parent="z", shows={"k": "x"}, published="p"))[0] == cell
+    assert (
+        key(lambda changed: replace(changed, change="x", expect="y", parent="z", shows={"k": "x"}, published="p"))[0]
+        == cell
+    )
     different = {
-        "source": key(lambda it: replace(it, source=Source.of(path, VALUE="2;"))),
-        "plan": key(lambda it: replace(it, plan=Toy)),  # type: ignore[arg-type]
-        "option": key(lambda it: replace(it, options={"group": (32, 1)})),
-        "more options": key(lambda it: replace(it, options={**it.options, "finish": True})),
-        "name": key(lambda it: replace(it, name="b")),
+        "source": key(lambda changed: replace(changed, source=Source.of(path, VALUE="2;"))),
+        "plan": key(lambda changed: replace(changed, plan=Toy)),  # type: ignore[arg-type]
+        "option": key(lambda changed: replace(changed, options={"group": (32, 1)})),
+        "more options": key(lambda changed: replace(changed, options={**changed.options, "finish": True})),
+        "name": key(lambda changed: replace(changed, name="b")),
         "cache": key(policy=Policy(cache="warm")),
         "seed": key(policy=Policy(seed=1)),
         "units": key(units=20),
@@ -195,11 +203,11 @@ def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_pa
         "parameter": key(case=replace(CASE, params={"n": 9})),
         "model": key(device=Device(bench.log, bench.clock, "Made Up 2000")),
     }
-    found = {what: other[0] for what, other in different.items()}
-    assert cell not in found.values() and len(set(found.values())) == len(found), found
+    cell_keys = {part: keys_of_part[0] for part, keys_of_part in different.items()}
+    assert cell not in cell_keys.values() and len(set(cell_keys.values())) == len(cell_keys), cell_keys
     path.write_text("KERNEL void k() { VALUE; }\n")
-    assert key()[0] not in {cell, *found.values()}, "an edit of the file"
-    assert {other[1] for what, other in different.items() if what != "model"} == {environment}
+    assert key()[0] not in {cell, *cell_keys.values()}, "an edit of the file"
+    assert {keys_of_part[1] for part, keys_of_part in different.items() if part != "model"} == {environment}
     assert different["model"][1] != environment
 
 

@@ -21,11 +21,11 @@ def test_variants_are_interleaved_at_random_and_mirrored(bench: Bench) -> None:
     names = "abcdefg"
     bench(*(made(name, None if name == "a" else "a") for name in names))
     rounds = samples_by_round(bench.rows, bench.log)
-    assert len(rounds) == 12 and all(sorted(each) == sorted("a" + names) for each in rounds)
+    assert len(rounds) == 12 and all(sorted(names_of_round) == sorted("a" + names) for names_of_round in rounds)
     for one, mirrored in zip(rounds[::2], rounds[1::2], strict=True):
         assert mirrored == one[::-1]
-    drawn = {tuple(each) for each in rounds[::2]}
-    assert len(drawn) == 6 and len({each[0] for each in drawn}) > 1
+    drawn = {tuple(names_of_round) for names_of_round in rounds[::2]}
+    assert len(drawn) == 6 and len({names_of_round[0] for names_of_round in drawn}) > 1
 
 
 def test_each_run_draws_which_buffers_come_first_and_which_sample(
@@ -37,14 +37,14 @@ def test_each_run_draws_which_buffers_come_first_and_which_sample(
     def orders(seed: int) -> tuple[list[str], list[list[str]]]:
         monkeypatch.setattr("secrets.randbelow", lambda below: seed)
         bench(*(made(name, None if name == "a" else "a") for name in "abcdefg"))
-        planned = [name for name, what in bench.log if what.startswith("timed plan")]
-        assert {each["variant"] for each in bench.rows} == set("abcdefg")
-        assert [each["variant"] for each in bench.rows] == [*"abcdefg", "a"], "rows have the ladder's order"
+        planned = [name for name, event in bench.log if event.startswith("timed plan")]
+        assert {row["variant"] for row in bench.rows} == set("abcdefg")
+        assert [row["variant"] for row in bench.rows] == [*"abcdefg", "a"], "rows have the ladder's order"
         return planned, samples_by_round(bench.rows, bench.log)
 
-    first, again, other = orders(1), orders(1), orders(2)
+    first, again, other_seed = orders(1), orders(1), orders(2)
     assert first == again, "the seed in the row says which"
-    assert first[0] != other[0] and first[1] != other[1]
+    assert first[0] != other_seed[0] and first[1] != other_seed[1]
     assert first[0] != sorted(first[0]), "not in the ladder's order"
 
 
@@ -126,10 +126,10 @@ HOT = "hardware thermal slowdown"
 
 def throttled(bench: Bench, monkeypatch: pytest.MonkeyPatch, *reasons: list[str]) -> None:
     """The clocks tell these reasons, one list a sample, then none."""
-    each = iter(reasons)
+    next_reason = iter(reasons)
 
     def read(self: provenance.Clocks) -> dict[str, Any]:
-        return {"clock_mhz": 1000.0, "temperature_c": 90.0, "throttle": next(each, [])}
+        return {"clock_mhz": 1000.0, "temperature_c": 90.0, "throttle": next(next_reason, [])}
 
     monkeypatch.setattr(provenance.Clocks, "read", read)
 
@@ -166,7 +166,7 @@ def test_what_the_device_holds_in_its_cache_is_let_go_of_before_each_flush(
 ) -> None:
     monkeypatch.setattr(Device, "release_persisting", lambda self: self.log.append(("flush", "release")))
     bench(made("a"), policy=replace(QUIET, cache="cold"))
-    events = [what for _, what in bench.log if what in ("timed run", "release", "copy")]
+    events = [event for _, event in bench.log if event in ("timed run", "release", "copy")]
     assert events[1:] == ["release", "copy", "timed run"] * 12
     bench(made("a"))
     assert not bench.log.of("release"), "warm"
@@ -228,13 +228,13 @@ def test_an_interrupted_check_leaves_nothing_open(bench: Bench) -> None:
     with pytest.raises(KeyboardInterrupt):
         bench(made("a"), made("b", "a", fails={"trial run": KeyboardInterrupt()}))
     assert bench.rows == []
-    planned = [name for name, what in bench.log if what.startswith("timed plan")]
+    planned = [name for name, event in bench.log if event.startswith("timed plan")]
     assert bench.log.of("trial close") == [*planned, "b"] and bench.log.of("timed close") == planned
 
 
 def test_cold_overwrites_the_cache_before_each_sample_and_warm_never(bench: Bench) -> None:
     bench(made("a"), made("b", "a"), policy=replace(QUIET, cache="cold"))
-    events = [what for _, what in bench.log if what in ("timed run", "finish", "copy")]
+    events = [event for _, event in bench.log if event in ("timed run", "finish", "copy")]
     assert events[:3] == ["timed run"] * 3, "the warm-up of two variants and the control"
     assert events[3:] == ["copy", "finish", "timed run"] * 36
     bench(made("a"))

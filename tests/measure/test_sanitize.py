@@ -112,52 +112,52 @@ def folder(oclgrind: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> dict[str, CheckedVariant]:
+def checked(folder: Path) -> dict[str, CheckedVariant]:
     """What Oclgrind finds in each variant of `flawed`."""
     lab = registry.get("flawed")
     chosen = sanitize.choose(lab, "all", None, "test", host_cpu())
-    return {it.variant.name: it for it in sanitize.check(lab, chosen, host_cpu())}
+    return {variant_check.variant.name: variant_check for variant_check in sanitize.check(lab, chosen, host_cpu())}
 
 
-def lines(it: CheckedVariant) -> dict[str, set[str]]:
+def lines(variant_check: CheckedVariant) -> dict[str, set[str]]:
     """The text of the lines where each kind was found."""
     texts: dict[str, set[str]] = {}
-    for finding in it.defects:
+    for finding in variant_check.defects:
         for place in finding.places:
             text = Path(place.file).read_text().splitlines()[place.line - 1].strip()
             texts.setdefault(finding.kind, set()).add(f"{Path(place.file).parent.name}/{Path(place.file).name}: {text}")
     return texts
 
 
-def test_a_kernel_without_a_mistake_is_clean(found: dict[str, CheckedVariant]) -> None:
-    it = found["right"]
+def test_a_kernel_without_a_mistake_is_clean(checked: dict[str, CheckedVariant]) -> None:
+    variant_check = checked["right"]
     assert (
-        it.clean
-        and it.outcome["error"] <= it.outcome["tolerance"]
-        and it.outcome["optimised"]
-        and it.tool.startswith("Oclgrind ")
+        variant_check.clean
+        and variant_check.outcome["error"] <= variant_check.outcome["tolerance"]
+        and variant_check.outcome["optimised"]
+        and variant_check.tool.startswith("Oclgrind ")
     )
 
 
-def test_a_barrier_that_was_taken_out_is_a_race_at_its_line(found: dict[str, CheckedVariant]) -> None:
-    it = found["no-barrier"]
-    assert lines(it).keys() == {"read-write data race in local memory"}
+def test_a_barrier_that_was_taken_out_is_a_race_at_its_line(checked: dict[str, CheckedVariant]) -> None:
+    variant_check = checked["no-barrier"]
+    assert lines(variant_check).keys() == {"read-write data race in local memory"}
     adding = "no-barrier/reduce_tree.inc: speeds[lane] += speeds[lane + reach];"
-    assert adding in lines(it)["read-write data race in local memory"]
-    assert {finding.kernel for finding in it.defects} == {"fused"} and not it.clean
+    assert adding in lines(variant_check)["read-write data race in local memory"]
+    assert {finding.kernel for finding in variant_check.defects} == {"fused"} and not variant_check.clean
 
 
-def test_a_barrier_that_some_work_items_miss_is_found(found: dict[str, CheckedVariant]) -> None:
+def test_a_barrier_that_some_work_items_miss_is_found(checked: dict[str, CheckedVariant]) -> None:
     missed = "barrier that not all work-items of a group reach"
-    assert lines(found["diverging"])[missed] == {"diverging/reduce_tree.inc: BARRIER();"}
+    assert lines(checked["diverging"])[missed] == {"diverging/reduce_tree.inc: BARRIER();"}
 
 
-def test_a_write_out_of_bounds_is_found_at_its_line(found: dict[str, CheckedVariant]) -> None:
-    it = found["too-far"]
-    assert lines(it) == {
+def test_a_write_out_of_bounds_is_found_at_its_line(checked: dict[str, CheckedVariant]) -> None:
+    variant_check = checked["too-far"]
+    assert lines(variant_check) == {
         "write of 4 bytes out of bounds in global memory": {"too-far/fused.k: PUT(8, i + nx * ny, g8);"}
     }
-    assert "wrong result" in str(it.reason)
+    assert "wrong result" in str(variant_check.reason)
 
 
 def test_the_command_prints_findings_with_their_lines(folder: Path, command: Command) -> None:
@@ -198,21 +198,21 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
     simulators = opencl.simulators()
     if not simulators:
         pytest.skip("PyOpenCL's loader lists no Oclgrind")
-    found = {}
+    sums = {}
     for device in (simulators[0], host_cpu()):
         for options in ((), sanitizer_worker.UNOPTIMISED):
             queue, x = device.queue(), device.upload(np.array([1, 1.5, 1, 2], np.float32))
             out = device.empty(32)
             kernel = device.build(CONDITIONS, options).kernel("choose")
             queue.launch(kernel, (1,), (1,), x, out, np.int32(22), np.float32(0.1), np.float32(0.3))
-            found[device, options] = queue.read(out, np.empty(8, np.float32))
+            sums[device, options] = queue.read(out, np.empty(8, np.float32))
     right = np.array([0, 0.1, 0, 0.1, 0, 0.3, 0, 0.3], np.float32)
-    wrong = [key for key, values in found.items() if not np.array_equal(values, right)]
+    wrong = [key for key, values in sums.items() if not np.array_equal(values, right)]
     assert wrong == [(simulators[0], ())]
 
 
 @pytest.mark.parametrize(
-    ("end", "why"),
+    ("end", "reason"),
     [
         ("os.kill(os.getpid(), 11)", "Oclgrind crashed by SIGSEGV (no message); it was at: plan"),
         ("os.kill(os.getpid(), 40)", "Oclgrind crashed by SIGRTMIN+6 (no message); it was at: plan"),
@@ -221,7 +221,7 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
     ],
 )  # fmt: skip
 def test_a_variant_that_ends_the_process_costs_no_other(
-    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, why: str
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
 ) -> None:
     """What an interpreter that crashes in the second variant leaves, and what it leaves of the others."""
     script = tmp_path / "python"
@@ -243,8 +243,12 @@ def test_a_variant_that_ends_the_process_costs_no_other(
     lab = registry.get("lbm")
     case = lab.case("40x24", "test")
     done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
-    assert [(it.variant.name, it.clean) for it in done] == [("fused", True), ("soa", False), ("tree", True)]
-    assert done[1].failure == why
+    assert [(variant_check.variant.name, variant_check.clean) for variant_check in done] == [
+        ("fused", True),
+        ("soa", False),
+        ("tree", True),
+    ]
+    assert done[1].failure == reason
     assert "nothing found" not in sanitizer_text.summary(
         done[1]
     ) and "not checked to its end; Oclgrind" in sanitizer_text.summary(done[1])
@@ -268,8 +272,8 @@ def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeyp
     monkeypatch.setattr(PatientClock, "is_over", lambda clock: (tmp_path / "hangs").exists())
     monkeypatch.setattr(PatientClock, "SLICE_S", 0.05)
     lab = registry.get("lbm")
-    (it,) = sanitize.check(lab, [(lab.variant("fused"), lab.case("40x24", "test"))], host_cpu())
-    assert it.failure == "Oclgrind did not end within 3600 s; it was at: run" and not it.clean
+    (variant_check,) = sanitize.check(lab, [(lab.variant("fused"), lab.case("40x24", "test"))], host_cpu())
+    assert variant_check.failure == "Oclgrind did not end within 3600 s; it was at: run" and not variant_check.clean
 
 
 @pytest.mark.parametrize("how", ["os._exit(0)", "raise RuntimeError('no context')", "sys.exit()"])
@@ -292,10 +296,10 @@ def test_a_plan_that_ends_its_process_costs_no_other(
     finally:
         registry.get.cache_clear()
         sys.modules.pop("roofbook.labs.ended", None)
-    said = " ".join(out.split())
-    assert (code, err) == (1, "") and "bad on 40x24 by Oclgrind" in said and "not checked to its end" in said
+    printed = " ".join(out.split())
+    assert (code, err) == (1, "") and "bad on 40x24 by Oclgrind" in printed and "not checked to its end" in printed
     for name in ("one", "two"):
-        assert re.search(rf"{name} on 40x24 by Oclgrind [\d.]+: nothing found; its result is right", said), said
+        assert re.search(rf"{name} on 40x24 by Oclgrind [\d.]+: nothing found; its result is right", printed), printed
 
 
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
@@ -305,9 +309,9 @@ RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanit
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    made = Gpu()
-    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [made])
-    return made
+    device = Gpu()
+    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [device])
+    return device
 
 
 @pytest.fixture
@@ -315,12 +319,12 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict
     """A script that writes down its arguments, reports a race by racecheck, and leaves what the watched process would."""
     script = tmp_path / sanitize.SANITIZER
 
-    def make(told: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors") -> Path:
+    def make(answer: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors") -> Path:
         script.write_text(
             f"#!{sys.executable}\n"
             "import json, sys\n"
             f"place = {str(KERNELS / 'reduce_tree.inc')!r}\n"
-            f"told = {told!r}\n"
+            f"told = {answer!r}\n"
             "open(__file__ + '.calls', 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
             "print('========= COMPUTE-SANITIZER')\n"
             "if 'racecheck' in sys.argv:\n"
@@ -351,9 +355,9 @@ def test_a_cuda_device_is_watched_by_each_tool_in_turn(
     )
     assert "  lib/roofbook/labs/lbm/reduce_tree.inc:12: " in out
     assert "tree on 40x24 by compute-sanitizer: 1 finding; its result is right" in out
-    made = [json.loads(line) for line in calls.read_text().splitlines()]
-    assert [call[call.index("--tool") + 1] for call in made] == list(sanitize.TOOLS)
-    order = json.loads(made[0][-1])
+    orders = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert [call[call.index("--tool") + 1] for call in orders] == list(sanitize.TOOLS)
+    order = json.loads(orders[0][-1])
     assert (order["lab"], order["chosen"], order["device"]) == ("lbm", [["tree", "40x24", "test"]], "cuda:0")
 
 
@@ -376,16 +380,16 @@ def test_a_tool_without_its_last_word_and_a_result_that_is_none_are_failures(
 ) -> None:
     sanitizer(result, summary)
     code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
-    said = " ".join(out.split())
-    assert code == 1 and words in said and "nothing found" not in said and "not checked to its end" in said
+    printed = " ".join(out.split())
+    assert code == 1 and words in printed and "nothing found" not in printed and "not checked to its end" in printed
 
 
 def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    options_of_build = []
     monkeypatch.setattr(cuda.CudaDevice, "__init__", lambda self, index: None)
-    monkeypatch.setattr(cuda.CudaDevice, "build", lambda self, text, options: asked.append(options))
+    monkeypatch.setattr(cuda.CudaDevice, "build", lambda self, text, options: options_of_build.append(options))
     sanitizer_worker.LinedDevice(0).build("", ("-arch=sm_90a",))
-    assert asked == [("-arch=sm_90a", "-lineinfo")]
+    assert options_of_build == [("-arch=sm_90a", "-lineinfo")]
 
 
 def test_nvrtc_takes_the_lines_of_the_kernels_own_files() -> None:

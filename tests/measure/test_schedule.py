@@ -57,8 +57,8 @@ def planned(auto: Device, store: Store, policy: Policy = POLICY) -> list[schedul
 def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device, store: Store) -> None:
     lab, cases, _ = lbm()
     cells = schedule.plan(lab, cases, lab.all_variants(), auto, store, POLICY)
-    there = {(cell.case.name, cell.variant.name) for cell in cells}
-    assert ("40x24", "bit-neighbours") not in there and ("16x16", "bit-neighbours") in there
+    planned_pairs = {(cell.case.name, cell.variant.name) for cell in cells}
+    assert ("40x24", "bit-neighbours") not in planned_pairs and ("16x16", "bit-neighbours") in planned_pairs
     assert all(lab.skip_reason(cell.variant, cell.case) is None for cell in cells)
     assert {cell.backend for cell in cells} <= {auto.backend, "host", "opencl"}
     assert len({cell.cell_key for cell in cells}) == len(cells)
@@ -67,12 +67,12 @@ def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device,
 
 
 def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, store: Store) -> None:
-    said: list[str] = []
+    stages: list[str] = []
     done = schedule.bring_up_to_date(
-        planned(auto, store), auto, store, POLICY, progress=lambda what, _: said.append(what)
+        planned(auto, store), auto, store, POLICY, progress=lambda cell_name, _: stages.append(cell_name)
     )
     assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the control is no cell of its own"
-    assert said[0].startswith("40x24 ") and said[-1].startswith("16x16 ")
+    assert stages[0].startswith("40x24 ") and stages[-1].startswith("16x16 ")
     rows = store.rows("lbm")
     assert list(rows.groupby("case", sort=False)["role"].agg(list)) == [["step", "step", "step", "again"]] * 2
     assert set(rows["run"]) == {done.run} and rows["source_sha256"].notna().all()
@@ -87,14 +87,14 @@ def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, 
 def test_an_interrupt_keeps_whole_cells_and_the_next_call_goes_on(auto: Device, store: Store, moment: str) -> None:
     policy = replace(POLICY, budget_s=60.0, noise=0.0, maximum=6)  # each cell takes all six samples
 
-    def press_ctrl_c(what: str, now: str) -> None:
-        if f"{what} {now} ".startswith(moment):
+    def press_ctrl_c(cell_name: str, now: str) -> None:
+        if f"{cell_name} {now} ".startswith(moment):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         schedule.bring_up_to_date(planned(auto, store), auto, store, policy, progress=press_ctrl_c)
-    kept = store.rows("lbm")
-    assert set(kept["case"]) == {"40x24"} and set(kept["samples_s"].map(len)) == {6}
+    stored = store.rows("lbm")
+    assert set(stored["case"]) == {"40x24"} and set(stored["samples_s"].map(len)) == {6}
     assert {cell.case.name: cell.state for cell in planned(auto, store)} == {"40x24": "fresh", "16x16": "missing"}
     done = schedule.bring_up_to_date(planned(auto, store), auto, store, policy)
     assert (done.measured, done.fresh) == (3, 3)
@@ -106,7 +106,7 @@ def test_an_interrupt_in_the_midst_of_a_case_keeps_the_samples_of_all_its_cells(
 ) -> None:
     monkeypatch.setattr(sampling, "enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
 
-    def press_ctrl_c(what: str, now: str) -> None:
+    def press_ctrl_c(cell_name: str, now: str) -> None:
         if now.startswith("sample 5 "):
             raise KeyboardInterrupt
 
@@ -139,7 +139,7 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
             checked.append(variant.name)
         return (2.0 if variant.name == "sequential" else 0.5), 1.0, "of something"
 
-    def press_ctrl_c(what: str, now: str) -> None:
+    def press_ctrl_c(cell_name: str, now: str) -> None:
         if now.startswith("sample 5 "):
             raise KeyboardInterrupt
 
@@ -157,8 +157,8 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
     assert (done.measured, done.failed) == (len([*dict.fromkeys(left)]) + 3, 1 + ("sequential" in left))
     assert done.measured + done.earlier == 6 and done.fresh == 0 and not list((store.root / "unfinished").iterdir())
     rows = store.rows("lbm", case="40x24", run=first)
-    told = zip(rows["variant"], rows["role"], rows["status"], strict=True)
-    assert set(told) == {
+    outcomes = zip(rows["variant"], rows["role"], rows["status"], strict=True)
+    assert set(outcomes) == {
         ("sequential", "step", "failed"), ("sequential", "again", "failed"), ("fused", "step", "ok"), ("select", "step", "ok"),
     }  # fmt: skip
 
@@ -204,9 +204,9 @@ def test_an_interrupted_run_of_several_is_gone_on_with_and_the_others_follow(aut
     cases = list(dict.fromkeys(cell.case.name for cell in planned(auto, store)))
     seen = []
 
-    def press(variant: str, what: str) -> None:
+    def press(variant: str, stage: str) -> None:
         seen.append(variant)
-        if variant.startswith(cases[1]) and what.startswith("sample 2"):
+        if variant.startswith(cases[1]) and stage.startswith("sample 2"):
             raise Cut
 
     with pytest.raises(Cut):
@@ -265,13 +265,13 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     lab = cells[0].lab
     rows = store.rows("lbm", case="40x24")
     old = rows.assign(bytes=1.0)
-    said = todays_code.matching_source(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
-    assert all(said[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
+    bytes_by_variant = todays_code.matching_source(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
+    assert all(bytes_by_variant[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
     foreign = old.assign(case="a case of another day")
     assert set(todays_code.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
     assert set(todays_code.with_current_traffic(lab, old.iloc[:0])) == set(old)
-    kept = old.assign(variant="a step of another day")
-    assert set(todays_code.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
+    removed_step = old.assign(variant="a step of another day")
+    assert set(todays_code.with_current_traffic(lab, removed_step)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 
 def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
@@ -291,11 +291,11 @@ def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
 def test_a_case_is_measured_apart_where_that_is_asked_for(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
-    asked: list[str] = []
+    measured_by: list[str] = []
 
     def stand_in(name: str) -> Callable[..., list[StoredRow]]:
-        def measure(at: Setting, variants: list[Variant], **more: object) -> list[StoredRow]:
-            asked.append(name)
+        def measure(at: Setting, variants: list[Variant], **options: object) -> list[StoredRow]:
+            measured_by.append(name)
             return []
 
         return measure
@@ -303,4 +303,4 @@ def test_a_case_is_measured_apart_where_that_is_asked_for(
     for name in ("measure_isolated", "measure_and_store"):
         monkeypatch.setattr(schedule, name, stand_in(name))
     schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, isolated=apart)
-    assert set(asked) == {"measure_isolated" if apart else "measure_and_store"}
+    assert set(measured_by) == {"measure_isolated" if apart else "measure_and_store"}

@@ -33,7 +33,7 @@ def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Genera
     return runs
 
 
-def found(slowdown: float, noise: tuple[float, float]) -> int:
+def slower_of_hundred(slowdown: float, noise: tuple[float, float]) -> int:
     """Of a hundred, how many are called slower."""
     rng = np.random.default_rng(round(1000 * slowdown))
     words = [simulated(slowdown, noise, rng).verdict(RULE) for _ in range(SERIES)]
@@ -42,21 +42,21 @@ def found(slowdown: float, noise: tuple[float, float]) -> int:
 
 @pytest.mark.parametrize("noise", [QUIET, (0.005, 0.02)])
 def test_a_slowdown_of_three_percent_is_found(noise: tuple[float, float]) -> None:
-    assert found(1.03, noise) >= 95
+    assert slower_of_hundred(1.03, noise) >= 95
 
 
 @pytest.mark.parametrize("noise", [QUIET, BUSY, (0.05, 0.2)])
 def test_what_is_as_fast_as_before_is_seldom_called_slower(noise: tuple[float, float]) -> None:
     """However loud it is: what cannot be told is undecided."""
-    assert found(1.0, noise) <= 1
+    assert slower_of_hundred(1.0, noise) <= 1
 
 
 def test_without_the_spread_between_runs_noise_would_be_called_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     """One run is certain of what the next one denies: its rounds are no runs."""
     rng, noise = np.random.default_rng(0), (0.03, 0.005)
     first = [simulated(1.0, noise, rng).ratios[0] for _ in range(SERIES)]
-    certain = sum(side_by_side.verdict(each, RULE) == "slower" for each in first)
-    assert certain > 0.25 * SERIES and found(1.0, noise) <= 1
+    certain = sum(side_by_side.verdict(ratios_of_run, RULE) == "slower" for ratios_of_run in first)
+    assert certain > 0.25 * SERIES and slower_of_hundred(1.0, noise) <= 1
 
 
 def test_what_looks_slower_is_measured_in_as_many_runs_again() -> None:
@@ -189,7 +189,9 @@ def test_both_sides_of_a_variant_are_sampled_one_after_the_other_and_neither_is_
         assert [(second, first) for first, second in reversed(drawn)] == back, (
             "walked back, so that a drift favours none"
         )
-    assert {first[0] for first, _ in pairs} == {"before", "now"} and len({str(each) for each in rounds}) > 2
+    assert {first[0] for first, _ in pairs} == {"before", "now"} and len(
+        {str(names_of_round) for names_of_round in rounds}
+    ) > 2
 
 
 # -- what a process says is checked ------------------------------------------------------------------------------------

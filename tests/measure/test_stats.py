@@ -89,13 +89,13 @@ def most(series: int, share: float = LIMIT, chance: float = 1e-3) -> int:
     return series
 
 
-def too_many(found: Callable[[str, int], int]) -> list[str]:
+def too_many(count_of: Callable[[str, int], int]) -> list[str]:
     """Where there are more false claims than the level allows: a cell of kind and rounds, all kinds, or all rounds.
 
     A cell of 400 may exceed the level by chance, once in a thousand at the level itself. Rows and columns have 2400 series
     and are held to the level as it is: at 3.5 %, which the sign test keeps, chance exceeds it less than once in 30,000.
     """
-    counts = {(kind, rounds): found(kind, rounds) for kind in KINDS for rounds in ROUNDS}
+    counts = {(kind, rounds): count_of(kind, rounds) for kind in KINDS for rounds in ROUNDS}
     wrong = [f"{kind}, {rounds} rounds" for (kind, rounds), count in counts.items() if count > most(SERIES)]
     for rounds in ROUNDS:
         if sum(counts[kind, rounds] for kind in KINDS) > LIMIT * SERIES * len(KINDS):
@@ -112,10 +112,10 @@ def quiet(series: Array, limit: float) -> NDArray[np.bool_]:
     ordered, rank = np.sort(series), stats._rank(n, 0.95)
     middle = (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
     quantile = NormalDist().inv_cdf(1 - stats._tail(n, rank))
-    found: NDArray[np.bool_] = (ordered[:, n - rank] - ordered[:, rank - 1]) / 2 / quantile / middle < limit
-    for row, said in list(zip(series, found, strict=True))[:: len(series) // 20]:
-        assert said == (stats.relative_standard_error(row) < limit)
-    return found
+    is_certain: NDArray[np.bool_] = (ordered[:, n - rank] - ordered[:, rank - 1]) / 2 / quantile / middle < limit
+    for row, expected in list(zip(series, is_certain, strict=True))[:: len(series) // 20]:
+        assert expected == (stats.relative_standard_error(row) < limit)
+    return is_certain
 
 
 def until_quiet(a: Array, b: Array, limit: float = 0.003) -> NDArray[np.int64]:
@@ -201,7 +201,7 @@ def in_run(ratio: float, sure: float) -> stats.RatioEstimate:
 def test_twins_that_differ_from_run_to_run_seldom_differ_over_runs(kind: str, runs: int) -> None:
     """Each run is sure of its own ratio to 0.1 %, so that one run alone would nearly always claim a difference."""
     logs = between(np.random.default_rng(runs), kind, MANY, runs)
-    inner = [[in_run(each, 0.001) for each in row] for row in np.exp(logs)]
+    inner = [[in_run(ratio, 0.001) for ratio in row] for row in np.exp(logs)]
     assert np.mean([stats.over_runs(row[:1]).same for row in inner]) < 0.5
     assert np.mean([not stats.over_runs(row).same for row in inner]) <= LIMIT
 
@@ -209,22 +209,22 @@ def test_twins_that_differ_from_run_to_run_seldom_differ_over_runs(kind: str, ru
 def test_runs_are_judged_by_the_rule_of_rounds() -> None:
     for runs in (3, 5, 6, 9):
         ratios = np.exp(0.01 * np.random.default_rng(runs).standard_normal(runs))
-        found, rounds = (
-            stats.over_runs([in_run(each, 0.5) for each in ratios]),
+        over_runs, rounds = (
+            stats.over_runs([in_run(ratio, 0.5) for ratio in ratios]),
             stats.paired_ratio(ratios, np.ones(runs)),
         )
-        assert found == replace(rounds, how="over runs") and found.n == runs
+        assert over_runs == replace(rounds, how="over runs") and over_runs.n == runs
 
 
 def test_of_one_run_and_of_two() -> None:
-    one = stats.RatioEstimate(1.02, 1.01, 1.03, 10, False, "paired, sign test")
-    other = stats.RatioEstimate(1.20, 1.18, 1.22, 10, False, "paired, sign test")
-    assert stats.over_runs([one]) == one
-    both = stats.over_runs([one, other])
-    assert (both.low, both.high, both.how, both.n) == (1.01, 1.22, "in both runs", 2)
-    assert both.estimate == pytest.approx(math.sqrt(1.02 * 1.20))
+    first_run = stats.RatioEstimate(1.02, 1.01, 1.03, 10, False, "paired, sign test")
+    second_run = stats.RatioEstimate(1.20, 1.18, 1.22, 10, False, "paired, sign test")
+    assert stats.over_runs([first_run]) == first_run
+    joined = stats.over_runs([first_run, second_run])
+    assert (joined.low, joined.high, joined.how, joined.n) == (1.01, 1.22, "in both runs", 2)
+    assert joined.estimate == pytest.approx(math.sqrt(1.02 * 1.20))
     few = stats.paired_ratio([1.0], [2.0])
-    assert stats.over_runs([one, few]).how == "too few"
+    assert stats.over_runs([first_run, few]).how == "too few"
     with pytest.raises(ValueError, match="at least one run"):
         stats.over_runs([])
 
@@ -232,27 +232,27 @@ def test_of_one_run_and_of_two() -> None:
 def test_a_difference_that_all_runs_show_is_found() -> None:
     rng = np.random.default_rng(5)
     ratios = 1.10 * np.exp(0.01 * rng.standard_normal((300, 3)))
-    found = [stats.over_runs([in_run(each, 0.01) for each in row]) for row in ratios]
-    assert np.mean([each.low > 1 for each in found]) > 0.9
+    ratios_over_runs = [stats.over_runs([in_run(ratio, 0.01) for ratio in row]) for row in ratios]
+    assert np.mean([estimate.low > 1 for estimate in ratios_over_runs]) > 0.9
 
 
 @given(st.lists(samples, min_size=1, max_size=8))
 def test_a_median_over_runs_lies_in_its_interval(runs: list[list[float]]) -> None:
-    found = stats.median_over_runs([stats.median_ci(run) for run in runs])
-    assert found.low <= found.estimate <= found.high and found.n == sum(map(len, runs))
-    assert found.estimate == pytest.approx(np.median([np.median(run) for run in runs]))
+    median = stats.median_over_runs([stats.median_ci(run) for run in runs])
+    assert median.low <= median.estimate <= median.high and median.n == sum(map(len, runs))
+    assert median.estimate == pytest.approx(np.median([np.median(run) for run in runs]))
     if len(runs) >= stats.ENOUGH_RUNS:
-        assert found.exact
+        assert median.exact
     with pytest.raises(ValueError, match="at least one run"):
         stats.median_over_runs([])
 
 
 @given(st.lists(st.lists(times, min_size=3, max_size=8), min_size=1, max_size=7), st.data())
 def test_unpaired_runs_turn_round(runs: list[list[float]], data: st.DataObject) -> None:
-    other = data.draw(st.lists(st.lists(times, min_size=3, max_size=8), min_size=1, max_size=7))
-    there, back = stats.unpaired_ratio(runs, other), stats.unpaired_ratio(other, runs)
-    assert there.low <= there.estimate <= there.high
-    assert there.estimate == pytest.approx(1 / back.estimate) and there.low == pytest.approx(1 / back.high)
+    other_runs = data.draw(st.lists(st.lists(times, min_size=3, max_size=8), min_size=1, max_size=7))
+    forward, backward = stats.unpaired_ratio(runs, other_runs), stats.unpaired_ratio(other_runs, runs)
+    assert forward.low <= forward.estimate <= forward.high
+    assert forward.estimate == pytest.approx(1 / backward.estimate) and forward.low == pytest.approx(1 / backward.high)
 
 
 @pytest.mark.parametrize("runs", [3, 5, 8])
@@ -267,9 +267,9 @@ def test_unpaired_twins_whose_runs_differ_seldom_differ(runs: int) -> None:
 def test_true_three_percent_is_found() -> None:
     rng = np.random.default_rng(3)
     a, b = 1.03 * noise("normal", rng, 500, 15), noise("normal", rng, 500, 15)
-    found = [stats.paired_ratio(*pair) for pair in zip(a, b, strict=True)]
-    assert np.mean([ratio.low > 1 for ratio in found]) > 0.99
-    assert np.mean([ratio.low <= 1.03 <= ratio.high for ratio in found]) >= 0.95
+    estimates = [stats.paired_ratio(*pair) for pair in zip(a, b, strict=True)]
+    assert np.mean([ratio.low > 1 for ratio in estimates]) > 0.99
+    assert np.mean([ratio.low <= 1.03 <= ratio.high for ratio in estimates]) >= 0.95
 
 
 @pytest.mark.parametrize("n", [6, 10, 17, 50])
@@ -319,11 +319,11 @@ def test_rounds_are_matched() -> None:
 def test_ratio_inverts(pair: Pair) -> None:
     a, b = pair
     for ratio in (stats.paired_ratio, unpaired):
-        there, back = ratio(a, b), ratio(b, a)
-        assert (there.n, there.how) == (back.n, back.how)
-        assert there.estimate == pytest.approx(1 / back.estimate)
-        assert there.low == pytest.approx(1 / back.high if back.high else math.inf)
-        assert there.high == pytest.approx(1 / back.low if back.low else math.inf)
+        forward, backward = ratio(a, b), ratio(b, a)
+        assert (forward.n, forward.how) == (backward.n, backward.how)
+        assert forward.estimate == pytest.approx(1 / backward.estimate)
+        assert forward.low == pytest.approx(1 / backward.high if backward.high else math.inf)
+        assert forward.high == pytest.approx(1 / backward.low if backward.low else math.inf)
 
 
 @given(pairs, st.sampled_from([2.0**k for k in range(-30, 31)]))
@@ -333,8 +333,8 @@ def test_ratio_knows_no_unit(pair: Pair, scale: float) -> None:
         plain, scaled = ratio(a, b), ratio(a * scale, b * scale)
         for field in ("estimate", "low", "high"):
             assert getattr(scaled, field) == pytest.approx(getattr(plain, field))
-        more = ratio(a * scale, b)
-        assert more.estimate == pytest.approx(scale * plain.estimate)
+        times_scaled = ratio(a * scale, b)
+        assert times_scaled.estimate == pytest.approx(scale * plain.estimate)
 
 
 @given(samples)
@@ -357,8 +357,8 @@ def test_ratio_holds_its_estimate(pair: Pair) -> None:
 
 
 @given(st.lists(times, max_size=8), st.sampled_from([math.nan, math.inf, -math.inf, -1.0]), st.integers(0, 8))
-def test_bad_samples_are_refused(values: list[float], bad: float, where: int) -> None:
-    broken = [*values[:where], bad, *values[where:]]
+def test_bad_samples_are_refused(values: list[float], bad: float, position: int) -> None:
+    broken = [*values[:position], bad, *values[position:]]
     for refused in (stats.median_ci, stats.relative_standard_error):
         with pytest.raises(ValueError, match="finite"):
             refused(broken)

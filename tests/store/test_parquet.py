@@ -265,10 +265,10 @@ def test_an_answer_is_cached_until_a_file_is_added_removed_or_changed(
     queries = 0
     ask = Store._ask
 
-    def counted(*given: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         nonlocal queries
         queries += 1
-        return ask(*given)
+        return ask(*arguments)
 
     monkeypatch.setattr(Store, "_ask", counted)
 
@@ -338,14 +338,14 @@ def test_unknown_parts_columns_and_sql_are_refused(store: Store, tmp_path: Path)
     ],
 )
 def test_sql_reads_the_views_alone_and_writes_nothing(store: Store, tmp_path: Path, sql: str) -> None:
-    (own,) = store.append([row()])
-    other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
-    before = own.read_bytes(), sorted(tmp_path.rglob("*"))
+    (own_file,) = store.append([row()])
+    other_file = tmp_path / "other.csv"
+    other_file.write_text("a,b\n1,2\n")
+    before = own_file.read_bytes(), sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError) as refused:
-        store.query(sql.format(own=own, other=other, folder=tmp_path))
+        store.query(sql.format(own=own_file, other=other_file, folder=tmp_path))
     assert "\n" not in str(refused.value)
-    assert (own.read_bytes(), sorted(tmp_path.rglob("*"))) == before
+    assert (own_file.read_bytes(), sorted(tmp_path.rglob("*"))) == before
     assert len(store.query("from (pivot cells on variant using count(*))")) == 1, (
         "a pivot is several statements to DuckDB"
     )
@@ -448,7 +448,7 @@ NEW_DRIVER = {"device": {"driver": "580.2"}, "python": "3.11.1"}
 
 
 @pytest.mark.parametrize(
-    ("rows", "today", "state", "why"),
+    ("rows", "today", "state", "reason"),
     [
         ([], {}, "missing", "never measured on some-cpu by opencl"),
         ([row(device="other"), row(case="odd"), row("else"), row(backend="cuda")], {}, "missing", "never measured"),
@@ -475,11 +475,11 @@ NEW_DRIVER = {"device": {"driver": "580.2"}, "python": "3.11.1"}
         ([row(status="failed", env_key="then"), row(minute=1, cell_key="then")], {}, "failed", "failed"),
     ],
 )
-def test_states(store: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, why: str) -> None:
+def test_states(store: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, reason: str) -> None:
     store.append(rows)
     state_now = store.state(**cell(**today))
     assert state_now.state == state
-    assert why in state_now.why
+    assert reason in state_now.why
 
 
 def test_states_of_many_cells(store: Store) -> None:

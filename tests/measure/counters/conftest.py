@@ -13,9 +13,9 @@ from .made_up import Cli, Gpu, Ncu
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     """A CUDA device, the machine's first."""
-    made = Gpu()
-    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [made])
-    return made
+    device = Gpu()
+    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [device])
+    return device
 
 
 @pytest.fixture

@@ -151,12 +151,12 @@ class Ncu:
         )
         script.chmod(0o755)
 
-    def says(self, said: str = SAMPLE, told: Mapping[str, Any] | None = RIGHT, complaint: str = "") -> None:
-        (self.folder / "said").write_text(said)
+    def says(self, output: str = SAMPLE, answer: Mapping[str, Any] | None = RIGHT, complaint: str = "") -> None:
+        (self.folder / "said").write_text(output)
         (self.folder / "complaint").write_text(complaint)
         (self.folder / "told").unlink(missing_ok=True)
-        if told is not None:
-            (self.folder / "told").write_text(json.dumps(told))
+        if answer is not None:
+            (self.folder / "told").write_text(json.dumps(answer))
 
     @property
     def calls(self) -> list[list[str]]:

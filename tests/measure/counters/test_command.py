@@ -25,7 +25,7 @@ def test_what_is_counted_is_counted_once(gpu: Gpu, fake: Ncu, roofbook: Cli, res
     assert code == 0 and "0 measurements taken, 1 was fresh" in out and len(kept(results)) == len(fake.calls) == 1
     roofbook("lbm", "fused", "40x24", "--remeasure")
     assert len(kept(results)) == len(fake.calls) == 2
-    fake.says(told={"reason": "out of memory: 3 bytes"})
+    fake.says(answer={"reason": "out of memory: 3 bytes"})
     roofbook("lbm", "soa", "40x24")
     fake.says()
     assert "1 measurement taken" in roofbook("lbm", "soa", "40x24")[1], "what failed is tried again"
@@ -40,15 +40,15 @@ def test_all_are_the_steps_and_peers_that_run_there(gpu: Gpu, fake: Ncu, roofboo
     assert not names & {"sequential", "no-compute", "openmp", "bit-neighbours"}, (
         "of the host, probes, not for this case"
     )
-    assert names <= {each.name for each in (*lab.ladder, *lab.peers)} and "soa" in out
+    assert names <= {known_variant.name for known_variant in (*lab.ladder, *lab.peers)} and "soa" in out
 
 
-@pytest.mark.parametrize("told", [RIGHT, None])
+@pytest.mark.parametrize("answer", [RIGHT, None])
 def test_a_machine_that_may_not_count_stops_with_one_line_and_loses_nothing(
-    gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path, told: Any
+    gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path, answer: Any
 ) -> None:
     roofbook("lbm", "fused", "40x24")
-    fake.says(PERMISSION, told)
+    fake.says(PERMISSION, answer)
     code, out, err = roofbook("lbm", "all", "40x24")
     assert (
         (code, out) == (2, "")

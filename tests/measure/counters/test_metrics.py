@@ -44,39 +44,39 @@ def test_the_sample_of_ncu_is_read() -> None:
 
 
 def test_counters_are_per_step_of_all_kernels() -> None:
-    told = counters_of(parse(SAMPLE), STEPS)["counters"]
+    per_step = counters_of(parse(SAMPLE), STEPS)["counters"]
     read, written = 44800 + 42107904 + 44288 + 42104320 + 44288 + 42104576, 21566976 + 21314560 + 21695744
-    assert told["dram_bytes"] == pytest.approx((read + written) / 3)
-    assert told["l1_bytes"] == 396160 + 609222656 and told["instructions"] == pytest.approx(15471383.33)
-    assert told["flops"] == 2 * 99128890 + (51134752 + 6126) + 11478082
-    assert told["seconds"] == pytest.approx((3.04 + 48.32 + 2.912 + 48.544 + 2.848 + 48.288) * 1e-6 / 3)
-    assert (told["launches"], told["limit"]) == (2, "L2")
+    assert per_step["dram_bytes"] == pytest.approx((read + written) / 3)
+    assert per_step["l1_bytes"] == 396160 + 609222656 and per_step["instructions"] == pytest.approx(15471383.33)
+    assert per_step["flops"] == 2 * 99128890 + (51134752 + 6126) + 11478082
+    assert per_step["seconds"] == pytest.approx((3.04 + 48.32 + 2.912 + 48.544 + 2.848 + 48.288) * 1e-6 / 3)
+    assert (per_step["launches"], per_step["limit"]) == (2, "L2")
     of_time = 3.04 * 0.95 + 48.32 * 82.36 + 2.912 * 1.28 + 48.544 * 82.40 + 2.848 * 1.02 + 48.288 * 82.20
-    assert told["l2"] == pytest.approx(of_time / 100 / (3.04 + 48.32 + 2.912 + 48.544 + 2.848 + 48.288))
-    assert 0.60 < told["occupancy"] < 0.64, "an idle kernel of 3 microseconds hardly counts"
-    assert told["l1_bytes"] > told["l2_bytes"] > told["dram_bytes"] > 36 * CELLS
+    assert per_step["l2"] == pytest.approx(of_time / 100 / (3.04 + 48.32 + 2.912 + 48.544 + 2.848 + 48.288))
+    assert 0.60 < per_step["occupancy"] < 0.64, "an idle kernel of 3 microseconds hardly counts"
+    assert per_step["l1_bytes"] > per_step["l2_bytes"] > per_step["dram_bytes"] > 36 * CELLS
 
 
 def test_kernels_are_told_apart_by_name_and_shape_in_their_order() -> None:
     grids = ((-1, '"(16, 1024, 1)"'), (0, '"(8, 1024, 1)"'))
     first, second = SAMPLE.split('"3","545"')
     text = first + '"3","545"' + second.replace(grids[0][1], grids[1][1])
-    told = counters_of(parse(text), STEPS)
-    assert [(each["kernel"], each["grid"], each["launches"]) for each in told["kernels"]] == [
+    report = counters_of(parse(text), STEPS)
+    assert [(kernel["kernel"], kernel["grid"], kernel["launches"]) for kernel in report["kernels"]] == [
         ("accelerate_flow", "16x1x1", 1),
         ("fused", "16x1024x1", pytest.approx(1 / 3)),
         ("fused", "8x1024x1", pytest.approx(2 / 3)),
     ]
-    assert of_kernel(told, "fused", 1, "l1_bytes") == pytest.approx(609222656 / 3)
-    assert of_kernel(told, "fused", 2, "l1_bytes") == pytest.approx(609222656 * 2 / 3)
-    assert of_kernel(told, "fused", 3, "l1_bytes") is None is of_kernel(told, "fused", 0, "l1_bytes")
-    assert of_kernel(told, "soa", 1, "l1_bytes") is None
+    assert of_kernel(report, "fused", 1, "l1_bytes") == pytest.approx(609222656 / 3)
+    assert of_kernel(report, "fused", 2, "l1_bytes") == pytest.approx(609222656 * 2 / 3)
+    assert of_kernel(report, "fused", 3, "l1_bytes") is None is of_kernel(report, "fused", 0, "l1_bytes")
+    assert of_kernel(report, "soa", 1, "l1_bytes") is None
 
 
 def test_the_kernel_that_only_waits_is_left_out() -> None:
-    told = counters_of(parse(changed(('"accelerate_flow"', '"wait_ns"'))), STEPS)
-    assert [each["kernel"] for each in told["kernels"]] == ["fused"]
-    assert told["counters"]["l1_bytes"] == 609222656 and told["counters"]["launches"] == 1
+    report = counters_of(parse(changed(('"accelerate_flow"', '"wait_ns"'))), STEPS)
+    assert [kernel["kernel"] for kernel in report["kernels"]] == ["fused"]
+    assert report["counters"]["l1_bytes"] == 609222656 and report["counters"]["launches"] == 1
     only = changed(('"accelerate_flow"', '"wait_ns"'), ('"fused"', '"wait_ns"'))
     with pytest.raises(Failed, match="ncu counted no kernel"):
         counters_of(parse(only), STEPS)
@@ -84,9 +84,9 @@ def test_the_kernel_that_only_waits_is_left_out() -> None:
 
 @pytest.mark.parametrize("text", ["n/a", "nan", "", "inf", "(!) n/a"])
 def test_what_ncu_does_not_tell_is_unknown_and_not_nothing(text: str) -> None:
-    told = counters_of(parse(changed(('"99,128,890"', f'"{text}"'))), STEPS)
-    assert told["counters"]["ffma"] is None is told["counters"]["flops"] and told["counters"]["fadd"] == 51140878
-    assert of_kernel(told, "accelerate_flow", 1, "ffma") == 0
+    report = counters_of(parse(changed(('"99,128,890"', f'"{text}"'))), STEPS)
+    assert report["counters"]["ffma"] is None is report["counters"]["flops"] and report["counters"]["fadd"] == 51140878
+    assert of_kernel(report, "accelerate_flow", 1, "ffma") == 0
     unknown = counters_of(parse(changed(('"82.36"', f'"{text}"'))), STEPS)["counters"]
     assert unknown["l2"] is None is unknown["limit"] and unknown["dram"] is not None
     untimed = counters_of(parse(changed(('"48,320"', f'"{text}"'))), STEPS)["counters"]
@@ -94,8 +94,8 @@ def test_what_ncu_does_not_tell_is_unknown_and_not_nothing(text: str) -> None:
 
 
 def test_a_metric_that_this_gpu_does_not_have_is_unknown() -> None:
-    told = counters_of(parse(changed(('"sm__inst_executed_pipe_tensor.sum"', '"another"'))), STEPS)["counters"]
-    assert told["tensor_instructions"] is None and told["instructions"] is not None
+    per_step = counters_of(parse(changed(('"sm__inst_executed_pipe_tensor.sum"', '"another"'))), STEPS)["counters"]
+    assert per_step["tensor_instructions"] is None and per_step["instructions"] is not None
 
 
 NOT_LOADED = "==ERROR== Failed to initialize the profiler: LibraryNotLoaded\n"
@@ -131,15 +131,15 @@ KERNELS = st.sampled_from(["fused", "void cut<float, 3>(T1::Params, int)", 'a "q
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Launch]:
-    made = []
+    launches = []
     for _ in range(draw(st.integers(1, 6))):
         values: dict[str, float | None] = {metric: draw(NUMBERS) for metric in METRICS if metric not in SHARES.values()}
-        shares = st.none() | st.integers(0, 10000).map(lambda each: each / 10000)
+        shares = st.none() | st.integers(0, 10000).map(lambda hundredths: hundredths / 10000)
         values |= {metric: draw(shares) for metric in SHARES.values()}
         duration = draw(st.none() | st.integers(1, 10**9))
         values[DURATION] = None if duration is None else duration * 1e-9
-        made.append(Launch(draw(KERNELS), draw(st.sampled_from(["1x1x1", "16x1024x1"])), "64x1x1", values))
-    return made
+        launches.append(Launch(draw(KERNELS), draw(st.sampled_from(["1x1x1", "16x1024x1"])), "64x1x1", values))
+    return launches
 
 
 def written(launches: Sequence[Launch]) -> str:
@@ -155,7 +155,7 @@ def written(launches: Sequence[Launch]) -> str:
             "n/a" if value is None else f"{value * sizes.get(metric, 1):,.2f}"
             for metric, value in launch.values.items()
         ]
-        shape = [f"({each.replace('x', ', ')})" for each in (launch.block, launch.grid)]
+        shape = [f"({shape_text.replace('x', ', ')})" for shape_text in (launch.block, launch.grid)]
         table.writerow([str(number), launch.kernel, *shape, *numbers])
         out.write("==PROF== what ncu says, and what the program says\n")
     return "==PROF== Connected\n" + out.getvalue()
@@ -163,37 +163,39 @@ def written(launches: Sequence[Launch]) -> str:
 
 @given(runs(), st.integers(1, 50))
 def test_what_is_written_is_read_and_sums_are_those_of_all_launches(launches: list[Launch], units: int) -> None:
-    found = parse(
+    launches_read = parse(
         written(
             [
-                Launch(each.kernel, each.grid, each.block, dict.fromkeys(METRICS) | dict(each.values))
-                for each in launches
+                Launch(launch.kernel, launch.grid, launch.block, dict.fromkeys(METRICS) | dict(launch.values))
+                for launch in launches
             ]
         )
     )
-    assert [(each.kernel, each.grid, each.block) for each in found] == [
-        (each.kernel, each.grid, each.block) for each in launches
+    assert [(launch.kernel, launch.grid, launch.block) for launch in launches_read] == [
+        (launch.kernel, launch.grid, launch.block) for launch in launches
     ]
-    for one, other in zip(found, launches, strict=True):
+    for launch, expected in zip(launches_read, launches, strict=True):
         for metric in METRICS:
-            assert one.values[metric] == (None if other.values[metric] is None else pytest.approx(other.values[metric]))
-    told = counters_of(found, units)
+            assert launch.values[metric] == (
+                None if expected.values[metric] is None else pytest.approx(expected.values[metric])
+            )
+    report = counters_of(launches_read, units)
     for name, metrics in AMOUNTS.items():
-        every = [each.values[metric] for each in launches for metric in metrics]
-        known = [each for each in every if each is not None]
-        parts = [each[name] for each in told["kernels"]]
-        if len(known) < len(every):
-            assert told["counters"][name] is None and None in parts
+        every = [launch.values[metric] for launch in launches for metric in metrics]
+        present = [amount for amount in every if amount is not None]
+        parts = [kernel[name] for kernel in report["kernels"]]
+        if len(present) < len(every):
+            assert report["counters"][name] is None and None in parts
         else:
-            assert told["counters"][name] == pytest.approx(sum(known) / units) == pytest.approx(sum(parts))
+            assert report["counters"][name] == pytest.approx(sum(present) / units) == pytest.approx(sum(parts))
     for name, metric in SHARES.items():
-        values = [each.values[metric] for each in launches]
-        if None in values or None in [each.values[DURATION] for each in launches]:
-            assert told["counters"][name] is None
+        values = [launch.values[metric] for launch in launches]
+        if None in values or None in [launch.values[DURATION] for launch in launches]:
+            assert report["counters"][name] is None
         else:
             low, high = (end(value for value in values if value is not None) for end in (min, max))
-            assert low - 1e-4 <= told["counters"][name] <= high + 1e-4
-    assert told["counters"]["launches"] == pytest.approx(len(launches) / units)
+            assert low - 1e-4 <= report["counters"][name] <= high + 1e-4
+    assert report["counters"]["launches"] == pytest.approx(len(launches) / units)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +218,6 @@ def test_the_limit_is_the_unit_that_is_used_most_if_it_is_used_much(
 
 
 def test_every_counter_has_a_metric_and_every_limit_a_share() -> None:
-    told = total(parse(SAMPLE), STEPS)
-    assert {*AMOUNTS, *SHARES, "flops", "limit", "seconds", "launches"} == set(told)
+    totals = total(parse(SAMPLE), STEPS)
+    assert {*AMOUNTS, *SHARES, "flops", "limit", "seconds", "launches"} == set(totals)
     assert set(counters.LIMITS) <= set(SHARES) and len(set(METRICS)) == len(METRICS)

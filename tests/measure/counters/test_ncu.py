@@ -37,9 +37,9 @@ def test_profile_keeps_a_row_of_what_ncu_counted(gpu: Gpu, fake: Ncu, roofbook: 
     )
     assert (row["error"], row["bound"], row["parent"]) == (1e-7, 1.0, registry.get("lbm").variant("fused").parent)
     assert row["samples_s"] == pytest.approx([STEPS * 51.31733e-6], rel=1e-4)
-    told = json.loads(row["extra"])
-    assert told["tool"] == "ncu 2025.3.1.0" and told["error_is"] == "largest error"
-    assert {"counters": told["counters"], "kernels": told["kernels"]} == counters_of(parse(SAMPLE), STEPS)
+    extra = json.loads(row["extra"])
+    assert extra["tool"] == "ncu 2025.3.1.0" and extra["error_is"] == "largest error"
+    assert {"counters": extra["counters"], "kernels": extra["kernels"]} == counters_of(parse(SAMPLE), STEPS)
 
 
 def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, roofbook: Cli, tmp_path: Path) -> None:
@@ -49,14 +49,14 @@ def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, 
     assert call[call.index("--metrics") + 1].split(",") == list(METRICS)
     at = call.index(sys.executable)
     assert call[at + 1 : at + 3] == ["-m", "roofbook.measure.profiler_worker"]
-    given = profiler_worker.main.make_context("profiled", call[at + 3 :]).params
-    assert (given["lab"], given["variant"], given["case"]) == ("lbm", "fused", "40x24")
-    assert (given["scale"], given["device"], given["seed"]) == ("test", "cuda:0", 20)
-    assert not given["out"].exists() and not given["scratch"].exists(), "nothing is left behind"
+    arguments = profiler_worker.main.make_context("profiled", call[at + 3 :]).params
+    assert (arguments["lab"], arguments["variant"], arguments["case"]) == ("lbm", "fused", "40x24")
+    assert (arguments["scale"], arguments["device"], arguments["seed"]) == ("test", "cuda:0", 20)
+    assert not arguments["out"].exists() and not arguments["scratch"].exists(), "nothing is left behind"
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "complaint", "reason"),
+    ("output", "answer", "complaint", "reason"),
     [
         ("", {"reason": "wrong result: error 3, allowed 1 (x)"}, "", "wrong result: error 3, allowed 1 (x)"),
         (
@@ -71,9 +71,9 @@ def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, 
     ],
 )
 def test_a_variant_that_cannot_be_counted_is_a_failed_row_with_its_reason(
-    gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path, said: str, told: Any, complaint: str, reason: str
+    gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path, output: str, answer: Any, complaint: str, reason: str
 ) -> None:
-    fake.says(said, told, complaint)
+    fake.says(output, answer, complaint)
     code, out, err = roofbook("lbm", "fused", "40x24")
     (row,) = kept(results).to_dict("records")
     assert row["status"] == "failed" and reason in row["reason"] and not len(row["samples_s"])

@@ -47,8 +47,8 @@ def profile(
 
 
 def test_a_run_that_was_verified_is_watched_as_a_whole(watched: Any, tmp_path: Path) -> None:
-    told = profile("by-host", watched, tmp_path)
-    assert json.loads(json.dumps(told)) == {"units": 5, "error": 0, "tolerance": 0.1, "compared": "of x"}
+    answer = profile("by-host", watched, tmp_path)
+    assert json.loads(json.dumps(answer)) == {"units": 5, "error": 0, "tolerance": 0.1, "compared": "of x"}
     assert watched[0].log == ["plan", "reset", "run", "reset", "start", "run", "stop", "close"]
 
 

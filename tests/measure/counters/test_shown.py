@@ -43,8 +43,8 @@ def profiles(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> Iterator[Path
     yield results
 
 
-def opened(results: Path, **given: Any) -> Experiment:
-    return Experiment("lbm", {"scale": "test", "results": str(results), "device": "cuda:0", **given})
+def opened(results: Path, **settings: Any) -> Experiment:
+    return Experiment("lbm", {"scale": "test", "results": str(results), "device": "cuda:0", **settings})
 
 
 def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
@@ -55,14 +55,14 @@ def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
     assert [cell.state for cell in experiment.plan()] == ["missing", "missing"]
     assert experiment.data.rows.empty and experiment.data.measured.seconds("fused", "40x24") is None
     keys = {cell.cell_key for cell in experiment.plan()}
-    both = store.rows("lbm", role=PROFILE)
-    assert len(keys | set(both["cell_key"])) == 4
-    assert newest(both) == newest(both, "40x24", ["step"]) == {}
-    assert set(newest(both, "40x24", [PROFILE])) == {"fused", "soa"}
-    timed = both.assign(role="step", started=both["started"] + pd.Timedelta(days=1))
-    mixed = pd.concat([both, timed])
-    assert {each.role for each in newest(mixed).values()} == {"step"}
-    assert {each.role for each in newest(mixed, roles=[PROFILE]).values()} == {PROFILE}
+    profile_rows = store.rows("lbm", role=PROFILE)
+    assert len(keys | set(profile_rows["cell_key"])) == 4
+    assert newest(profile_rows) == newest(profile_rows, "40x24", ["step"]) == {}
+    assert set(newest(profile_rows, "40x24", [PROFILE])) == {"fused", "soa"}
+    timed = profile_rows.assign(role="step", started=profile_rows["started"] + pd.Timedelta(days=1))
+    mixed = pd.concat([profile_rows, timed])
+    assert {row.role for row in newest(mixed).values()} == {"step"}
+    assert {row.role for row in newest(mixed, roles=[PROFILE]).values()} == {PROFILE}
     assert all(not line.outcomes for line in judged(registry.get("lbm"), store))
 
 
@@ -70,12 +70,12 @@ def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path)
     table = opened(profiles).counters()
     assert isinstance(table, Table)
     frame = table.frame.set_index("variant")
-    told = counters_of(parse(SAMPLE), STEPS)["counters"]
+    counted = counters_of(parse(SAMPLE), STEPS)["counters"]
     lbm = registry.get("lbm")
     bytes_modelled = lbm.traffic(lbm.case("40x24", "test"), lbm.variant("fused"))
     assert frame.index.tolist() == ["fused", "soa"]
-    assert frame.loc["fused", "dram_bytes"] == told["dram_bytes"] and frame.loc["fused", "limit"] == "L2"
-    assert frame.loc["fused", "ratio"] == pytest.approx(told["dram_bytes"] / bytes_modelled)
+    assert frame.loc["fused", "dram_bytes"] == counted["dram_bytes"] and frame.loc["fused", "limit"] == "L2"
+    assert frame.loc["fused", "ratio"] == pytest.approx(counted["dram_bytes"] / bytes_modelled)
     assert frame.loc["fused", "against_parent"] == "no-finish was not counted"
     assert frame.loc["soa", "against_parent"] == "fused: 1.88 times as fast; L1 bytes fell 2.00 times"
     assert math.isnan(frame.loc["soa", "time_ratio"]), "nothing was timed"
@@ -100,12 +100,12 @@ def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> No
 
 
 def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
-    told = counters_of(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
-    assert opened(profiles).data.on().counted_bytes == {"fused": told, "soa": told}
+    dram_bytes = counters_of(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
+    assert opened(profiles).data.on().counted_bytes == {"fused": dram_bytes, "soa": dram_bytes}
     fake.says(changed(('"42,107,904"', '"n/a"')))
     roofbook("lbm", "soa", "40x24", "--remeasure")
-    assert opened(profiles).data.on("40x24").counted_bytes == {"fused": told}, "unknown bytes are none"
-    fake.says(told={"reason": "out of memory: x"})
+    assert opened(profiles).data.on("40x24").counted_bytes == {"fused": dram_bytes}, "unknown bytes are none"
+    fake.says(answer={"reason": "out of memory: x"})
     roofbook("lbm", "fused", "40x24", "--remeasure")
     experiment = opened(profiles)
     assert experiment.data.on().counted_bytes == {} and experiment.data.measured.counted("fused", "40x24") is None
@@ -148,12 +148,12 @@ def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_d
     parent: dict[str, Any] = {
         "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 8.0, "instructions": 100, "occupancy": 0.5, "limit": "DRAM",
     }  # fmt: skip
-    own = {**parent, "l2_bytes": 4.0, "dram_bytes": 6.0, "instructions": 150, "limit": "L2"}
-    both = "L2 bytes fell 2.00 times; instructions rose 1.50 times; limit L2 instead of DRAM"
-    assert changed_counters(own, parent, "faster") == both
+    step = {**parent, "l2_bytes": 4.0, "dram_bytes": 6.0, "instructions": 150, "limit": "L2"}
+    faster_text = "L2 bytes fell 2.00 times; instructions rose 1.50 times; limit L2 instead of DRAM"
+    assert changed_counters(step, parent, "faster") == faster_text
     turned = "instructions rose 1.50 times; L2 bytes fell 2.00 times; limit L2 instead of DRAM"
-    assert changed_counters(own, parent, "slower") == turned
-    assert changed_counters(own, parent, "same") == "L2 bytes fell 2.00 times; limit L2 instead of DRAM"
+    assert changed_counters(step, parent, "slower") == turned
+    assert changed_counters(step, parent, "same") == "L2 bytes fell 2.00 times; limit L2 instead of DRAM"
     assert changed_counters({**parent, "occupancy": 0.75}, parent, "faster") == "occupancy rose 1.50 times"
     assert changed_counters({**parent, "occupancy": 0.25}, parent, "slower") == "occupancy fell 2.00 times"
     assert changed_counters({**parent, "dram_bytes": 8.1}, parent, "faster") == "none changed by more than 5.00\u202f%"
@@ -164,27 +164,27 @@ def test_a_step_says_what_was_counted_of_it_and_its_parent(profiles: Path) -> No
     timed = Store(profiles).rows("lbm", role=PROFILE).assign(role="step", backend="cuda")
     timed["samples_s"] = [[2e-3 * (1 + (name == "fused"))] * 10 for name in timed["variant"]]
 
-    def line(**other: Any) -> str:
+    def line(**changes: Any) -> str:
         experiment = opened(profiles)
-        experiment.data.__dict__["rows"] = timed.assign(**other)
+        experiment.data.__dict__["rows"] = timed.assign(**changes)
         return re.sub(r"<[^>]+>", "", experiment.steps("soa"))
 
-    told = "Counters: L1 bytes fell 2.00 times; occupancy fell 1.05 times"
-    assert f"{told}." in line() and f"{told} (by CUDA)." in line(backend="opencl")
+    counters_text = "Counters: L1 bytes fell 2.00 times; occupancy fell 1.05 times"
+    assert f"{counters_text}." in line() and f"{counters_text} (by CUDA)." in line(backend="opencl")
     assert "Counters" not in line(case="another")
     experiment = opened(profiles)
     experiment.data.__dict__["rows"] = timed
     assert "Counters" not in experiment.steps("fused"), "its parent was not counted"
-    assert f"<small>{told}.</small></li>" in experiment.answer(), "as a reason of a step that mattered"
+    assert f"<small>{counters_text}.</small></li>" in experiment.answer(), "as a reason of a step that mattered"
 
 
 def layers(*shares: float | None, kernel: str = "linear") -> dict[str, Any]:
-    return {"kernels": [{"kernel": "clear", "memory": 1.0}, *({"kernel": kernel, "memory": each} for each in shares)]}
+    return {"kernels": [{"kernel": "clear", "memory": 1.0}, *({"kernel": kernel, "memory": share} for share in shares)]}
 
 
 def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> None:
     lab = registry.get("lenet")
-    told = {
+    counters_by_variant = {
         "linear": layers(0.7, 0.8),
         "tiled-halo": layers(0.5, None, kernel="tiled_halo"),
         "linear-atomic": layers(0.4, 0.1),
@@ -192,10 +192,10 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
 
     def counted(name: str, case: str) -> dict[str, Any] | None:
         assert case == "batch-10000"
-        return told.get(name)
+        return counters_by_variant.get(name)
 
-    found = publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted)))
-    ours = {(theirs.split()[0], metric): value for (theirs, _, metric), value in found.items()}
+    figures = publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted)))
+    ours = {(published_name.split()[0], metric): value for (published_name, _, metric), value in figures.items()}
     assert ours == {
         ("baseline", "layer 1 throughput"): "70.0\u202f%",
         ("baseline", "layer 2 throughput"): "80.0\u202f%",
@@ -205,7 +205,7 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
         ("#9+#4", "layer 1 memory throughput"): "40.0\u202f%",
         ("#9+#4", "layer 2 memory throughput"): "10.0\u202f%",
     }
-    told.clear()
+    counters_by_variant.clear()
     assert publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted))) == {}
 
 
@@ -221,12 +221,12 @@ def test_a_figure_that_was_counted_stands_in_place_of_what_it_needs() -> None:
     assert [row.cells[4].text for row in table.rows] == ["70 %", "needs counters"]
 
 
-def profile_row(name: str, memory: float | None, **other: Any) -> dict[str, Any]:
+def profile_row(name: str, memory: float | None, **changes: Any) -> dict[str, Any]:
     return {
         "run": "r", "variant": name, "case": "small", "role": PROFILE, "started": pd.Timestamp("2026-01-01T10:00:00Z"),
         "parent": None, "status": "ok", "reason": None, "samples_s": [1.0], "units": 1, "error": 0.0, "bound": 1.0,
         "extra": json.dumps(layers(0.9, memory)),
-    } | other  # fmt: skip
+    } | changes  # fmt: skip
 
 
 def cells(*rows: dict[str, Any], backend: str = "cuda") -> ClaimData:
@@ -236,17 +236,17 @@ def cells(*rows: dict[str, Any], backend: str = "cuda") -> ClaimData:
 
 def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
     piece = Counted("memory", "one", "other", "small", kernel="linear", number=2)
-    found = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
+    finding = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
     ratio = 0.15 / 0.88
-    assert found == Finding(ratio, ratio, ratio, "0.88 with one, 0.15 with other")
-    assert verdict(0.167, found) == "holds" and piece.variants(MadeUp()) == ("one", "other")
-    for rows, why in (
+    assert finding == Finding(ratio, ratio, ratio, "0.88 with one, 0.15 with other")
+    assert verdict(0.167, finding) == "holds" and piece.variants(MadeUp()) == ("one", "other")
+    for rows, reason in (
         ([profile_row("one", 0.88)], "counters of other$"),
         ([profile_row("one", 0.88), profile_row("other", None)], "memory of linear 2 in other"),
         ([profile_row("one", 0.88), profile_row("other", 0.2, status="failed", reason="x")], "counters of other: x"),
         ([profile_row("one", 0.88), profile_row("other", 0.2, case="large")], "counters of other$"),
     ):
-        with pytest.raises(MissingData, match=why) as caught:
+        with pytest.raises(MissingData, match=reason) as caught:
             piece.find(cells(*rows))
         assert not isinstance(caught.value, NotApplicable)
     with pytest.raises(NotApplicable, match="need CUDA"):

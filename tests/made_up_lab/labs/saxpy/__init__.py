@@ -30,9 +30,9 @@ class Saxpy(KernelRun):
         super().__init__(device, case.units)
         assert variant.source
         self.count = len(inputs["x"])
-        each = variant.source.settings["WALK"] == "EACH"
-        self.group = (variant.options.get("group", 64),) if each else (1,)
-        self.size = (ceil_div(self.count, self.group[0]) * self.group[0],) if each else (1,)
+        one_per_item = variant.source.settings["WALK"] == "EACH"
+        self.group = (variant.options.get("group", 64),) if one_per_item else (1,)
+        self.size = (ceil_div(self.count, self.group[0]) * self.group[0],) if one_per_item else (1,)
         self.kernel = device.build(variant.source.render(device.backend)).kernel("saxpy")
         self.x, self.y, self.out = self.buffers = [device.upload(inputs[name]) for name in ("x", "y", "x")]
 

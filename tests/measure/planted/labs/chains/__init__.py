@@ -63,15 +63,15 @@ class Chains(Lab):
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """By squaring: x -> a x + b, so many times."""
-        found = {}
+        ends = {}
         for name, steps in LENGTHS.items():
             a, b, factor, term = 1, 0, 1664525, 1013904223
             while steps:
                 if steps & 1:
                     a, b = a * factor % (1 << 32), (b * factor + term) % (1 << 32)
                 factor, term, steps = factor * factor % (1 << 32), term * (factor + 1) % (1 << 32), steps >> 1
-            found[name] = (inputs["start"].astype(np.uint64) * a + b) % (1 << 32)
-        return found
+            ends[name] = (inputs["start"].astype(np.uint64) * a + b) % (1 << 32)
+        return ends
 
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
