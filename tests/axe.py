@@ -1,4 +1,4 @@
-"""What axe finds in a page of a browser, one element of each look, in light and in dark."""
+"""Accessibility violations that axe reports on a page, one element of each look, in the light and the dark theme."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ MARK = """([scheme, known]) => {
     }
     return fresh;
 }"""
-"""Marks the first element of each look, and of those with a text what is not yet `known`; returns these. A look is the
-element's name, class, role and colours, which attributes it has and which of them are empty, whether it has a text, and all of
-that of what it lies in."""
+"""JavaScript that marks the first element of each look, and returns the looks with a text that are not yet `known`. A look is
+the element's name, class, role and colours, which attributes it has and which of them are empty, whether it has a text, and
+the look of its parent."""
 
 ONE_OF_EACH_LOOK = """() => {
     const plain = each => !each.matches("[data-look]") && !each.querySelector("[data-look]");
@@ -50,8 +50,8 @@ ONE_OF_EACH_LOOK = """() => {
     for (const each of document.querySelectorAll("pre span, svg *:not(title, desc, defs, defs *)"))
         if (plain(each)) each.remove();
 }"""
-"""Leaves of the rows of tables, the words of sources and the marks of figures one of each look: axe takes a millisecond an
-element, and a lab's page has thousands that differ in their numbers alone."""
+"""JavaScript that removes table rows, words of sources and marks of figures but for one of each look: axe takes a millisecond
+an element, and a lab's page has thousands that differ only in their numbers."""
 
 PAINT = """scheme => {
     if (!document.getElementById("still")) {
@@ -65,7 +65,7 @@ SCHEMES = ("light", "dark")
 
 
 def violations(tab: Any, options: dict[str, Any], context: Any = None) -> list[str]:
-    """What axe finds in the page of `tab` that is serious or critical."""
+    """Return the serious and critical violations that axe reports on the page of `tab`, one line for each broken rule."""
     from axe_playwright_python.base import AXE_SCRIPT
 
     if not tab.evaluate("'axe' in window"):
@@ -81,15 +81,15 @@ def violations(tab: Any, options: dict[str, Any], context: Any = None) -> list[s
 
 
 class Eyes:
-    """Looks at pages of one style, one after another, and at each look of a text once in each scheme."""
+    """Checks pages of one style one after another, and the contrast of each look of a text once in each colour scheme."""
 
     def __init__(self) -> None:
         self.known: list[float] = []
 
     def reduced(self, tab: Any) -> list[str]:
-        """Texts that stand out too little from what is behind them, in light and in dark, as `scheme: text`.
+        """Return texts with too little contrast to their background, in the light and the dark theme, as `scheme: text`.
 
-        Leaves in the page one element of each look, in light.
+        The page keeps one element of each look, in the light theme.
         """
         fresh = {}
         for scheme in reversed(SCHEMES):
@@ -108,10 +108,10 @@ class Eyes:
         return wrong
 
     def violations(self, tab: Any) -> list[str]:
-        """What axe finds in a page, of one element of each look, in light and in dark."""
+        """Return all violations that axe reports on a page, for one element of each look and in both themes."""
         return self.reduced(tab) + violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
 
     def _paint(self, tab: Any, scheme: str) -> None:
-        """As a reader has the page who switches; a page that is loaded so is another test's."""
+        """Switch the page to a colour scheme, as a reader does who changes the theme."""
         tab.emulate_media(color_scheme=scheme)
         tab.evaluate(PAINT, scheme)

@@ -1,4 +1,4 @@
-"""What several tests need: every device, a checkout, the command line, a browser where there is one; and who runs what."""
+"""Fixtures that several tests share (devices, a checkout, the command line, a browser), and the order of the tests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHROMIUM_FLAGS = [f"--{flag}" for flag in (
 
 
 def every_device() -> list[Any]:
-    """One parameter a device that is present; a backend without one is a test that is skipped, with the reason."""
+    """Return one parameter for each device that is present; a backend without a device is a skipped test, with the reason."""
     present = devices()
     params = [
         pytest.param(
@@ -78,10 +78,10 @@ def every_device() -> list[Any]:
 
 
 ABSENT = frozenset(backend.absent for backend in BACKENDS.values())
-"""Why there is no device of a backend."""
+"""Reasons why a backend has no device here."""
 
 MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pycache__")
-"""What is made in book/, and no part of a checkout."""
+"""Files that a build makes in book/ and that belong to no checkout."""
 
 
 TOGETHER = {
@@ -91,17 +91,18 @@ TOGETHER = {
     "tests/book/test_tasks.py": "pages",  # and one builds the site of the written pages
     "tests/book/test_terms.py": "pages",
 }
-"""The tests that one process runs, by how their names begin: they share what is dear to make."""
+"""Tests that run in one process, by the beginnings of their names: they share outputs that take long to make."""
 FIRST = (
     "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
     "tests/labs/test_corpus.py", "tests/book/test_", "tests/book/experiment/", "tests/labs/", "tests/test_", "tests/store/",
     "tests/measure/", "tests/analysis/",
 )  # fmt: skip
-"""The files that take longest come first, by how their names begin: at the end short ones fill both processes."""
+"""Beginnings of test names in the order in which they run. The longest files come first, so short ones fill both processes at
+the end."""
 
 
 def rank(nodeid: str) -> int:
-    """Where a test stands in the order of FIRST."""
+    """Return the position of a test in the order of FIRST."""
     return next((at for at, begin in enumerate(FIRST) if nodeid.startswith(begin)), len(FIRST))
 
 
@@ -119,7 +120,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the files in order. Of the tests of a file that an absent device would run, one stands for all and counts them."""
+    """Sort the tests by file. For an absent device, one skipped test a file stands for all and counts them."""
     absent: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         for mark in item.iter_markers("skip"):
@@ -135,8 +136,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def in_this_process() -> Iterator[None]:
-    """What a test measures by the library is measured here, where it may put stand-ins. Commands are as ever, and
-    tests/measure/test_case_process.py tries processes of their own.
+    """Measure in this process instead of a separate one, so that tests can replace parts of the library. Commands run as ever,
+    and tests/measure/test_case_process.py covers separate processes.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "measure_isolated", lambda *at, workers, **how: measure_and_store(*at, **how))
@@ -145,7 +146,7 @@ def in_this_process() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def rows_of_tests_are_not_kept() -> Iterator[None]:
-    """What this process reads of a store that a test makes does not stay in the user's cache."""
+    """Keep rows that tests read out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "read_cached", lambda kind, key: None)
         patch.setattr(row_cache, "write_cached", lambda kind, key, content: None)

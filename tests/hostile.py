@@ -31,16 +31,16 @@ FORMULA = '=HYPERLINK("//elsewhere.invalid")'
 HALF = "\ud800"
 """Half a surrogate pair, which JSON may hold and UTF-8 may not."""
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
-"""What no terminal is to be sent, but for ends of lines and tabulators."""
+"""Control characters and other code points that a terminal must never get; line ends and tabulators are allowed."""
 KEYS = ("lab", "scale", "role", "status", "variant", "case", "source_sha256", "axis", "parent", "device_kind")
-"""The columns by which rows are chosen: with another text in them a row is of nothing that a page shows."""
+"""Columns by which rows are chosen: no page shows a row with other text in them."""
 LISTS = ("throttle", "sample_throttle")
 FAILED = "tasks-4"
-"""The variant whose rows have failed in a store in memory."""
+"""Name of the variant whose rows have failed in a store in memory."""
 
 
 def hostile_json(value: Any) -> Any:
-    """Data as JSON has it whose texts and names are hostile ones; what is asked for by its name is there too."""
+    """Return JSON data with hostile text in front of each string, and one more hostile key in each object; all keys stay."""
     if isinstance(value, Mapping):
         return {name: hostile_json(inner) for name, inner in value.items()} | {HOSTILE + HALF: HOSTILE + HALF}
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def hostile_json(value: Any) -> Any:
 
 
 def hostile_value(name: str, value: Any) -> Any:
-    """The value of a column with hostile text before its own, where it has one."""
+    """Return the value of a column with hostile text in front of its own; None and NaN stay."""
     if value is None or value != value if not hasattr(value, "__len__") else False:
         return value
     if name in JSON or name == "policy":
@@ -58,7 +58,7 @@ def hostile_value(name: str, value: Any) -> Any:
 
 
 def hostile_frame(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with hostile text in all their columns of text but KEYS; of one variant they failed, for a hostile reason."""
+    """Return the rows with hostile text in all text columns but KEYS; rows of the variant FAILED have a hostile reason."""
     hostile = rows.copy()
     if {"variant", "status", "reason"} <= {*rows.columns}:
         failed = rows["variant"] == FAILED
@@ -72,7 +72,7 @@ def hostile_frame(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _honest(argument: Any) -> Any:
-    """What is asked of a store, as its files have it."""
+    """Return an argument of a query without hostile text, as the files of the store have it."""
     if isinstance(argument, str):
         return argument.replace(HOSTILE, "")
     return [_honest(part) for part in argument] if isinstance(argument, list | tuple) else argument

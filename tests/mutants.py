@@ -1,7 +1,7 @@
 """Wrong outputs that every lab's check must refuse, and kernels and plans that are made to err: one harness for all labs.
 
-A lab hands over a right output and its check; what only this lab can get wrong it adds as mutants of its own. What students
-get wrong in kernels stands in the `corpus.py` of each lab's tests.
+A lab hands over a right output and its check, and adds mutants of mistakes that only it allows. Mistakes that students make
+in kernels are in the `corpus.py` of each lab's tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 Outputs = Mapping[str, Array]
 Check = Callable[[Outputs], tuple[float, float, str]]
 STALE = -1.0
-"""What stays where no kernel has written, in outputs that are not poisoned by NaN."""
+"""Values that stay where no kernel has written, in outputs that are not poisoned by NaN."""
 
 
 def refused(check: Check, outputs: Outputs) -> bool:
@@ -47,7 +47,7 @@ def refused(check: Check, outputs: Outputs) -> bool:
 
 
 def of_an_array(right: Array, off_by: float) -> Iterator[tuple[str, Array]]:
-    """Standard mutants of one array by name; where one is the same as what is right it is no mutant and left out."""
+    """Yield the standard mutants of one array by name; those equal to the right array are left out."""
     floating = right if right.dtype.kind == "f" else right.astype(np.float64)
     for place in dict.fromkeys((0, right.size // 2, right.size - 1)):
         for value in (np.nan, np.inf, -np.inf):
@@ -88,7 +88,7 @@ def standard(right: Outputs, off_by: float) -> Iterator[tuple[str, Outputs]]:
 
 
 def all_refused(check: Check, right: Outputs, off_by: float, extra_mutants: Iterable[tuple[str, Outputs]] = ()) -> None:
-    """Holds `check` to it that it accepts `right`, refuses each standard mutant, and each of the lab's own.
+    """Assert that `check` accepts `right`, and refuses each standard mutant and each of the lab's own.
 
     off_by: an error of one element that is wrong anywhere, in the outputs' unit.
     """
@@ -109,7 +109,7 @@ def copied(variant: Variant, kernels: Path, folder: Path) -> Variant:
 
 
 def of_folder(variant: Variant, folder: Path) -> Variant:
-    """The same, read again: a text that was changed is another source."""
+    """Return the variant with its source read from a folder, where its text may have changed."""
     assert variant.source
     source = Source.of(folder / variant.source.path.name, **dict(variant.source.knobs))
     return replace(variant, source=source)
@@ -127,10 +127,10 @@ def change(folder: Path, file: str, words: str, instead: str, *, once: bool = Tr
 
 @dataclass(frozen=True)
 class Mutant:
-    """What a student got wrong in a kernel, or in the module of its plan: other words in the text of `file`.
+    """A student's mistake in a kernel or in the module of its plan: other words in the text of `file`.
 
-    case: of the lab, where it is not the corpus's own. options: of the plan, beside the variant's. everywhere: the words are
-    there more than once. survives: why no check can see it, where none does.
+    case: the lab's case, if not the corpus's own. options: options of the plan in addition to the variant's. everywhere: the
+    words occur more than once. survives: the reason why no check can see the mistake.
     """
 
     variant: str
@@ -160,9 +160,9 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Emulated:
-    """What a student got wrong where no device of ours runs it: `compute` tells the outputs of a case from its inputs.
+    """A student's mistake that no device here can run: `compute` makes the outputs of a case from its inputs.
 
-    right: the same without the mistake, which must pass.
+    right: the computation without the mistake, which must pass.
     """
 
     variant: str

@@ -1,4 +1,4 @@
-"""A base for plans of tests: it moves the least, and has no conditions."""
+"""A base class for plans of tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from roofbook.spec.lab import Plan, least_bytes, no_conditions
 
 
 class PlainPlan(Plan):
-    """What each plan states of itself, for one that is like a plain step."""
+    """A plan of tests: it moves the least bytes, and has no conditions."""
 
     traffic = staticmethod(least_bytes)
     conditions = staticmethod(no_conditions)

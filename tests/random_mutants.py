@@ -1,9 +1,9 @@
-"""Draws small changes of kernels at random, and says which of them a lab's checks refuse: mistakes that nobody had in mind.
+"""Draw small random changes of kernels, and report which of them a lab's checks refuse: mistakes that nobody planned.
 
     python -m tests.random_mutants --scale test --count 40 --seed 1 stencil lbm
 
-prints the share that is refused and each change that is not. Some of these are none: a bound that is never reached, a smaller
-vector where a loop takes what is left, a constant that is multiplied by zero. Whoever reads the list decides.
+prints the share that is refused, and each accepted change. Some of those are no mistakes: a bound that is never reached, a
+smaller vector before a loop over the remainder, a constant that is multiplied by zero. The reader of the list decides.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _RULES = (
     _matches(r"\bBARRIER\w*(\([^)]*\))?;", lambda m: [";"]),
     _matches(r"\b(MAX|LARGER)\(", lambda m: ["MIN(" if m[1] == "MAX" else "SMALLER("]),
 )  # fmt: skip
-"""Patterns of code, and what may stand instead."""
+"""Patterns of code, each with its possible replacements."""
 
 
 def changes_of(line: str) -> Iterator[tuple[int, str, str]]:
@@ -209,7 +209,7 @@ class Judge:
         self.process: subprocess.Popen[str] | None = None
 
     def verdict(self, mutant: RandomMutant) -> str:
-        """Return what becomes of a mutant; `crashed` or `out of time` where its process does not tell."""
+        """Return the outcome of a mutant; `crashed` or `out of time` if its process does not answer."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.random_mutants", "--worker", "--scale", self.scale],

@@ -1,4 +1,4 @@
-"""What Binder is given: the packages of the book, a Python that it runs on, and a last step that finds a device."""
+"""The files for Binder: the packages of the book, a Python that it supports, and a last step that finds a device."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command line as a user meets it: what its help says, what it prints, and one line for every mistake.
+"""The command line as a user meets it: its help, its output, and one line for every mistake.
 
-In this process where that is enough; as a real process for pipes and for papermill.
+Most commands run in this process; those with pipes and papermill run in a process of their own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def roofbook(place: Path, command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 
 def process(*arguments: str, cwd: Path, module: str = "roofbook.cli", **options: Any) -> subprocess.Popen[str]:
-    """The same as a process of its own, in a process group of its own, as a terminal starts it."""
+    """Start the command as a process in a process group of its own, as a terminal does."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=cwd,
@@ -172,7 +172,7 @@ EMPTY = [
     *(("--results", [*words_before, "--results"]) for words_before in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
     ("--data-dir", ["train", "lenet", "--data-dir"]),
 ]  # fmt: skip
-"""What names a place, left empty."""
+"""Options and arguments for a folder or an address, left empty."""
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),

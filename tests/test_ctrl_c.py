@@ -1,4 +1,4 @@
-"""Ctrl-C, pressed in real processes: one line, what was finished is kept, and the same command goes on from there."""
+"""Ctrl-C, pressed in real processes: one line, finished work stays, and the same command continues from there."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_ctrl_c_waits_for_an_import_that_would_abort_python(
 
 @pytest.mark.usefixtures("listens")
 def test_ctrl_c_while_temporary_files_are_removed_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second one: the first has ended what needed them."""
+    """Ctrl-C interrupts each removal of a file, and all files are removed nevertheless."""
     removed, unlink = list[str](), os.unlink
 
     def interrupted(name: str, **at: int) -> None:
@@ -190,7 +190,7 @@ def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> Non
 
 @pytest.mark.parametrize("after_s", [0, 0.02])
 def test_ctrl_c_while_the_process_of_a_notebook_starts(unmeasured: Callable[[], Path], after_s: float) -> None:
-    """It is being started, or has started and not answered yet: it must end too, and not write where we have tidied up."""
+    """The notebook's process is starting or has not answered yet: it must end too, and write nothing after the clean-up."""
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "variants", "[fused]", "-p", "budget_s", "0.01"]
     interrupted(command, place, lambda _, scratch: bool(list(scratch.rglob("kernel.json"))), after_s=after_s)

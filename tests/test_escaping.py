@@ -111,7 +111,7 @@ def test_half_a_surrogate_pair_in_json_can_be_written() -> None:
 
 
 def test_all_html_is_escaped_by_one_function() -> None:
-    """Python's own leaves in the text what hides others, or turns the direction of what stands beside it."""
+    """Python's own html.escape leaves characters in the text that hide others or change the direction of writing."""
     library = Path(escaping.__file__).parent
     other_modules = [path for path in library.rglob("*.py") if path.name != "escaping.py"]
     offenders = [

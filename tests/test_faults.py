@@ -1,6 +1,6 @@
-"""What the system refuses a command: a full disk, a closed output, a folder that takes no file, letters that are not there.
+"""Faults of the system: a full disk, a closed output, a folder that takes no file, letters that an encoding lacks.
 
-Each ends in one line that says what was refused, with exit code 2, and leaves nothing half-made. Real processes.
+Each ends in one line that names the fault, with exit code 2, and leaves no half-written file. Tests use real processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LBM = "roofbook.labs.lbm"
 def ended(
     *arguments: str, module: str = "roofbook.cli", cwd: Path = ROOT, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """The command as it ended. Its environment is this one's, with those variables of `env` that have a value."""
+    """Run the command to its end. Variables of `env` are added to this environment, or removed if they are None."""
     variables = os.environ | options.pop("env", {})
     environment = {name: value for name, value in variables.items() if value is not None}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
@@ -32,14 +32,14 @@ def ended(
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """It ended in one line with these words."""
+    """Assert that the command ended with code 2 and one line with these words."""
     assert (done.returncode, done.stdout or "") == (2, "")
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and done.stderr.endswith("\n")
     assert all(word in done.stderr for word in words)
 
 
 def closing(*numbers: int) -> Callable[[], None]:
-    """What closes these files of a process that begins."""
+    """Return a function that closes these files of a process that starts."""
 
     def close() -> None:
         for number in numbers:
@@ -81,7 +81,7 @@ def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
-    """Files have a largest size, as on a full disk: what was whole stays, and no part of another is left."""
+    """Files have a largest size, as on a full disk: whole files stay, and no part of another one is left."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 13, 1 << 13))

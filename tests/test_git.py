@@ -1,4 +1,4 @@
-"""Git answers for the folder that it is asked about, and what it says reaches the user."""
+"""Git answers for the folder that it is asked about, and its error messages reach the user."""
 
 import os
 import subprocess

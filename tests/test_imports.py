@@ -131,7 +131,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def classes(library: Path, lab: str) -> Iterator[tuple[str, str]]:
-    """Public classes of all rooms and of one lab. What a driver makes of a contract bears the contract's own name."""
+    """Return the public classes of all rooms and of one lab. A driver's class may have the name of its contract."""
     for path in sorted(library.rglob("*.py")):
         if of_one_lab(path, library) not in ("", lab):
             continue
@@ -184,7 +184,7 @@ def test_no_two_modules_have_one_name() -> None:
 
 
 def test_no_two_public_classes_have_one_name() -> None:
-    """Of the rooms; nor has a class of a lab the name of another one of that lab, or of a room's."""
+    """Classes of rooms have different names; so have those of a lab, among themselves and from the rooms'."""
     labs = ["", *(path.parent.name for path in LIBRARY.glob("labs/*/__init__.py"))]
     doubled_names = list(dict.fromkeys(message for lab in labs for message in doubled(classes(LIBRARY, lab))))
     assert not doubled_names, "\n".join(doubled_names)

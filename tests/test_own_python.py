@@ -126,7 +126,7 @@ def test_caches_have_whole_names_or_none(
 
 
 def test_ends_of_processes_are_seen_where_the_shell_ignores_them(tmp_path: Path) -> None:
-    """With SIGCHLD ignored, Python has code 0 for any process that has ended: what git refuses would be an answer."""
+    """With SIGCHLD ignored, Python has code 0 for any process that has ended: a refusal of git would look like an answer."""
     start = (
         "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, [17])\n"
         "from roofbook import own_python; own_python.settle()\n"

@@ -1,4 +1,4 @@
-"""What a user types: `-p` as papermill reads it, `~` in any name of a folder, and cases that some scales lack."""
+"""Parameters that a user types: `-p` as papermill reads it, `~` in any folder's name, and cases that some scales lack."""
 
 import os
 from dataclasses import replace

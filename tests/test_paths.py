@@ -1,4 +1,4 @@
-"""What can be made again is kept between processes, and never in the way."""
+"""The cache keeps texts and binaries between processes, and a broken or missing one never stops a command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_file_that_is_not_whole_is_made_again(tmp_path_factory: pytest.TempPat
         assert paths.cached_text("kind", "key", refuse) == "again"
 
 
-@given(kept=st.binary(max_size=200), flipped=st.integers(0, 10**6))
+@given(cached_bytes=st.binary(max_size=200), flipped=st.integers(0, 10**6))
 def test_bytes_with_one_wrong_bit_are_made_again(
     tmp_path_factory: pytest.TempPathFactory, cached_bytes: bytes, flipped: int
 ) -> None:
@@ -66,7 +66,7 @@ def test_bytes_with_one_wrong_bit_are_made_again(
 
 @pytest.fixture
 def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """CuPy and its NVRTC played by stand-ins, which note what they compile and load."""
+    """Replace CuPy and NVRTC by stand-ins that log which texts they compile and load."""
     stand_ins = SimpleNamespace(
         loaded=[], compiled=[], version=[13, 0], package={"nvidia-cuda-nvrtc": "13.0.88"}, knows="sm_"
     )
@@ -130,7 +130,7 @@ def test_a_binary_is_compiled_once(folder: Path, nvrtc: SimpleNamespace) -> None
 
 
 def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, nvrtc: SimpleNamespace) -> None:
-    """What NVRTC refuses is CuPy's to compile: a text with headers of CUDA's, or for an architecture that is too new."""
+    """CuPy compiles texts that NVRTC refuses: those with headers of CUDA's, or for an architecture that is too new."""
     device = cuda.CudaDevice.__new__(cuda.CudaDevice)
     device.index, device.architecture, device._programs = 0, 90, {}
     device.build("a", ("-DN=1",))

@@ -1,4 +1,4 @@
-"""The words of the code: names that say what a value is, and docstrings that can be read alone."""
+"""The words of the code: names that describe their value, and docstrings that can be read alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small changes of kernels that are drawn at random: what may be drawn, and that nearly all are refused."""
+"""Small random changes of kernels: which ones may be drawn, and that checks refuse nearly all."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_mutant_is_refused_accepted_or_found_not_to_end(judge: Judge, monkeypa
 
 
 def test_most_of_a_sample_are_refused(judge: Judge) -> None:
-    """Of those that are not, most are no mistakes: a bound that is never reached, an arm that a step does not take."""
+    """Most accepted changes are no mistakes: a bound that is never reached, a branch that a step does not take."""
     outcomes = [judge.verdict(mutant) for lab in ("stencil", "convpool") for mutant in drawn(lab, 5, seed=11)]
     built = [verdict for verdict in outcomes if not verdict.startswith("does not build")]
     assert len(built) >= 5 and built.count("accepted") <= 0.3 * len(built), outcomes

@@ -1,4 +1,4 @@
-"""What sets the project up on a reader's machine: Makefile and results/record.sh, whatever the shell exports."""
+"""Setup on a reader's machine: Makefile and results/record.sh, whatever the shell exports."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ case "$*" in
 *) for word; do printf '[%s]' "$word"; done >> "$FAKE_LOG"; echo >> "$FAKE_LOG" ;;
 esac
 """
-"""Stands in for Python: it writes down what it is asked, and ends where packages would be installed."""
+"""Script in place of Python: it logs its arguments, and exits when packages would be installed."""
 
 
 def make(*words: str, **environment: str) -> str:
@@ -62,7 +62,7 @@ def test_make_hides_what_the_shell_tells_python_and_pip(tmp_path: Path) -> None:
 
 
 def record(folder: Path, out: str, **environment: str) -> list[str]:
-    """What record.sh asks Python for, until it would install packages."""
+    """Return the arguments with which record.sh calls Python, until it would install packages."""
     python, log = folder / "python", folder / "log"
     python.write_text(FAKE)
     python.chmod(0o755)

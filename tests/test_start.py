@@ -1,4 +1,4 @@
-"""What the start of a command costs: what it loads, and the processor's time."""
+"""The cost of starting a command: modules that it loads, and processor time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print fits the terminal: no line is wider, no word is lost, commands can be pasted."""
+"""The output of commands fits the terminal: no line is wider, no word is lost, commands can be pasted."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_what_a_command_prints_fits(
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [*registry.names(), registry.PEAKS])
 def test_the_tables_of_a_record_fit(name: str) -> None:
-    """Those that `roofbook run` and `roofbook record` print, of what is recorded; on any device."""
+    """Tables that `roofbook run` and `roofbook record` print fit 80 columns, for the recorded rows."""
     experiment = Experiment(name, {"scale": "published", "results": str(RESULTS)}, RESULTS.parent)
     recorded_tables: list[Any] = [experiment.peak_table()] if name == registry.PEAKS else [
         experiment.ladder(case.name) for case in experiment.cases

@@ -1,4 +1,4 @@
-"""What GitHub runs: the site is built and published from the main branch alone, and a pull request's code gets nothing.
+"""GitHub's workflows: only the main branch builds and publishes the site, and code of a pull request gets no rights.
 
 The linters are asked without a network. actionlint is a program of its own; the test that needs it says so where it is missing.
 """
@@ -22,7 +22,7 @@ from roofbook import cli
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 GATE = ROOT / "book" / "_assets" / "gate.yml"
-"""That of the page on the gate, for other projects."""
+"""Workflow on the page about the gate, an example for other projects."""
 WORKFLOWS = [*sorted((GITHUB / "workflows").glob("*.yml")), GATE]
 SITE = GITHUB / "workflows" / "site.yml"
 

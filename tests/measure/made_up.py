@@ -1,4 +1,4 @@
-"""A lab and a device that are made up, under a clock that the tests turn."""
+"""A made-up lab and a made-up device, timed by a clock that the tests set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..plain_plan import PlainPlan
 RIGHT = np.arange(1.0, 9.0)
 CASE = Case("small", "test", {"n": 8}, units=10)
 QUIET = Policy(cache="warm", budget_s=1000, noise=0.0, minimum=10, maximum=12)
-"""Takes all 12 samples of everything."""
+"""Policy that takes all 12 samples of each measurement."""
 
 
 class Clock:
@@ -34,14 +34,14 @@ class Clock:
 
 
 class Log(list[tuple[str, str]]):
-    """(variant, what) in the order in which it happened."""
+    """Events as (variant, event), in the order in which they happened."""
 
     def of(self, event: str) -> list[str]:
         return [name for name, event in self if event == event]
 
 
 class Made(PlainPlan):
-    """Does what the options of its variant say: how long a run takes, what comes out, where it fails."""
+    """A plan that the options of its variant control: how long a run takes, which values it returns, where it fails."""
 
     def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         self.device, self.name, self.units, self.options = device, variant.name, case.units, variant.options
@@ -54,7 +54,7 @@ class Made(PlainPlan):
         self.seconds = cycle(seconds if isinstance(seconds, list) else [seconds])
 
     def step(self, stage: str) -> None:
-        """Note it; fail where the options say so, such as {'run': error} or {'timed run 4': error}."""
+        """Log a stage; raise the error that the options have for it, such as {'run': error} or {'timed run 4': error}."""
         self.device.log.append((self.name, f"{'timed' if self.timed else 'trial'} {stage}"))
         failures = self.options.get("fails", {})
         for key in (stage, f"timed {stage}" if self.timed else f"trial {stage}"):
@@ -62,7 +62,7 @@ class Made(PlainPlan):
                 raise failures[key]
 
     def hold(self, share: float) -> None:
-        """Take so much more of the device's memory."""
+        """Take this share of the device's memory in addition."""
         if share > self.device.room:
             self.device.log.append((self.name, "no room"))
             raise contract.OutOfMemory("more than is left")
@@ -170,7 +170,7 @@ class Device(contract.Device):
 
 
 class Toy(Lab):
-    """Eight values; verified on 2 units, timed on 10."""
+    """A lab with eight values, verified on 2 units and timed on 10."""
 
     name, title, preferred_backend, unit, timed, bases, best = "toy", "Toy", "opencl", "pass", "loop", ("a",), "a"
     allowed = 0.5
@@ -216,7 +216,7 @@ def made(
 
 
 class Bench:
-    """Measures variants of the toy lab and keeps what comes of it."""
+    """Measures variants of the toy lab, and has their rows and a log of all events."""
 
     def __init__(self) -> None:
         self.log, self.clock = Log(), Clock()
@@ -242,7 +242,7 @@ class Bench:
 
 
 def samples_by_round(rows: Sequence[Mapping[str, Any]], log: Log) -> list[list[str]]:
-    """Names in the order of each round, out of the log of runs."""
+    """Return the names of the variants in the order of each round, from the log of runs."""
     runs = [name for name in log.of("timed run")]
     rounds: list[list[str]] = []
     at = len(rows)  # each was warmed up by one run

@@ -1,4 +1,4 @@
-"""What tests ask of other processes: their state, and to reach one."""
+"""Helpers for tests of other processes: read a process's state, and wait for one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PATIENCE_S = 500.0
 
 
 def state(process: int) -> str:
-    """As the system has it: `T` for one that is stopped, `Z` for one that has died."""
+    """Return the state of a process as Linux names it: `T` is stopped, `Z` is dead."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until it is so; a test fails where it does not come to pass. The limit is for what hangs, not for what is slow."""
+    """Wait until the condition holds, and fail the test after PATIENCE_S. The limit is far above any slow machine's time."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"

@@ -107,7 +107,7 @@ def test_what_is_timed_has_no_guards_around_its_buffers() -> None:
     for device in (open_device("opencl:0"), one_thread.OneThread(open_device("opencl:0"))):
         for guarded in (False, True):
             ledger, buffers = BufferLedger(guarded=guarded), list[Any]()
-            ledger.plan(lambda device=device, made=buffers: made.append(device.empty(100)))  # type: ignore[misc]
+            ledger.plan(lambda device=device, buffers=buffers: buffers.append(device.empty(100)))  # type: ignore[misc]
             assert buffers[0].nbytes == buffers[0].memory.size == 100
             (record,) = ledger._records.values()
             assert record.allocation.nbytes == 100 + 2 * GUARD * guarded

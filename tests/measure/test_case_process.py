@@ -173,7 +173,7 @@ POLICY = Policy(cache="warm", budget_s=1e-6, minimum=3, maximum=6, limit_s=100.0
 
 @pytest.fixture
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """A lab whose kernels do what a careless one may."""
+    """Return a lab with kernels that make the mistakes of careless ones."""
     folder = tmp_path / "labs" / "faulty"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(LAB)
@@ -293,7 +293,7 @@ STAGES = {
     "facts": "facts",
     "close": "close",
 }
-"""What a plan is at, and what its row says that it was at."""
+"""Stages of a plan, and the words for them in the reason of its row."""
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_an_error_costs_its_own_row_and_its_text_is_plain(measure: Measure, stag
 
 @pytest.mark.parametrize("stage", ["plan", "run", "close"])
 def test_a_fork_that_holds_the_pipe_keeps_nobody_waiting(measure: Measure, stage: str) -> None:
-    """It sleeps for an hour, and is ended with the process that it came from."""
+    """The fork sleeps for an hour; it must end together with its parent process."""
     rows = measure("one", f"fork in {stage}", "two")
     assert set(rows["status"]) == {"ok"}
 

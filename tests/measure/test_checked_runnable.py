@@ -1,4 +1,4 @@
-"""What a plan and a lab return is checked where they return it: a mistake fails its own variant, with its reason."""
+"""Return values of plans and labs are checked at once: a mistake fails its own variant, with the reason."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_what_is_no_runnable_is_refused(thing: Any) -> None:
 
 
 class Changed(Made):
-    """Does and returns what a test wants, by what it sets on this class."""
+    """A plan whose behaviour a test changes by setting `change` on this class."""
 
     change: Callable[[Any], None]
 

@@ -36,7 +36,7 @@ def interrupted(bench: Bench, folder: Path, fails: str, **options: Any) -> None:
 
 
 def again(bench: Bench, folder: Path, *, resume: bool = True, **options: Any) -> Checkpoint:
-    """The same cells without what interrupts them."""
+    """Measure the interrupted variants again, now to the end, and return the checkpoint."""
     checkpoint = of(folder, resume=resume)
     bench(made("a"), made("b", "a"), **{"run": SECOND, "checkpoint": checkpoint, **options})
     return checkpoint

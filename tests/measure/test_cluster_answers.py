@@ -1,4 +1,4 @@
-"""What comes from a worker of a cluster is checked before it is believed: answers, and what it says that it is at."""
+"""Messages of a cluster's workers are checked before they are used: answers to orders, and progress."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Answered:
 
 
 class Client:
-    """A cluster whose workers answer at once: who they are, and then what a test has for each."""
+    """A cluster whose workers answer at once: first their identity, then the answer that a test sets for each."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers, self.follow = answers, None

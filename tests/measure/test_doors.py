@@ -1,4 +1,4 @@
-"""Ports and shared folders: what strangers can reach of a measurement, and what they put there to do harm."""
+"""Ports and shared folders: which of them strangers can reach, and harmful files that they might put there."""
 
 from __future__ import annotations
 

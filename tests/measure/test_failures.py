@@ -137,7 +137,7 @@ def test_a_failure_is_one_row_with_one_line_and_the_others_go_on(
 @pytest.mark.parametrize("stage", ["plan", "trial run", "trial outputs", "timed plan", "timed facts", "timed run 6"])
 @pytest.mark.parametrize("error", [TypeError("takes 3"), AssertionError("turned"), KeyError("x"), RuntimeError("?")])
 def test_an_error_of_no_known_kind_costs_its_own_row_too(bench: Bench, stage: str, error: Exception) -> None:
-    """Such as a library that lacks a symbol on this machine: the row says what, and where in the project."""
+    """For example, a library lacks a symbol on this machine: the row names the error and the line of the project."""
     bench(made("a"), made("b", "a", fails={stage: error}), made("c", "a"))
     kind = re.escape(f"{type(error).__name__}: {error}")
     assert re.fullmatch(rf"{kind} \((verify|sampling)\.py, line \d+\)", bench.row("b")["reason"])

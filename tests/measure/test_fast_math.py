@@ -1,4 +1,4 @@
-"""Fast mathematics that a variant does not declare is refused, wherever it is switched on, and what resembles it is not."""
+"""Fast mathematics that a variant does not declare is refused, wherever it is switched on; similar options are allowed."""
 
 from __future__ import annotations
 

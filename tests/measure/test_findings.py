@@ -1,4 +1,4 @@
-"""What tools write is read as findings: Oclgrind's own messages, and compute-sanitizer's as its manual has them."""
+"""Findings are read from the output of tools: Oclgrind's real messages, and compute-sanitizer's examples in its manual."""
 
 from __future__ import annotations
 

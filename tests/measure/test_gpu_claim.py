@@ -42,7 +42,7 @@ def test_what_was_preset_is_read_as_cuda_reads_it(preset: str | None, left: list
 
 
 def as_another_worker(folder: Path, preset: str | None) -> str:
-    """What a worker that starts now is given: its locks are those of another open file, as another process has them."""
+    """Return the card that a new worker gets: its locks belong to another open file, as those of another process do."""
     os.environ.pop(gpu_claim.VARIABLE, None)
     os.environ.pop(gpu_claim.CUDA, None)
     if preset is not None:
@@ -51,7 +51,7 @@ def as_another_worker(folder: Path, preset: str | None) -> str:
 
 
 def test_workers_that_may_all_see_the_first_card_get_one_each(tmp_path: Path) -> None:
-    """Slurm presets the variable for a whole job: its ranks would all take card 0."""
+    """Slurm presets the variable for a whole job, so without claims all ranks would take card 0."""
     cards = [as_another_worker(tmp_path, "0,1") for _ in range(3)]
     assert cards == ["GPU-a1", "GPU-a2", ""]
     assert os.environ[gpu_claim.CUDA] == "", "without a card of its own it sees none"

@@ -22,7 +22,7 @@ TWO: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:02:00.0", spec="cuda:0")
 
 
 def waits(first_lock: AbstractContextManager[object], second_lock: AbstractContextManager[object]) -> bool:
-    """Whether one who wants the second waits for as long as another has the first, and no longer."""
+    """Return whether a thread that takes the second lock waits as long as another one holds the first."""
     got = threading.Event()
 
     def want() -> None:
@@ -96,7 +96,7 @@ def test_without_a_sweep_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two that measure a case at once, through the code that measures every case."""
+    """Two workers measure a case at once, through the code that measures every case."""
     from roofbook.devices.contract import Unsupported
     from roofbook.devices.find import host_cpu
     from roofbook.measure import case_run

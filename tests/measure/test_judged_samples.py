@@ -1,4 +1,4 @@
-"""What is timed is what is judged: kernels that leave out work, or keep results where nobody looks, fail with their reason."""
+"""Timed samples are judged too: kernels that leave out work, or keep results in hidden places, fail with the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..plain_plan import PlainPlan
 from .made_up import Bench, made
 
 COUNT, ROUNDS = 4096, 2000
-"""Numbers of the made-up problem, and operations on each: what is left out shows, however busy the machine is."""
+"""Numbers of the made-up problem, and operations on each: enough that work left out shows, however busy the machine is."""
 WORK = "float v = x[i]; for (int k = 0; k < ROUNDS; k++) v = v * 0.999f + 0.001f;"
 ARGUMENTS = "__global float *x, __global float *y, __global float *s, __global int *c"
 HEAD = f"#define ROUNDS {ROUNDS}\n__kernel void f({ARGUMENTS}) {{\n"
@@ -147,7 +147,7 @@ class Counted(Chains):
 
 
 def test_a_pair_of_runs_costs_four_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other operands come before each of the two that are compared; one run for all pairs says what finished outputs are."""
+    """A run on other operands comes before each of the two compared; one run for all pairs finds which outputs are finished."""
     monkeypatch.setattr(sampling, "SUSPECT", 0.0)
     monkeypatch.setattr(sampling, "AGAINST", 1.0)
     monkeypatch.setattr(sampling, "LONGER", float("inf"))  # whatever else the machine does
@@ -170,7 +170,7 @@ STATE = (
 
 
 class Filled(Chains):
-    """A plan that launches its kernel once while it is made: scratch holds what that left."""
+    """A plan that launches its kernel once in its constructor, so that scratch memory holds the results of that launch."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -179,7 +179,7 @@ class Filled(Chains):
 
 
 def test_results_that_are_kept_as_long_as_operands_stay_are_found() -> None:
-    """Such a kernel is right on any operands. It keeps results in memory that a plan has filled, which is not poisoned."""
+    """A kernel that is right on any operands, and keeps results in memory that its plan has filled and nobody poisons."""
     text = (
         f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"
     )
@@ -206,7 +206,7 @@ def test_results_that_are_kept_in_cleared_memory_as_long_as_operands_stay_are_fo
 
 
 class KeptByTheHost(Chains):
-    """A plan that launches its kernel once, and hands out what came of it ever after."""
+    """A plan that launches its kernel once, and returns that first output for ever."""
 
     first_output: np.ndarray | None = None
 
@@ -315,7 +315,7 @@ def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
 
 
 def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a disturbance of the machine the first pair of runs says so."""
+    """A pair of runs shows that the machine was disturbed when the slow sample was taken."""
     monkeypatch.setattr(sampling, "_is_judged", lambda measurement: len(measurement.samples) == 2)
     plan: Any = made("a").plan
 

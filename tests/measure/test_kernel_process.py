@@ -1,4 +1,4 @@
-"""The process of a stranger's kernel as the judge sees it: what it sends is looked at, and what it can reach is little."""
+"""The process that runs a stranger's kernel: its messages are checked, and its sandbox lets it reach little."""
 
 from __future__ import annotations
 

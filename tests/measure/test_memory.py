@@ -1,4 +1,4 @@
-"""What does not fit into the memory beside others is measured after them, and shares no round with them."""
+"""Variants that do not fit into memory together with others are measured after them, in rounds of their own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def same_variant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(folder: Path, rows: Sequence[Mapping[str, Any]] = ()) -> Checkpoint:
-    """The checkpoint of a folder whose store has these rows of the first run."""
+    """Return the checkpoint of a folder whose store has these rows of the first run."""
     checkpoint = Checkpoint.of_case(folder, "toy", "small")
     checkpoint.finished = {
         FIRST: {
@@ -70,7 +70,7 @@ def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, stage: str
 
 @pytest.mark.parametrize("grows", [1, 2, 4])
 def test_what_runs_out_of_memory_beside_others_is_timed_after_them(bench: Bench, grows: int) -> None:
-    """Such as a kernel that takes memory in each run, beside a library that keeps what it was given."""
+    """For example, a kernel takes memory in each run while a library keeps its own."""
     bench(
         made("a", holds=0.25), made("b", "a", holds=0.25, grows=(grows, 0.5)), made("c", "a", holds=0.25),
         made("d", "a", grows=(1, 2)),
@@ -169,7 +169,7 @@ def test_the_last_check_waits_for_memory_too(bench: Bench) -> None:
 
 
 def test_what_failed_holds_no_memory(bench: Bench) -> None:
-    """Else what lacks it beside this one would fail for good."""
+    """A failed variant must free its memory, or other variants that need it would fail for good."""
     failed = point("a", holds=0.6, seconds=[2000.0], fails={"timed facts": ValueError("x")})
     bench(failed, point("b", holds=0.1, grows=(8, 0.5)), policy=replace(QUIET, limit_s=1e9))
     assert bench.row("a", "sweep")["status"] == "failed" and bench.row("b", "sweep")["status"] == "ok"
@@ -191,7 +191,7 @@ def test_memory_that_a_driver_lacks_at_a_launch_is_waited_for(bench: Bench) -> N
 def test_an_error_keeps_nothing_of_the_run_that_it_ended(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    """As PyTorch's errors would keep tensors, until Python looks for circles."""
+    """An error must not keep the run alive, as PyTorch's errors keep tensors until Python collects cycles."""
 
     class Tensor:
         pass

@@ -139,7 +139,7 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
 
 
 def test_of_kernels_that_are_the_same_one_is_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of `same` and `chunks` the text is one for both cases, of `sized` it has the size in it, `grouped` has other groups."""
+    """`same` and `chunks` have one text for both cases, the text of `sized` contains the size, `grouped` has other groups."""
     device, launched = SimpleNamespace(programs_built=0), list[str]()
     texts = set[str]()
 

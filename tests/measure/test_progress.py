@@ -1,4 +1,4 @@
-"""The line that says what is being measured: where someone waits, seldom enough not to disturb, and gone at the end."""
+"""The line that shows the progress of a measurement: on terminals only, seldom enough not to disturb, and gone at the end."""
 
 from __future__ import annotations
 

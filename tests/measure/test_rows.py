@@ -1,4 +1,4 @@
-"""What becomes a row: what was measured, under which keys, and nothing that was not run."""
+"""Rows of a measurement: their content and keys, and that only variants that ran have one."""
 
 from __future__ import annotations
 

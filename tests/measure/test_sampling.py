@@ -31,7 +31,7 @@ def test_variants_are_interleaved_at_random_and_mirrored(bench: Bench) -> None:
 def test_each_run_draws_which_buffers_come_first_and_which_sample(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where buffers lie and what runs before it favour a kernel for a whole run: no two runs may share it by rule."""
+    """Addresses of buffers and the kernel that ran before can favour a variant for a whole run, so runs must differ in them."""
     monkeypatch.setattr("roofbook.measure.case_run.UNTIMED", "no scale")
 
     def orders(seed: int) -> tuple[list[str], list[list[str]]]:
@@ -125,7 +125,7 @@ HOT = "hardware thermal slowdown"
 
 
 def throttled(bench: Bench, monkeypatch: pytest.MonkeyPatch, *reasons: list[str]) -> None:
-    """The clocks tell these reasons, one list a sample, then none."""
+    """Let the clocks report these reasons, one list for each sample, then none."""
     next_reason = iter(reasons)
 
     def read(self: provenance.Clocks) -> dict[str, Any]:

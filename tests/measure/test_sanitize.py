@@ -80,7 +80,7 @@ FLAWS = {
     "diverging": ("reduce_tree.inc", "    }\n    BARRIER();", "      BARRIER();\n    }"),
     "too-far": ("fused.k", "PUT(8, i, g8);", "PUT(8, i + nx * ny, g8);"),
 }
-"""What is changed in which file."""
+"""Variant to (file, old text, new text) of the planted mistake."""
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +113,14 @@ def folder(oclgrind: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def checked(folder: Path) -> dict[str, CheckedVariant]:
-    """What Oclgrind finds in each variant of `flawed`."""
+    """Return Oclgrind's findings in each variant of `flawed`."""
     lab = registry.get("flawed")
     chosen = sanitize.choose(lab, "all", None, "test", host_cpu())
     return {variant_check.variant.name: variant_check for variant_check in sanitize.check(lab, chosen, host_cpu())}
 
 
 def lines(variant_check: CheckedVariant) -> dict[str, set[str]]:
-    """The text of the lines where each kind was found."""
+    """Return, for each kind of defect, the source lines where it was found."""
     texts: dict[str, set[str]] = {}
     for finding in variant_check.defects:
         for place in finding.places:
@@ -190,7 +190,7 @@ __kernel void choose(__global const float *x, __global float *out, int n, float 
   vstore4(both ? (float4)(two) : (float4)(0.0f), 1, out);
 }
 """
-"""What `vectors` of `lbm` does to decide which cells are pushed: no pointer here is unaligned."""
+"""Kernel with the test that `vectors` of `lbm` uses to decide which cells are pushed; no pointer in it is unaligned."""
 
 
 def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised(oclgrind: None) -> None:
@@ -223,7 +223,7 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
 def test_a_variant_that_ends_the_process_costs_no_other(
     oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
 ) -> None:
-    """What an interpreter that crashes in the second variant leaves, and what it leaves of the others."""
+    """The interpreter crashes in the second variant; the findings of the others are complete."""
     script = tmp_path / "python"
     script.write_text(
         f"#!{sys.executable}\n"
@@ -316,7 +316,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 @pytest.fixture
 def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any] | None], Path]:
-    """A script that writes down its arguments, reports a race by racecheck, and leaves what the watched process would."""
+    """Return a function that makes a compute-sanitizer: it logs its arguments, reports a race, and writes a worker's answer."""
     script = tmp_path / sanitize.SANITIZER
 
     def make(answer: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors") -> Path:

@@ -1,4 +1,4 @@
-"""Which cells are due, and that what was measured is kept: case by case, whole cells only, also on an interrupt."""
+"""Which measurements are due, and that finished ones are stored: case by case, whole ones only, also on an interrupt."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_the_checkout_is_found_from_any_folder_in_it(
 
 
 def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) -> None:
-    """A row says what its variant was thought to move on the day; a better model holds for old rows too."""
+    """A row has the bytes of the traffic model of its day; today's model replaces them in old rows too."""
     cells = planned(auto, store)
     schedule.bring_up_to_date(cells, auto, store, POLICY)
     lab = cells[0].lab

@@ -24,7 +24,7 @@ TREE = SourceTree(Path("."), {})
 
 
 def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Generator) -> VariantRuns:
-    """A variant whose time is so many times what it was, measured run after run until it is settled."""
+    """Return the runs of a variant that became this many times slower, one after another until they are enough."""
     runs = VariantRuns("lab", "case", "variant")
     while not runs.is_settled(RULE):
         between = np.exp(noise[0] * rng.standard_normal(2))
@@ -34,7 +34,7 @@ def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Genera
 
 
 def slower_of_hundred(slowdown: float, noise: tuple[float, float]) -> int:
-    """Of a hundred, how many are called slower."""
+    """Return how many of a hundred simulated variants are called slower."""
     rng = np.random.default_rng(round(1000 * slowdown))
     words = [simulated(slowdown, noise, rng).verdict(RULE) for _ in range(SERIES)]
     return 100 * words.count("slower") // SERIES
@@ -47,12 +47,12 @@ def test_a_slowdown_of_three_percent_is_found(noise: tuple[float, float]) -> Non
 
 @pytest.mark.parametrize("noise", [QUIET, BUSY, (0.05, 0.2)])
 def test_what_is_as_fast_as_before_is_seldom_called_slower(noise: tuple[float, float]) -> None:
-    """However loud it is: what cannot be told is undecided."""
+    """With much noise the verdict is `undecided`, not `slower`."""
     assert slower_of_hundred(1.0, noise) <= 1
 
 
 def test_without_the_spread_between_runs_noise_would_be_called_slower(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run is certain of what the next one denies: its rounds are no runs."""
+    """One run alone is certain of a difference that the next run denies, because its rounds are not independent runs."""
     rng, noise = np.random.default_rng(0), (0.03, 0.005)
     first = [simulated(1.0, noise, rng).ratios[0] for _ in range(SERIES)]
     certain = sum(side_by_side.verdict(ratios_of_run, RULE) == "slower" for ratios_of_run in first)
@@ -124,7 +124,7 @@ def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
 
 
 class Scripted:
-    """A side without a process: what it is told is noted, and the variant `late` is wrong after its last sample."""
+    """One side of a comparison without a process: it logs its orders, and the variant `late` is wrong after its last sample."""
 
     log: ClassVar[list[tuple[str, str]]] = []
 

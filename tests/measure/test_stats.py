@@ -62,12 +62,12 @@ def twins(
 
 
 def unpaired(a: ArrayLike, b: ArrayLike) -> stats.RatioEstimate:
-    """Of one run a side."""
+    """Return the ratio of two variants with one run each, unpaired."""
     return stats.unpaired_ratio([a], [b])
 
 
 def claims(a: Array, b: Array) -> int:
-    """Of how many series a difference is claimed."""
+    """Return the number of series for which a difference is claimed."""
     return sum(not stats.paired_ratio(*pair).same for pair in zip(a, b, strict=True))
 
 
@@ -76,11 +76,11 @@ def false_claims(kind: str, rounds: int) -> int:
 
 
 kept_false_claims = cache(false_claims)
-"""Of the statistics as they are."""
+"""Numbers of false claims of the statistics in use, by kind of noise and number of rounds."""
 
 
 def most(series: int, share: float = LIMIT, chance: float = 1e-3) -> int:
-    """The fewest false claims of so many series that a rule which claims falsely at `share` exceeds at most by `chance`."""
+    """Return the most false claims to expect: a rule that claims falsely at `share` exceeds them only with probability `chance`."""
     tail = 1.0
     for count in range(series + 1):
         tail -= math.comb(series, count) * share**count * (1 - share) ** (series - count)
@@ -90,7 +90,7 @@ def most(series: int, share: float = LIMIT, chance: float = 1e-3) -> int:
 
 
 def too_many(count_of: Callable[[str, int], int]) -> list[str]:
-    """Where there are more false claims than the level allows: a cell of kind and rounds, all kinds, or all rounds.
+    """Return the kinds of noise and numbers of rounds, alone or together, that have more false claims than the level allows.
 
     A cell of 400 may exceed the level by chance, once in a thousand at the level itself. Rows and columns have 2400 series
     and are held to the level as it is: at 3.5 %, which the sign test keeps, chance exceeds it less than once in 30,000.
@@ -107,7 +107,7 @@ def too_many(count_of: Callable[[str, int], int]) -> list[str]:
 
 
 def quiet(series: Array, limit: float) -> NDArray[np.bool_]:
-    """relative_standard_error of each row below the limit: the same, of all rows at once."""
+    """Return whether relative_standard_error is below the limit, for all rows at once."""
     n = series.shape[1]
     ordered, rank = np.sort(series), stats._rank(n, 0.95)
     middle = (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
@@ -178,7 +178,7 @@ def test_unpaired_twins_seldom_differ(n: int) -> None:
 
 
 def between(rng: np.random.Generator, kind: str, series: int, runs: int) -> Array:
-    """Logarithms of A/A ratios of runs, shape (series, runs): what differs from run to run, as it was seen to differ."""
+    """Return logarithms of A/A ratios of runs, shape (series, runs), with the spread that real runs showed."""
     draw = rng.standard_normal((series, runs))
     if kind == "two states":  # of the host's core, which now and then changes between the sides
         return 0.01 * draw + 0.4 * rng.choice([-1, 0, 0, 0, 0, 0, 0, 0, 1], draw.shape)
@@ -190,7 +190,7 @@ def between(rng: np.random.Generator, kind: str, series: int, runs: int) -> Arra
 
 
 def in_run(ratio: float, sure: float) -> stats.RatioEstimate:
-    """What one run says, sure of it to so much."""
+    """Return the estimate of one run, with an interval of plus and minus the share `sure`."""
     return stats.RatioEstimate(
         ratio, ratio * (1 - sure), ratio * (1 + sure), 20, abs(ratio - 1) < sure, "paired, sign test"
     )

@@ -1,4 +1,4 @@
-"""Plans answer for their variants: a new one that does not say what it moves, or how it differs, is refused by name."""
+"""Plans state their traffic and conditions: a new plan without them is refused by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Operands as the last tensor-core steps take them: how they are packed, on every device, and the sum of their products.
 
-The products are summed here as the tensor cores do, from what a device packed; so a part, a tap or a channel that lies in the
-wrong place shows without a GPU.
+The products are summed here as the tensor cores do, from operands that a device packed; so a part, a tap or a channel that
+lies in the wrong place shows without a GPU.
 """
 
 from __future__ import annotations

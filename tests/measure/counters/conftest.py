@@ -1,4 +1,4 @@
-"""What several tests of the counters need: a device and an ncu that are made up, a store, and the command."""
+"""Fixtures that the tests of counters share: a made-up device, a made-up ncu, a store, and the command."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def roofbook(results: Path, command: Cli) -> Cli:
-    """Runs `roofbook profile` at scale test on a store of its own."""
+    """Return a function that runs `roofbook profile` at scale test on a store of its own."""
     return lambda *arguments: command("profile", *arguments, "--scale", "test", "--results", str(results))

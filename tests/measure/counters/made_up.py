@@ -1,4 +1,4 @@
-"""What stands in for a GPU and for ncu: a sample of ncu's output, taken on an H200, a script that prints it, and a lab."""
+"""Stand-ins for a GPU and for ncu: a sample of ncu's output, taken on an H200, a script that prints it, and a lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def changed(*pairs: tuple[str, str]) -> str:
-    """The sample with some of its text replaced."""
+    """Return the sample with some of its text replaced."""
     text = SAMPLE
     for old, new in pairs:
         assert old in text
@@ -42,7 +42,7 @@ PERMISSION = (
 
 
 class Made(PlainPlan):
-    """A run that notes what it does; by its device's clock where the variant's options say so."""
+    """A plan that logs each of its steps; with the option `clock` it is timed by its device's clock."""
 
     def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         self.device, self.units, self.options, self.log = device, case.units, variant.options, device.log
@@ -106,7 +106,7 @@ class MadeUp(Lab):
 
 
 class Gpu(contract.Device):
-    """All that planning and keeping a row ask of a CUDA device."""
+    """A made-up CUDA device with everything that planning a row and storing it need."""
 
     backend, kind, name, spec, architecture = "cuda", "gpu", "NVIDIA H200", "cuda:0", 90
     compute_units, memory_bytes, cache_bytes, local_bytes, max_work_group, max_clock_mhz = 132, 1, 1, 1, 1024, 1980
@@ -128,7 +128,7 @@ RIGHT: dict[str, Any] = {"units": STEPS, "error": 1e-7, "tolerance": 1.0, "compa
 
 
 class Ncu:
-    """A script `ncu` that writes down its arguments, prints a text, and leaves what the process that it watches would."""
+    """A script `ncu` that logs its arguments, prints a text, and writes the answer that the watched process would write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""`roofbook profile`: what it counts and what it does not count again, and that each mistake is one line."""
+"""`roofbook profile`: which variants it counts, which it does not count again, and that each mistake is one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ncu's output as numbers: counters are per step of all kernels, and what ncu does not tell is unknown, not nothing."""
+"""ncu's output as numbers: counters are those of a step's kernels in all, and a number that ncu lacks is unknown, not zero."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def runs(draw: st.DrawFn) -> list[Launch]:
 
 
 def written(launches: Sequence[Launch]) -> str:
-    """As ncu writes them, a line of the program and one of ncu's in between."""
+    """Return launches as ncu prints them, with a line of the program and one of ncu in between."""
     out = StringIO()
     table = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     table.writerow(["ID", "Kernel Name", "Block Size", "Grid Size", *METRICS])

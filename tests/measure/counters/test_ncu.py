@@ -1,4 +1,4 @@
-"""Running ncu: what it is asked for, the row that is kept of what it counted, and the reason where it counted nothing."""
+"""Running ncu: its command line, the row that is stored, and the reason if it counted nothing."""
 
 from __future__ import annotations
 

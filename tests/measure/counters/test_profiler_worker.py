@@ -1,4 +1,4 @@
-"""The process that ncu watches: of a run that was verified, what is timed is watched and nothing else."""
+"""The process that ncu watches: it verifies a run first, then has only the timed part of one watched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .made_up import MadeUp
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, profiler_worker.Watch]:
-    """A device that notes what is done, and the watch that its queue tells."""
+    """Return a device with a log of its calls, and the watch that its queue starts and stops."""
     log: list[str] = []
     watch = profiler_worker.Watch(lambda: log.append("start"), lambda: log.append("stop"))
 

@@ -1,4 +1,4 @@
-"""What was counted, as a reader sees it: never among times, in a table of its own, beside published figures and in claims."""
+"""Counters as a reader sees them: never among times, in a table of their own, next to published figures and in claims."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .made_up import SAMPLE, STEPS, Cli, Gpu, MadeUp, Ncu, changed
 
 @pytest.fixture
 def profiles(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> Iterator[Path]:
-    """A store with the counters of `fused` and `soa`, of which the second moves half of the bytes through L1."""
+    """Yield a store with the counters of `fused` and of `soa`, which moves half as many bytes through L1."""
     assert roofbook("lbm", "fused", "40x24")[0] == 0
     fake.says(changed(('"609,222,656"', '"304,611,328"'), ('"48,', '"24,')))
     assert roofbook("lbm", "soa", "40x24")[0] == 0

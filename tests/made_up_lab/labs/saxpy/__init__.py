@@ -1,6 +1,6 @@
 """A vector plus a multiple of another (made up for the tests): from one work-item to one an element.
 
-A whole lab, small: it shows what it takes to add one.
+The smallest whole lab: an example for those who add one.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What the lab says of the report that it comes from.
-
-The report: made up for the tests.
-"""
+"""The lab's publication: a report that is made up for the tests."""
 
 from collections.abc import Mapping
 
@@ -14,7 +11,7 @@ CASE = f"n{ELEMENTS['published']}"
 
 
 class Report(Publication):
-    """Of the lab's report."""
+    """Publication of the made-up lab, with its claims."""
 
     evidence: Mapping[str, tuple[Evidence, ...]] = {"threads": (Pair("sequential", "parallel", CASE),)}
     cases: Mapping[str, str] = {"four million elements": CASE}
