@@ -80,7 +80,7 @@ kept_false_claims = cache(false_claims)
 
 
 def most(series: int, share: float = LIMIT, chance: float = 1e-3) -> int:
-    """Return the most false claims to expect: a rule that claims falsely at `share` exceeds them only with probability `chance`."""
+    """Return the number of false claims that a rule with error rate `share` exceeds only with probability `chance`."""
     tail = 1.0
     for count in range(series + 1):
         tail -= math.comb(series, count) * share**count * (1 - share) ** (series - count)
