@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 BINDER = ROOT / ".binder"
 
 
-def test_binder_installs_what_make_book_does() -> None:
+def test_binder_installs_the_packages_of_make_book() -> None:
     (line,) = (line for line in (BINDER / "requirements.txt").read_text().splitlines() if not line.startswith("#"))
     option, named = line.split()
     assert option == "-r"

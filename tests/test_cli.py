@@ -262,7 +262,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
-def test_a_mistake_is_one_line_that_says_what_is_right(roofbook: Cli, arguments: list[str], words: str) -> None:
+def test_a_mistake_gets_one_line_with_the_remedy(roofbook: Cli, arguments: list[str], words: str) -> None:
     code, out, err = roofbook(*arguments)
     assert (code, out) == (2, "")
     assert re.fullmatch(r"error: [^\n]+\n", err), err
@@ -334,7 +334,7 @@ def measured(place: Path) -> Path:
     return place
 
 
-def test_run_measures_what_was_asked_for(measured: Path) -> None:
+def test_run_measures_the_requested_variants(measured: Path) -> None:
     stored = rows(measured)
     assert list(stored[stored["lab"] == "lbm"].groupby("variant").size()) == [1, 2], "the parent has its twin"
     assert set(stored["status"]) == {"ok"}
@@ -379,7 +379,7 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     assert (measured / "book" / "labs" / "lbm.ipynb").read_bytes() == page
 
 
-def test_history_lists_the_versions_of_what_was_measured(measured: Path, roofbook: Cli) -> None:
+def test_history_lists_the_measured_versions(measured: Path, roofbook: Cli) -> None:
     code, out, err = roofbook("history", "lbm")
     assert (code, err) == (0, "") and "No measurement changed beyond its noise." in out
     code, out, err = roofbook("history", "lbm", "fused", "--case", "40x24")
@@ -398,7 +398,7 @@ def test_history_lists_the_versions_of_what_was_measured(measured: Path, roofboo
         assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 
 
-def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
+def test_rerun_makes_the_page_again_only_if_it_shows_the_measurement(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executed: list[Any] = []
@@ -430,7 +430,7 @@ def test_rerun_of_a_cell_that_fails_says_why(measured: Path, roofbook: Cli, monk
     assert rows(measured).iloc[-1]["status"] == "failed"
 
 
-def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_path: Path) -> None:
+def test_export_writes_the_rows_of_a_query(measured: Path, roofbook: Cli, tmp_path: Path) -> None:
     sql = "select variant, samples_s, extra from cells where lab = 'lbm' order by started"
     code, out, _ = roofbook("export", sql)
     assert code == 0
@@ -451,7 +451,7 @@ def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_p
     assert code == 0 and int(out.split()[1]) > 0
 
 
-def test_export_writes_what_sql_nests_as_json(roofbook: Cli) -> None:
+def test_export_writes_nested_values_as_json(roofbook: Cli) -> None:
     nested = "[date '2026-01-01', null] as a, [[1.5], []] as b, {'x': timestamp '2026-01-01'} as c, map {'y': 2} as d"
     code, out, _ = roofbook("export", f"select {nested}, null::int[] as e")
     assert code == 0
@@ -514,9 +514,7 @@ def test_a_reader_who_has_had_enough_is_no_error(measured: Path, arguments: list
 # -- the book ----------------------------------------------------------------------------------------------------------
 
 
-def test_build_executes_what_is_stale_and_nothing_else(
-    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_executes_stale_notebooks_only(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     Experiment("lbm", {"scale": "test", "variants": ["fused"], "budget_s": 1e-6, "remeasure": True}, measured).measure()
     executed: list[Any] = []
     true_execute = execute.execute

@@ -77,7 +77,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_in_code_of_a_string_and_beside_a_half_made_object_says_no_more_than_we_do(tmp_path: Path) -> None:
+def test_ctrl_c_in_evaluated_code_or_a_half_made_object_prints_our_line_only(tmp_path: Path) -> None:
     (tmp_path / "stopped.py").write_text(STOPPED)
     run = process(cwd=tmp_path, module="stopped")
     out, err = run.communicate()
@@ -122,7 +122,7 @@ def test_an_error_of_tidying_up_after_ctrl_c_is_ctrl_c(command: Command, monkeyp
     assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
 
 
-def test_errors_that_name_one_another_are_ctrl_c_where_one_is() -> None:
+def test_a_cycle_of_errors_is_ctrl_c_if_one_of_them_is() -> None:
     first_error, second_error = ValueError(), ValueError()
     first_error.__cause__, second_error.__context__ = second_error, first_error
     assert not is_ctrl_c(first_error)

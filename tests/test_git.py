@@ -115,7 +115,7 @@ def test_no_setting_hides_code_that_no_commit_has(
     assert changes[0] != changes[1]
 
 
-def test_what_only_this_clone_ignores_counts_as_new(repository: Path) -> None:
+def test_a_file_that_only_this_clone_ignores_counts_as_new(repository: Path) -> None:
     (repository / ".git" / "info").mkdir(exist_ok=True)
     (repository / ".git" / "info" / "exclude").write_text("mine/\n")
     (repository / "lib" / "mine").mkdir()
@@ -127,7 +127,7 @@ def test_what_only_this_clone_ignores_counts_as_new(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--assume-unchanged", "--skip-worktree"])
-def test_a_change_that_git_was_told_to_pass_over_counts(repository: Path, option: str) -> None:
+def test_a_change_that_git_is_set_to_ignore_counts(repository: Path, option: str) -> None:
     run(repository, "update-index", option, "lib/kernel.k")
     assert checkout.state(repository) == {"commit": commit_of(repository), "dirty": False, "change": None}
     (repository / "lib" / "kernel.k").write_text("b\n" * 20)
@@ -149,7 +149,7 @@ def test_a_change_has_the_same_name_whatever_diff_is_set_to(repository: Path, se
     assert before and checkout.state(repository) == before
 
 
-def test_what_git_says_is_what_the_user_reads(
+def test_the_user_reads_the_error_message_of_git(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     index = (repository / ".git" / "index").read_bytes()
@@ -176,7 +176,7 @@ def test_what_git_says_is_what_the_user_reads(
     assert "git is not installed" in checkout.refusal(repository) and "install git" in checkout.refusal(repository)
 
 
-def test_a_repository_of_somebody_else_is_named_with_what_would_be_right() -> None:
+def test_a_repository_of_another_user_is_named_with_the_remedy() -> None:
     message = "git says: fatal: detected dubious ownership in repository at '/x'"
     assert "safe.directory /x" in checkout.remedy_of(message, Path("/x"))
 
@@ -196,7 +196,7 @@ def test_a_branch_that_only_a_remote_has_is_named(repository: Path, tmp_path: Pa
     assert "remote" not in str(lost.value)
 
 
-def test_a_shallow_clone_is_told_how_to_get_the_branches_too(repository: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_gets_the_command_that_fetches_the_branches(repository: Path, tmp_path: Path) -> None:
     """`git fetch --unshallow` alone brings the one branch that such a clone follows."""
     run(repository, "checkout", "-q", "-b", "change")
     run(repository, "commit", "-q", "--allow-empty", "-m", "b")

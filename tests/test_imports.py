@@ -171,7 +171,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("last", "modules_in_circle"), [("import os", set()), ("from .one import y", {"one", "two", "three"})]
 )
-def test_a_circle_is_found(tmp_path: Path, last: str, modules_in_circle: set[str]) -> None:
+def test_a_circle_is_reported(tmp_path: Path, last: str, modules_in_circle: set[str]) -> None:
     texts = {"one": "from . import two", "two": "def late():\n    from .three import x", "three": last}
     for name, text in texts.items():
         (tmp_path / f"{name}.py").write_text(text)
@@ -226,7 +226,7 @@ def made_up(tmp_path: Path) -> Path:
     return tmp_path / "made_up"
 
 
-def test_an_import_against_the_order_is_found_wherever_it_is(made_up: Path) -> None:
+def test_an_import_against_the_order_is_reported_wherever_it_is(made_up: Path) -> None:
     assert violations(made_up) == [
         "made_up/analysis/stats.py:1: imports book",
         "made_up/analysis/stats.py:1: imports made_up",
@@ -242,7 +242,7 @@ def test_an_import_against_the_order_is_found_wherever_it_is(made_up: Path) -> N
     ]
 
 
-def test_a_name_that_is_there_twice_is_found(made_up: Path) -> None:
+def test_a_duplicate_name_is_reported(made_up: Path) -> None:
     (made_up / "labs/two/errors.py").write_text("class Wrong: ...\n")
     (made_up / "labs/one/errors.py").write_text("class Wrong: ...\nclass Store: ...\nclass _Own: ...\n")
     (made_up / "store/parquet.py").write_text("class Store: ...\nclass _Own: ...\nclass Html(str): ...\n")

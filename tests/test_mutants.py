@@ -52,12 +52,12 @@ def nan_is_nothing(array: Any) -> Any:
         (lambda outputs: careful({**outputs, "sums": RIGHT["sums"]}), "sums: nan at 0"),
     ],
 )
-def test_a_check_that_is_blind_in_one_way_is_found_out(check: mutants.Check, passed: str) -> None:
+def test_a_check_blind_to_one_mutant_is_reported(check: mutants.Check, passed: str) -> None:
     with pytest.raises(AssertionError, match=rf"accepted, though wrong: (.*; )?{re.escape(passed)}"):
         mutants.all_refused(check, RIGHT, off_by=1)
 
 
-def test_a_careful_check_passes_and_what_is_right_must() -> None:
+def test_a_careful_check_passes_and_must_accept_the_right_output() -> None:
     mutants.all_refused(careful, RIGHT, off_by=1)
     with pytest.raises(AssertionError, match="what is right is accepted"):
         mutants.all_refused(lambda outputs: (1.0, 0.0, ""), RIGHT, off_by=1)
@@ -67,7 +67,7 @@ def test_a_careful_check_passes_and_what_is_right_must() -> None:
         mutants.refused(lambda outputs: (float((np.zeros(3) + np.zeros(2)).max()), 0.0, ""), RIGHT)
 
 
-def test_a_kernel_is_changed_where_its_words_are_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_kernel_changes_only_at_the_words_of_the_mutant(tmp_path: Path) -> None:
     (tmp_path / "a.k").write_text("one two two\n")
     mutants.change(tmp_path, "a.k", "one", "1")
     assert (tmp_path / "a.k").read_text() == "1 two two\n"

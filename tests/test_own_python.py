@@ -92,7 +92,7 @@ def test_twice_is_as_once() -> None:
     assert own_python.environment(once) == once
 
 
-def test_without_a_path_programs_of_the_system_are_found() -> None:
+def test_programs_of_the_system_run_without_a_path() -> None:
     assert own_python.environment({})["PATH"] == os.defpath
     assert own_python.environment({"PATH": ""})["PATH"] == "" and own_python.environment({"PATH": "/x"})["PATH"] == "/x"
 
@@ -125,7 +125,7 @@ def test_caches_have_whole_names_or_none(
     assert caches == {name: value.replace("HERE", str(tmp_path)) for name, value in expected.items()}
 
 
-def test_ends_of_processes_are_seen_where_the_shell_ignores_them(tmp_path: Path) -> None:
+def test_exit_codes_are_read_even_if_the_shell_ignores_sigchld(tmp_path: Path) -> None:
     """With SIGCHLD ignored, Python has code 0 for any process that has ended: a refusal of git would look like an answer."""
     start = (
         "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, [17])\n"
@@ -149,7 +149,7 @@ def test_a_matplotlibrc_of_the_current_folder_is_not_read(content: bytes, way: s
     assert done.stdout == "0.05 True\n" and not done.stderr, done.stderr
 
 
-def test_a_current_folder_that_is_gone_stays_so(tmp_path: Path) -> None:
+def test_a_deleted_current_folder_stays_deleted(tmp_path: Path) -> None:
     say = (
         "import os, sys; os.rmdir(os.getcwd()); import roofbook, matplotlib\n"
         "print(matplotlib.rcParams['axes.xmargin'], os.readlink('/proc/self/cwd').endswith(' (deleted)'))\n"
@@ -164,9 +164,7 @@ def test_a_current_folder_that_is_gone_stays_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"POCL_CACHE_DIR": "relative", "XDG_CACHE_HOME": ""}])
 @pytest.mark.parametrize("command", [["labs"], ["devices"], ["export", "select 1"]])
-def test_the_command_says_that_the_current_folder_is_gone(
-    command: list[str], settings: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_command_in_a_deleted_folder_says_so(command: list[str], settings: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     start = f'rmdir {tmp_path}/gone; exec {sys.executable} -m roofbook.cli "$@"'
     environment = {**os.environ, **settings, "PYTHONPATH": str(paths.LIBRARY.parent)}

@@ -126,7 +126,7 @@ def test_a_case_is_recorded_at_the_scales_that_list_it() -> None:
         (["128x128"], ["fused", "no-such"], "unknown variant 'no-such'"),
     ],
 )
-def test_what_no_lab_knows_is_refused_before_anything_is_measured(
+def test_an_unknown_case_or_variant_is_refused_before_anything_is_measured(
     cases: list[str], variants: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_device, "_on_this_host", lambda *_, **__: pytest.fail("it was measured"))
@@ -144,7 +144,7 @@ class NotInstalled(Jax):
         return "JAX is not installed: pip install 'roofbook[peers]'"
 
 
-def test_what_is_not_installed_is_named_with_the_projects_own_command() -> None:
+def test_a_missing_package_is_named_with_the_projects_own_command() -> None:
     assert (
         by_make("JAX is not installed: pip install 'roofbook[peers]'")
         == "JAX is not installed: `make book WITH=peers` installs it"

@@ -149,14 +149,14 @@ def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, 
         device.build("wrong")
 
 
-def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_cached_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     contents = iter("12")
     assert [paths.cached_text("kind", "key", lambda: next(contents)) for _ in range(2)] == ["1", "2"]
 
 
-def test_an_expanded_kernel_is_kept_until_it_would_be_another(
+def test_an_expanded_kernel_is_cached_until_its_text_changes(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "part.h").write_text("#define TWICE(x) (2 * (x))\n")
@@ -176,7 +176,7 @@ def test_an_expanded_kernel_is_kept_until_it_would_be_another(
     assert "((3) + (3))" in Source.of(kernel, N=3).render("cuda")
 
 
-def test_what_a_mistake_in_a_kernel_says_is_said_each_time(folder: Path, tmp_path: Path) -> None:
+def test_the_error_of_a_broken_kernel_is_raised_each_time(folder: Path, tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.k"
     kernel.write_text('#include "absent.h"\nKERNEL void k() {}\n')
     for _ in range(2):
@@ -230,7 +230,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     assert file.read_bytes() == expected and [path.name for path in file.parent.iterdir()] == ["file"]
 
 
-def test_a_link_stays_one_and_a_device_takes_what_it_is_given(tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_a_device_file_takes_the_text(tmp_path: Path) -> None:
     """A pipe stands for devices too: taken over as root, /dev/null would be gone for all programs of the machine."""
     (tmp_path / "file").write_text("old")
     for name, to in (("link", "file"), ("dangling", "folder/new")):

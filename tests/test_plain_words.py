@@ -108,7 +108,7 @@ def test_docstrings_name_things_instead_of_asking_for_them(room: str) -> None:
     assert len(places) <= MOST_WHATS * of_all, "\n".join(places)
 
 
-def test_offenders_are_found() -> None:
+def test_offenders_are_reported() -> None:
     tree = ast.parse(
         'def f(each, *, row):\n    """Of a row."""\n    for found in each:\n        _told = found\nLIMIT = 3\n"""What it is."""'
     )

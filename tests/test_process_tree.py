@@ -122,7 +122,7 @@ def test_a_program_may_end_by_itself_after_whoever_started_it_was_killed(tmp_pat
     wait_until((tmp_path / "put aside").exists)
 
 
-def test_it_stops_goes_on_and_takes_ctrl_c() -> None:
+def test_a_stopped_tool_continues_and_obeys_ctrl_c() -> None:
     program = "import time\nprint(__import__('os').getpid(), flush=True)\ntime.sleep(600)"
     tree = ProcessTree([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert tree.process.stdout
@@ -174,7 +174,7 @@ def test_in_the_group_of_its_parent_a_signal_to_the_group_is_one_to_it() -> None
     wait_until(lambda: not is_alive(number))
 
 
-def test_what_a_tool_prints_is_kept_apart_or_together_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_tool_is_separate_or_joined_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["sh", "-c", "echo out; echo err >&2"]
     run = run_tool(command, limit_s=ALWAYS_S)
     assert (run.output, run.errors, run.last_words()) == ("out\n", "err\n", "err")

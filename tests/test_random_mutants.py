@@ -47,7 +47,7 @@ def test_a_change_is_made_at_its_place_alone() -> None:
         mutant.applied_to("a\nb\n")
 
 
-def test_what_is_drawn_is_another_kernel_of_a_step_that_runs_here(tmp_path: Path) -> None:
+def test_a_drawn_mutant_changes_the_kernel_of_a_step_that_runs_here(tmp_path: Path) -> None:
     lab = registry.get("convpool")
     mutants = drawn("convpool", 5, seed=1)
     assert mutants == drawn("convpool", 5, seed=1) != drawn("convpool", 5, seed=2)
@@ -71,7 +71,7 @@ def place(file: str, words: str) -> tuple[int, int]:
     return line, text[line].index(words)
 
 
-def test_a_mutant_is_refused_accepted_or_found_not_to_end(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_is_refused_accepted_or_out_of_time(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.random_mutants.LIMIT_S", 900.0)
     wrong = RandomMutant("stencil", "flat", "flat.k", *place("flat.k", "2 * WIDTH"), "2", "1")
     assert judge.verdict(wrong).startswith("wrong result: ")

@@ -36,7 +36,7 @@ def test_make_takes_its_choices_from_the_command_line_alone(name: str, value: st
     assert value in make("book", f"{name}={value}")
 
 
-def test_make_hides_what_the_shell_tells_python_and_pip(tmp_path: Path) -> None:
+def test_make_hides_the_shells_settings_from_python_and_pip(tmp_path: Path) -> None:
     if not shutil.which("make"):
         pytest.skip("no make")
     probe = tmp_path / "probe.mk"

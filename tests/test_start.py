@@ -34,7 +34,7 @@ def place(unmeasured: Callable[[], Path]) -> Path:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["labs"], ["show", "lbm", "fused"], ["explain", "lmb"]])
-def test_a_command_loads_only_what_it_needs(place: Path, arguments: list[str]) -> None:
+def test_a_command_loads_only_modules_that_it_needs(place: Path, arguments: list[str]) -> None:
     code = (
         "import sys, roofbook; before = set(sys.modules)\n"
         f"sys.argv = ['roofbook', *{arguments!r}]\n"

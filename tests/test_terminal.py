@@ -91,7 +91,7 @@ def test_a_command_over_several_lines_is_the_same_to_the_shell(text: str, most: 
     assert max(map(width, lines)) <= max(most, *(width(word) + 4 for word in re.split(r" ", text)))
 
 
-def test_a_shell_takes_a_pasted_command_for_what_it_was() -> None:
+def test_a_wrapped_command_can_be_pasted_into_a_shell() -> None:
     text = f"printf '%s|' --scale published -p variants '[{', '.join(f'queue@buffers={n}' for n in range(24))}]' -p a b"
     lines = command(text, 60, 4)
     assert len(lines) > 6 and max(map(len, lines)) <= 60
@@ -143,7 +143,7 @@ PRINTED = [
     ("arguments", "columns"),
     [*((command_words, 80) for command_words in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
 )
-def test_what_a_command_prints_fits(
+def test_output_of_a_command_fits_the_terminal(
     command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int
 ) -> None:
     monkeypatch.chdir(RESULTS.parent)

@@ -61,7 +61,7 @@ def test_zizmor_finds_nothing(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_zizmor_finds_what_it_should(tmp_path: Path) -> None:
+def test_zizmor_finds_planted_faults(tmp_path: Path) -> None:
     """A workflow that runs a stranger's code with the project's rights, by actions that may be others tomorrow."""
     text = SITE.read_text(encoding="utf-8")
     wrong = re.sub(r"@[0-9a-f]{40} # (v[\d.]+)", r"@\1", text.replace("  pull_request:", "  pull_request_target:"))
@@ -71,7 +71,7 @@ def test_zizmor_finds_what_it_should(tmp_path: Path) -> None:
     assert "unpinned-uses" in done.stdout
 
 
-def test_actionlint_finds_what_it_should(tmp_path: Path) -> None:
+def test_actionlint_finds_planted_faults(tmp_path: Path) -> None:
     """An output of a step that is not there, which GitHub takes for an empty text."""
     wrong = SITE.read_text(encoding="utf-8").replace("steps.preview.outputs", "steps.previews.outputs")
     done = actionlint(as_a_workflow(wrong, tmp_path))
@@ -99,7 +99,7 @@ def test_the_gate_has_the_same_versions_of_actions_as_the_site() -> None:
     assert gate and gate.items() <= site.items()
 
 
-def test_the_gate_of_a_pull_request_can_only_read_and_compares_with_what_it_goes_to() -> None:
+def test_the_gate_of_a_pull_request_can_only_read_and_compares_with_its_base() -> None:
     workflow = parsed(GATE)
     (job,) = workflow["jobs"].values()
     assert set(workflow["on"]) == {"pull_request"} and workflow["permissions"] == {}
@@ -133,7 +133,7 @@ def test_a_pull_request_can_only_read() -> None:
     )
 
 
-def test_the_workflow_builds_the_site_by_the_readmes_command_and_keeps_it_from_where_it_lies() -> None:
+def test_the_workflow_builds_the_site_by_the_readmes_command_and_uploads_its_folder() -> None:
     from roofbook.book.site import INDEX
 
     steps = parsed(SITE)["jobs"]["build"]["steps"]

@@ -71,7 +71,7 @@ def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *
     return code, " ".join(out.split())
 
 
-def test_a_right_answer_is_timed_beside_the_step(command: Command, kernel: Path) -> None:
+def test_a_right_answer_is_timed_against_the_step(command: Command, kernel: Path) -> None:
     code, printed = judged(command, kernel)
     assert code == 0 and printed.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100, 1024x1024 ")
     assert re.search(
@@ -79,7 +79,7 @@ def test_a_right_answer_is_timed_beside_the_step(command: Command, kernel: Path)
     )
 
 
-def test_all_wrong_cases_are_named_with_where_and_by_how_much(command: Command, kernel: Path) -> None:
+def test_each_wrong_case_is_named_with_position_and_error(command: Command, kernel: Path) -> None:
     only = "#if WIDTH == 48\n#define LAST 1\n#else\n#define LAST 0\n#endif\nKERNEL void flat"
     kernel.write_text(kernel.read_text().replace("pass < PASSES", "pass < PASSES - LAST"))
     code, printed = judged(command, kernel, "KERNEL void flat", only, "--no-time")
@@ -117,7 +117,7 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("way", OTHERWISE)
-def test_a_right_kernel_that_is_to_be_launched_otherwise_is_told_how_it_was(
+def test_a_right_kernel_written_for_another_launch_gets_a_note_on_its_launch(
     command: Command, kernel: Path, few_cases: None, way: str
 ) -> None:
     text, expected, words = OTHERWISE[way]
@@ -173,7 +173,7 @@ CHEATS = {
 }  # fmt: skip
 
 
-def test_a_kernel_that_skips_what_is_done_finds_nothing_done(
+def test_a_kernel_that_skips_finished_work_finds_none(
     command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sample has inputs of its own: here the outputs of all of them are compared, not of some."""
@@ -244,7 +244,7 @@ def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Pat
 @x86
 @pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
-def test_what_a_kernel_starts_ends_with_it(command: Command, kernel: Path, way: str) -> None:
+def test_processes_that_a_kernel_starts_end_with_it(command: Command, kernel: Path, way: str) -> None:
     if way == "--sandbox" and (reason := sandbox.reason_unusable()):
         pytest.skip(reason)
     fork = "if (k == 0 && SYS(57, 0, 0, 0, 0, 0, 0) == 0) { SYS(112, 0, 0, 0, 0, 0, 0); for (;;) SYS(34, 0, 0, 0, 0, 0, 0); }"
@@ -312,7 +312,7 @@ def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
         (FILL, f"#error {'long ' * 5000}\n", r"my\.k:\d+: #error long long"),
     ],
 )
-def test_what_does_not_compile_is_told_in_one_line(
+def test_a_kernel_that_does_not_compile_gets_one_line(
     command: Command, kernel: Path, words: str, instead: str, pattern: str
 ) -> None:
     code, printed = judged(command, kernel, words, instead, "--no-time")

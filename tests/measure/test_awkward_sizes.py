@@ -96,14 +96,14 @@ BEYOND = RIGHT.replace("y[i] =", "if (i == N - 1) y[N] = 1; y[i] =")
 READ_BEYOND = RIGHT.replace("2 * x[i]", "i < N - 1 ? 2 * x[i] : x[i] + x[i + 1]")
 
 
-def test_a_write_outside_of_a_buffer_is_found_and_a_read_there_finds_no_zeros() -> None:
+def test_a_write_outside_of_a_buffer_is_detected_and_a_read_there_gets_no_zeros() -> None:
     assert reason(BEFORE) == "not accepted: it wrote before the start of a buffer of 256 bytes"
     assert str(reason(READ_BEFORE)).startswith("wrong result: error nan")
     assert reason(BEYOND) == "not accepted: it wrote behind the end of a buffer of 256 bytes"
     assert str(reason(READ_BEYOND)).startswith("wrong result: error nan")
 
 
-def test_what_is_timed_has_no_guards_around_its_buffers() -> None:
+def test_buffers_of_timed_runs_have_no_guards() -> None:
     for device in (open_device("opencl:0"), one_thread.OneThread(open_device("opencl:0"))):
         for guarded in (False, True):
             ledger, buffers = BufferLedger(guarded=guarded), list[Any]()
@@ -120,7 +120,7 @@ def test_another_role_is_not_verified_there() -> None:
     assert reason(ONLY_EVEN, role="sweep") is None
 
 
-def test_sizes_that_are_not_for_a_step_are_left_out_and_so_are_those_too_large_for_the_device() -> None:
+def test_sizes_that_a_step_refuses_or_the_device_cannot_hold_are_left_out() -> None:
     lab, step = Doubling(), Variant("a", None, None, Doubled, "", "")
     case = lab.cases("large")[0]
     assert [small.name for _, small in lab.awkward_runs(case, step)] == ["7", "901"]
@@ -135,7 +135,7 @@ def names_of(lab: Lab, variant: Variant, scale: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", ["stencil", "convpool", "cnn", "lbm", "lenet"])
-def test_each_step_of_a_lab_has_such_sizes_at_each_scale_beside_the_one_that_is_measured(name: str) -> None:
+def test_each_step_has_awkward_sizes_at_each_scale(name: str) -> None:
     lab = registry.get(name)
     for variant in lab.ladder:
         if variant.role == "step" and variant.is_for("opencl", "cpu"):

@@ -30,7 +30,7 @@ def leader() -> int:
     return int(os.environ[background_group.VARIABLE].partition(":")[0])
 
 
-def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
+def test_background_work_pauses_while_samples_are_taken() -> None:
     with BackgroundGroup([sys.executable, "-c", LEADER]) as group:
         assert wait_for("first")
         second_process = group.run(["sleep", "60"])
@@ -48,7 +48,7 @@ def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
     assert not Path(f"/proc/{led}").exists() and not now.exists()
 
 
-def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
+def test_background_work_continues_after_the_process_that_paused_it_failed() -> None:
     with BackgroundGroup([sys.executable, "-c", LEADER]):
         assert wait_for("first")
         with pytest.raises(ZeroDivisionError), paused():
@@ -69,7 +69,7 @@ def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
         until(lambda: state(leader()) != "T")
 
 
-def test_what_a_leader_never_does_is_not_waited_for() -> None:
+def test_waiting_ends_with_a_process_that_never_signals() -> None:
     messages: list[str] = []
     with BackgroundGroup([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
         assert wait_for("done", lambda: messages.append("waits"))
@@ -88,7 +88,7 @@ def test_an_unreadable_name_of_a_group_is_none(monkeypatch: pytest.MonkeyPatch) 
             pass
 
 
-def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
+def test_a_paused_group_ends_with_its_parent() -> None:
     program = (
         "import os, sys, time\n"
         "from roofbook.measure.background_group import BackgroundGroup, paused\n"
@@ -111,7 +111,7 @@ def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
     until(lambda: not Path(f"/proc/{led}").exists() or state(led) == "Z")
 
 
-def test_it_ends_at_once_where_who_started_it_has_died_before() -> None:
+def test_a_group_ends_at_once_if_its_parent_has_died() -> None:
     """As it then has another parent than its environment says."""
     begins = (
         "import os; from roofbook.measure import background_group; background_group.end_with_parent(); "

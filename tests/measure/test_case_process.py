@@ -237,7 +237,7 @@ def rounds_of_both(rows: pd.DataFrame) -> set[int]:
     return set(rows.loc["one", "rounds"]) & set(rows.loc["two", "rounds"])
 
 
-def test_it_is_another_process_and_says_what_it_is_at(measure: Measure) -> None:
+def test_a_case_runs_in_another_process_that_reports_its_stage(measure: Measure) -> None:
     stages: list[tuple[str, str]] = []
     rows = measure("one", "two", progress=lambda *event: stages.append(event))
     assert set(rows["status"]) == {"ok"} and all(len(samples) >= 3 for samples in rows["samples_s"])
@@ -259,7 +259,7 @@ def test_it_is_another_process_and_says_what_it_is_at(measure: Measure) -> None:
         ("lost-late", r"LogicError: illegal address"),
     ],
 )
-def test_what_a_kernel_does_costs_its_own_row(measure: Measure, name: str, reason: str) -> None:
+def test_a_kernels_fault_costs_its_own_row_only(measure: Measure, name: str, reason: str) -> None:
     rows = measure("one", name, "two")
     assert dict(rows["status"]) == {"one": "ok", name: "failed", "two": "ok"}
     assert re.fullmatch(reason, rows.loc[name, "reason"]), rows.loc[name, "reason"]
@@ -307,7 +307,7 @@ STAGES = {
     ],
 )
 @pytest.mark.parametrize("stage", STAGES)
-def test_what_ends_or_stops_a_process_costs_its_own_row_and_its_stage_is_named(
+def test_a_fault_that_ends_or_stops_the_process_costs_one_row_that_names_the_stage(
     measure: Measure, stage: str, fault: str, expected_reason: str
 ) -> None:
     rows = measure("one", f"{fault} in {stage}", "two")
@@ -316,14 +316,14 @@ def test_what_ends_or_stops_a_process_costs_its_own_row_and_its_stage_is_named(
     assert re.fullmatch(rf"{expected_reason}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
 
 
-def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Measure) -> None:
+def test_a_variant_that_ends_the_process_during_anothers_run_is_blamed(measure: Measure) -> None:
     """A thread of it ends the process in a run of `two`: each is tried alone."""
     rows = measure("one", "ends-later", "two")
     assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok"}
     assert rows.loc["ends-later", "reason"].startswith("ended with exit code 0")
 
 
-def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
+def test_variants_run_alone_if_none_can_be_blamed_for_the_end_of_a_process(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = case_process._messages
@@ -342,7 +342,7 @@ def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
     assert rows.loc["two", "reason"] == "ended with exit code 0; it was at: rows"
 
 
-def test_rows_that_are_kept_once_are_all_kept(measure: Measure) -> None:
+def test_rows_stored_under_one_name_all_stay(measure: Measure) -> None:
     """As on a cluster: those of a process, and of each variant that was tried alone, have names of their own."""
     rows = measure("one", "ends-later", "two", "exit-0 in run", once="case-1", resume=False)
     assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok", "exit-0 in run": "failed"}
@@ -369,7 +369,7 @@ def test_a_fork_that_goes_on_from_a_plan_measures_nothing(measure: Measure) -> N
     assert dict(rows["status"]) == {"one": "ok", "fork-returns in plan": "ok", "two": "ok"}
 
 
-def test_what_a_kernel_writes_into_the_pipe_is_not_believed(measure: Measure) -> None:
+def test_messages_that_a_kernel_writes_into_the_pipe_are_refused(measure: Measure) -> None:
     rows = measure("one", "writes in run", "two")
     assert dict(rows["status"]) == {"one": "ok", "writes in run": "failed", "two": "ok"}
     assert rows.loc["writes in run", "reason"].startswith("sent an invalid message: not expected")
@@ -511,7 +511,7 @@ def test_a_process_that_died_while_it_got_ready_is_replaced(workers: case_proces
     taken.end()
 
 
-def test_what_got_ready_for_nothing_ends(faulty: Lab) -> None:
+def test_a_prepared_process_that_is_not_needed_ends(faulty: Lab) -> None:
     with case_process.Workers("faulty", "host", cases=2) as workers:
         workers.follow("check, 1 of 2")
         ready = workers._ready

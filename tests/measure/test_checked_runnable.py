@@ -41,7 +41,7 @@ class Number(float):
         ({"library": "x\udcff\x1b[2J\ny"}, {"library": "x? [2J y"}),
     ],
 )  # fmt: skip
-def test_facts_become_what_json_has(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def test_facts_become_json_values(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     facts_found = facts_of(facts)
     assert facts_found == expected and json.loads(json.dumps(facts_found, allow_nan=False)) == expected
 
@@ -59,7 +59,7 @@ RING["ring"] = RING
         {"x": np.array([1j])}, {"x": np.datetime64("2026-01-01")},
     ],
 )  # fmt: skip
-def test_what_json_does_not_have_is_no_fact(facts: Any) -> None:
+def test_a_value_that_json_lacks_is_refused_as_a_fact(facts: Any) -> None:
     with pytest.raises(BadValue):
         facts_of(facts)
 
@@ -67,7 +67,7 @@ def test_what_json_does_not_have_is_no_fact(facts: Any) -> None:
 @pytest.mark.parametrize(
     "seconds", [0, 0.0, -1e-9, math.nan, math.inf, -math.inf, "1", None, True, 1j, np.zeros(2), 10**400]
 )
-def test_what_is_no_time_is_refused(seconds: Any) -> None:
+def test_a_sample_that_is_no_time_is_refused(seconds: Any) -> None:
     with pytest.raises(BadValue):
         seconds_of(seconds, "it")
 
@@ -122,7 +122,7 @@ def test_a_text_is_one_plain_line() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, {}, "plan", object()])
-def test_what_is_no_runnable_is_refused(thing: Any) -> None:
+def test_a_plan_that_is_no_runnable_is_refused(thing: Any) -> None:
     with pytest.raises(BadValue, match="not a Runnable"):
         checked_runnable(thing)
 
@@ -204,7 +204,7 @@ def test_a_mistake_costs_its_own_row(
         assert bench.row(name)["status"] == "ok" and len(bench.row(name)["samples_s"]) == 12
 
 
-def test_numbers_of_numpy_in_facts_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_numbers_in_facts_are_stored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Changed, "change", lambda plan: running(plan, facts={"registers": np.int64(3)}), raising=False)
     bench(made("a"), replace(made("b", "a"), plan=Changed))
     assert bench.row("b")["status"] == "ok" and json.loads(bench.row("b")["extra"])["registers"] == 3

@@ -90,7 +90,7 @@ def test_a_cell_that_goes_on_is_not_held_against_the_limit_again(bench: Bench, t
     assert [row["status"] for row in bench.rows] == ["failed"] * 3
 
 
-def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_written_sample_is_dropped(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, calls = provenance.Clocks.read, iter(range(1000))
 
     def interrupted_once(self: provenance.Clocks) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_samples_are_put_aside_save_if_due_for_a_process_that_is_killed(
     )
 
 
-def test_a_cell_that_is_whole_is_kept_aside_until_it_is_a_row(bench: Bench, tmp_path: Path) -> None:
+def test_samples_of_a_finished_measurement_stay_until_its_row_is_stored(bench: Bench, tmp_path: Path) -> None:
     def refuse(rows: Any) -> None:
         raise OSError("no space left on the device")
 

@@ -59,7 +59,7 @@ def without(field: str) -> dict[str, Any]:
         ({"do": "tables"}, {"texts": ["\x1b[2J"]}),
     ],
 )
-def test_what_is_no_answer_to_an_order_is_refused(order: dict[str, Any], answer: dict[str, Any]) -> None:
+def test_a_malformed_answer_to_an_order_is_refused(order: dict[str, Any], answer: dict[str, Any]) -> None:
     with pytest.raises(messages.BadMessage) as bad:
         check_answer(order, answer)
     assert str(bad.value).isprintable() and len(str(bad.value)) < 400
@@ -124,7 +124,7 @@ def jobs(done: list[Any]) -> list[Job]:
 @pytest.mark.parametrize(
     "hostile", [{"kept": KEPT * 1_000_000}, "2000000 measurements taken", None.__class__, 7, {"error": 1}]
 )
-def test_who_gives_no_answer_takes_no_further_part_and_another_one_does_the_job(
+def test_a_worker_without_an_answer_is_dropped_and_another_one_does_its_job(
     crew: Callable[..., WorkerPool], hostile: Any
 ) -> None:
     done: list[Any] = []
@@ -139,7 +139,7 @@ def test_a_cluster_of_which_nobody_answers_ends(crew: Callable[..., WorkerPool])
         crew({"one": 7, "two": 8}).run_jobs(jobs([]))
 
 
-def test_only_what_is_progress_is_shown(crew: Callable[..., WorkerPool]) -> None:
+def test_only_progress_messages_are_shown(crew: Callable[..., WorkerPool]) -> None:
     progress: list[tuple[str, str]] = []
     workers = crew({}, progress)
     follow: Any = workers.client.follow  # type: ignore[attr-defined]

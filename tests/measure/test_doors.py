@@ -161,7 +161,7 @@ def test_whoever_uses_a_cluster_without_tls_is_warned(
 # -- folders ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_link_leads_to_is_neither_locked_nor_changed(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_neither_locked_nor_changed(tmp_path: Path) -> None:
     thesis, lock = tmp_path / "thesis.tex", tmp_path / "gate"
     thesis.write_text("years of work")
     lock.symlink_to(thesis)
@@ -174,7 +174,7 @@ def test_what_a_link_leads_to_is_neither_locked_nor_changed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "dangling link"])
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
+def test_a_lock_that_is_no_file_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
     lock = tmp_path / "gate"
     {"folder": lock.mkdir, "pipe": lambda: os.mkfifo(lock), "dangling link": lambda: lock.symlink_to("nowhere")}[kind]()
     with pytest.raises(UsageError):
@@ -182,7 +182,7 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, kind: str) -
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_lock_keeps_what_its_file_holds(tmp_path: Path) -> None:
+def test_a_lock_leaves_the_content_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "lock").write_bytes(b"kept")
     with open_lock(tmp_path / "lock", private=True), open_lock(tmp_path / "new", private=True):
         pass

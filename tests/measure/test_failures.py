@@ -66,7 +66,7 @@ def test_a_wrong_shape_is_a_failed_row(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("stage", ["plan", "timed run 6"])
-def test_what_the_user_can_mend_is_told_to_the_user(bench: Bench, stage: str) -> None:
+def test_an_error_that_the_user_can_fix_ends_the_command(bench: Bench, stage: str) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         bench(made("a"), made("b", "a", fails={stage: UsageError("no such folder")}))
 
@@ -163,7 +163,7 @@ def test_a_run_that_would_take_too_long_is_not_begun(bench: Bench) -> None:
         (161.0, 149.0, 1, "out of time: a run of 2 x pass would take 161 s, the limit is 150 s"),
     ],
 )
-def test_a_long_first_run_is_repeated_where_compiling_may_have_made_it_long(
+def test_a_first_run_that_may_have_compiled_is_repeated(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, first: float, then: float, runs: int, reason: str | None, role: str
 ) -> None:
     """The repetition of one that cannot come under the limit would take minutes and tell nothing."""
@@ -224,7 +224,7 @@ def test_a_compiler_in_the_first_run_does_not_count_as_its_time(bench: Bench) ->
     assert bench.log.of("trial reset") == ["a", "a"], "poisoned again before the second run"
 
 
-def test_a_library_that_cannot_be_mapped_is_said_with_what_would_be_right() -> None:
+def test_a_library_that_cannot_be_mapped_is_reported_with_the_remedy() -> None:
     message = verify.describe_error(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
     assert (
         "noexec" in message and "TMPDIR" in message and "noexec" not in verify.describe_error(OSError("no such file"))

@@ -102,7 +102,7 @@ def test_a_variant_that_is_compiled_so_is_not_timed(text: str, plan: type[Chains
     )
 
 
-def test_of_all_steps_those_named_for_it_declare_it() -> None:
+def test_only_steps_named_for_fast_mathematics_declare_it() -> None:
     steps = [variant for name in registry.names() for variant in registry.get(name).ladder]
     assert {variant.name for variant in steps if "fast_math" in variant.options} == {"fast-math"}
 

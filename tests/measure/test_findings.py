@@ -67,7 +67,7 @@ Unsupported instruction: freeze
 """
 
 
-def test_messages_of_oclgrind_are_counted_by_what_and_where() -> None:
+def test_messages_of_oclgrind_are_counted_by_defect_and_line() -> None:
     included_line = SourceLine("kernels/more.inc", 7)
     assert findings.of_oclgrind(OCLGRIND) == {
         Defect("write-write data race in global memory", "fused", (SourceLine("kernels/vectors.k", 84),)): 1,
@@ -78,12 +78,12 @@ def test_messages_of_oclgrind_are_counted_by_what_and_where() -> None:
     assert findings.failure_of_oclgrind(OCLGRIND) is None and findings.stopped_at(OCLGRIND) is None
 
 
-def test_what_oclgrind_cannot_do_is_no_finding() -> None:
+def test_a_limit_of_oclgrind_is_no_finding() -> None:
     assert findings.of_oclgrind(FATAL) == {}
     assert findings.failure_of_oclgrind(FATAL) == "Unsupported instruction: freeze"
 
 
-def test_that_oclgrind_falls_silent_is_read() -> None:
+def test_the_message_that_oclgrind_stops_logging_is_recognised() -> None:
     assert findings.stopped_at("\nOclgrind: 1000 errors generated - suppressing further errors\n\n") == 1000
 
 

@@ -60,7 +60,7 @@ def gate_run(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str
     return done, {outcome["variant"]: outcome for outcome in report["results"]}, report
 
 
-def test_what_became_slower_or_wrong_fails_the_gate(gate_run: Any) -> None:
+def test_a_slower_or_wrong_variant_fails_the_gate(gate_run: Any) -> None:
     done, results, report = gate_run
     assert (done.returncode, done.stderr) == (1, "") and report["failed"]
     slow = results["chain-1"]
@@ -69,7 +69,7 @@ def test_what_became_slower_or_wrong_fails_the_gate(gate_run: Any) -> None:
     assert results["chain-2"]["verdict"] == "broken" and "wrong result" in results["chain-2"]["why"]
 
 
-def test_what_has_not_changed_is_not_measured_and_what_is_new_or_gone_is_named(gate_run: Any) -> None:
+def test_unchanged_variants_are_not_measured_and_new_or_removed_ones_are_named(gate_run: Any) -> None:
     done, results, report = gate_run
     assert set(results) == {"chain-1", "chain-2", "chain-4"} and report["unchanged"] == 1
     assert report["new"] == ["chains chain-new"]
@@ -93,7 +93,7 @@ def test_annotations_point_at_the_changed_line(gate_run: Any, project: Project) 
     assert (results["chain-2"]["file"], results["chain-2"]["line"]) == ("labs/chains/chain.k", number)
 
 
-def test_nothing_that_changed_passes(project: Project, gate_run: Any) -> None:
+def test_the_gate_passes_if_nothing_changed(project: Project, gate_run: Any) -> None:
     project.commit()
     done = project.gate("--against", "HEAD")
     assert (done.returncode, done.stderr) == (0, "")
@@ -126,7 +126,7 @@ def test_a_repository_with_links_that_lead_out_of_it_can_be_compared(project: Pr
 
 
 @pytest.mark.parametrize("kind", ["no folder", "empty store", "another device", "other labs"])
-def test_where_nothing_is_compared_the_gate_is_not_green(
+def test_the_gate_fails_if_nothing_was_compared(
     project: Project, rows: list[dict[str, Any]], tmp_path: Path, kind: str
 ) -> None:
     stored = tmp_path / "stored"
@@ -228,7 +228,9 @@ def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Pa
     assert outcomes["chain-0"].reason.startswith("one run on a side cannot show how far runs differ")
 
 
-def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_rows_may_come_from_a_file_and_fresh_ones_are_not_measured_again(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
     import pandas as pd
 
     path = tmp_path / "all.parquet"
@@ -240,7 +242,7 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
         gate.stored_rows(__file__, tmp_path / "none")
 
 
-def test_a_case_is_of_those_labs_that_have_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_a_case_selects_the_labs_that_have_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     Store(tmp_path / "stored").append(rows)
     case = rows[0]["case"]
     selection = gate.Selection(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
@@ -278,7 +280,7 @@ def test_rows_say_no_place_to_be_written_to(tmp_path: Path, column: str, name: s
 
 
 @pytest.mark.skipif(not MANY, reason="takes minutes alone on a machine: ROOFBOOK_PLANTED=100 asks for a hundred")
-def test_a_hundred_planted_slowdowns_of_three_percent_are_found(tmp_path: Path) -> None:
+def test_a_hundred_planted_slowdowns_of_three_percent_are_detected(tmp_path: Path) -> None:
     """Every other variant is planted, the rest are as they were; gate follows gate until there are enough.
 
     On a GPU, where processes take seconds to start and chains are short, a gate has all variants at once, and longer ones.

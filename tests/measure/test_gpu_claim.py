@@ -37,7 +37,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("1,9,0", ["GPU-a2"]), ("1,-1,0", ["GPU-a2"]), ("1, 1", ["GPU-a2"]), ("MIG-5e", ["MIG-5e"]),
     ],
 )  # fmt: skip
-def test_what_was_preset_is_read_as_cuda_reads_it(preset: str | None, left: list[str]) -> None:
+def test_a_preset_list_of_cards_is_read_as_cuda_reads_it(preset: str | None, left: list[str]) -> None:
     assert gpu_claim.visible_cards(CARDS, preset) == left
 
 
@@ -129,7 +129,7 @@ def device(kind: str) -> Any:
         ("MIG-5e", "GPU-a1", None),
     ],
 )
-def test_what_is_measured_is_on_the_card_that_was_given(
+def test_a_worker_measures_on_the_card_that_it_claimed(
     monkeypatch: pytest.MonkeyPatch, card: str, seen: str | None, message: str | None
 ) -> None:
     monkeypatch.setenv(gpu_claim.VARIABLE, card)

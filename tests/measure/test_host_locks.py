@@ -45,7 +45,9 @@ def waits(first_lock: AbstractContextManager[object], second_lock: AbstractConte
         (ONE, ONE, True), (ONE, TWO, False), (ONE, None, False), (None, None, False),
     ],
 )  # fmt: skip
-def test_who_waits_for_whom(tmp_path: Path, first_lock: Any, second_lock: Any, expected: bool) -> None:
+def test_locks_wait_for_each_other_by_device_and_timing(
+    tmp_path: Path, first_lock: Any, second_lock: Any, expected: bool
+) -> None:
     """None: work that is not timed."""
     first, second = (
         lock.working() if device is None else lock.timing(device)
@@ -54,7 +56,7 @@ def test_who_waits_for_whom(tmp_path: Path, first_lock: Any, second_lock: Any, e
     assert waits(first, second) is expected
 
 
-def test_whoever_wants_the_cpu_is_not_kept_waiting_by_those_who_come_later(tmp_path: Path) -> None:
+def test_a_worker_that_waits_for_the_cpu_is_not_overtaken(tmp_path: Path) -> None:
     first, order = HostLocks(tmp_path).working(), list[str]()
 
     def timing() -> None:

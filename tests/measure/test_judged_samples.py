@@ -178,7 +178,7 @@ class Filled(Chains):
         self.queue.finish()
 
 
-def test_results_that_are_kept_as_long_as_operands_stay_are_found() -> None:
+def test_results_cached_while_operands_stay_are_detected() -> None:
     """A kernel that is right on any operands, and keeps results in memory that its plan has filled and nobody poisons."""
     text = (
         f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"
@@ -197,7 +197,7 @@ class Cleared(Chains):
         self.s = device.upload(np.zeros(2 * COUNT, np.float32))
 
 
-def test_results_that_are_kept_in_cleared_memory_as_long_as_operands_stay_are_found() -> None:
+def test_results_cached_in_cleared_memory_while_operands_stay_are_detected() -> None:
     text = (
         f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"
     )
@@ -218,7 +218,7 @@ class KeptByTheHost(Chains):
         return 1e-3
 
 
-def test_results_that_are_kept_for_ever_are_wrong_once_operands_are_others() -> None:
+def test_results_cached_for_ever_are_wrong_once_operands_change() -> None:
     (row,) = rows_of(HONEST, plan=KeptByTheHost)
     assert "wrong result" in str(row["reason"])
 
@@ -333,7 +333,7 @@ def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.Mo
     assert row["status"] == "ok" and max(row["samples_s"]) > 10
 
 
-def test_scratch_is_poisoned_and_what_a_plan_made_or_cleared_is_not() -> None:
+def test_scratch_memory_is_poisoned_unless_a_plan_filled_or_cleared_it() -> None:
     device = open_device("opencl:0")
     ledger, queue = BufferLedger(), device.queue()
     copy = "__kernel void f(__global float *to, __global float *of) { to[get_global_id(0)] = of[get_global_id(0)]; }"

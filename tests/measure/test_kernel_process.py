@@ -43,7 +43,7 @@ def test_arrays_come_back_as_they_were_sent() -> None:
         [["g", "<M8", [1]]], [["g", "<f4", 2]], [["g", "<b4", [2]]],
     ],
 )  # fmt: skip
-def test_what_is_no_array_is_refused(form: Any) -> None:
+def test_a_payload_that_is_no_array_is_refused(form: Any) -> None:
     with pytest.raises(BadFrame):
         arrays_of(form, bytes(8))
 

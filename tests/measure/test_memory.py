@@ -48,7 +48,7 @@ def point(name: str, **options: Any) -> Variant:
     return made(name, role="sweep", **options)
 
 
-def test_what_does_not_fit_beside_others_is_timed_after_them_in_rounds_of_its_own(bench: Bench) -> None:
+def test_a_variant_that_does_not_fit_with_others_is_timed_later_in_its_own_rounds(bench: Bench) -> None:
     bench(made("a", holds=0.25), *(made(name, "a", holds=0.25) for name in "bcdef"))
     assert {row["status"] for row in bench.rows} == {"ok"} and len(bench.rows) == 7
     assert bench.log.of("no room"), "seven do not fit"
@@ -60,7 +60,7 @@ def test_what_does_not_fit_beside_others_is_timed_after_them_in_rounds_of_its_ow
 
 
 @pytest.mark.parametrize("stage", ["trial plan", "trial run", "timed reset"])
-def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, stage: str) -> None:
+def test_a_variant_too_large_for_the_device_separates_no_others(bench: Bench, stage: str) -> None:
     never: dict[str, Any] = {"holds": 2} if stage == "trial plan" else {"fails": {stage: MemoryError("no room")}}
     bench(made("a", holds=0.25), made("b", "a", **never), made("c", "a", holds=0.25))
     assert bench.row("b")["reason"].startswith("out of memory: ") and bench.row("b")["rounds"] == []
@@ -69,7 +69,7 @@ def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, stage: str
 
 
 @pytest.mark.parametrize("grows", [1, 2, 4])
-def test_what_runs_out_of_memory_beside_others_is_timed_after_them(bench: Bench, grows: int) -> None:
+def test_a_variant_that_runs_out_of_memory_with_others_is_timed_after_them(bench: Bench, grows: int) -> None:
     """For example, a kernel takes memory in each run while a library keeps its own."""
     bench(
         made("a", holds=0.25), made("b", "a", holds=0.25, grows=(grows, 0.5)), made("c", "a", holds=0.25),
@@ -84,7 +84,7 @@ def test_what_runs_out_of_memory_beside_others_is_timed_after_them(bench: Bench,
 
 @pytest.mark.parametrize("stops", ["timed run 5", "timed run 13"])
 @pytest.mark.parametrize("again", range(3))
-def test_an_interrupt_of_what_is_timed_later_costs_no_samples_and_no_rounds(
+def test_an_interrupt_of_a_later_group_costs_no_samples_or_rounds(
     bench: Bench, tmp_path: Path, stops: str, again: int
 ) -> None:
     """`again`: in which order they come is drawn."""
@@ -103,7 +103,7 @@ def test_an_interrupt_of_what_is_timed_later_costs_no_samples_and_no_rounds(
     assert not set(rows["a"]) & {*rows["b"], *rows["c"]} and (first[0]["variant"] != "a" or rows["a"][0] == 0)
 
 
-def test_an_interrupt_before_what_is_left_over_is_ready_again(bench: Bench, tmp_path: Path) -> None:
+def test_an_interrupt_before_the_later_group_is_ready_costs_no_samples(bench: Bench, tmp_path: Path) -> None:
     def ladder() -> list[Variant]:
         return [point("a", holds=0.5), point("b", holds=0.25, grows=(4, 0.5))]
 
@@ -131,7 +131,7 @@ def test_an_interrupt_before_what_is_left_over_is_ready_again(bench: Bench, tmp_
     assert max(times_taken.values()) == 1, "none of them were taken side by side"
 
 
-def test_an_interrupt_of_others_is_no_failure_of_what_waits(bench: Bench, tmp_path: Path) -> None:
+def test_an_interrupt_fails_no_waiting_variant(bench: Bench, tmp_path: Path) -> None:
     interrupted = point("a", holds=0.5, fails={"timed run 8": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         bench(interrupted, point("b", holds=0.25, grows=(4, 0.5)), run=FIRST, checkpoint=kept(tmp_path))
@@ -142,7 +142,7 @@ def test_an_interrupt_of_others_is_no_failure_of_what_waits(bench: Bench, tmp_pa
     )
 
 
-def test_a_device_that_is_lost_is_no_failure_of_what_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_device_fails_no_waiting_variant(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def dead(array: Any) -> Any:
         raise RuntimeError("dead")
 
@@ -168,7 +168,7 @@ def test_the_last_check_waits_for_memory_too(bench: Bench) -> None:
     }  # fmt: skip
 
 
-def test_what_failed_holds_no_memory(bench: Bench) -> None:
+def test_a_failed_variant_holds_no_memory(bench: Bench) -> None:
     """A failed variant must free its memory, or other variants that need it would fail for good."""
     failed = point("a", holds=0.6, seconds=[2000.0], fails={"timed facts": ValueError("x")})
     bench(failed, point("b", holds=0.1, grows=(8, 0.5)), policy=replace(QUIET, limit_s=1e9))

@@ -47,7 +47,7 @@ def pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [({"backend": "cuda"}, 9), ({"kind": "gpu"}, 9), ({}, 1), ({"cores": 1}, 9), ({"scale": "published"}, 9)],
 )
 @pytest.mark.usefixtures("pays")
-def test_nothing_is_started_where_it_would_not_pay(
+def test_no_process_starts_if_compiling_ahead_would_not_pay(
     change: dict[str, Any], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
@@ -83,7 +83,7 @@ def test_each_kernel_is_compiled_by_one_of_the_processes(
 
 
 @pytest.mark.usefixtures("pays")
-def test_what_goes_wrong_is_left_to_who_measures(
+def test_errors_of_compiling_ahead_are_left_to_the_measurement(
     cpu: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "false")
@@ -105,7 +105,7 @@ def test_no_thread_that_compiles_is_bound_to_a_processor(
 
 
 @pytest.mark.usefixtures("pays")
-def test_beside_whoever_measures_it_begins_with_the_last_and_leaves_a_core(
+def test_compiling_during_a_measurement_begins_with_the_last_and_leaves_a_core(
     cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "tell"
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
         assert not Path("/proc", pid).exists()
 
 
-def test_of_kernels_that_are_the_same_one_is_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_several_equal_kernels_is_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`same` and `chunks` have one text for both cases, the text of `sized` contains the size, `grouped` has other groups."""
     device, launched = SimpleNamespace(programs_built=0), list[str]()
     texts = set[str]()

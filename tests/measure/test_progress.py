@@ -28,7 +28,7 @@ def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch:
     assert screen.getvalue() == "\r\x1b[Klbm 1:01  fused: sample 1\r\x1b[Klbm 1:01  a variant with a ve\r\x1b[K"
 
 
-def test_a_line_says_nothing_where_nobody_sees_it() -> None:
+def test_no_progress_is_written_without_a_terminal() -> None:
     pipe = io.StringIO()
     line = ProgressLine("lbm", pipe)
     line("fused")

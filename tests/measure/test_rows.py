@@ -35,7 +35,7 @@ def test_a_row_of_a_gpu_says_how_busy_the_other_cards_of_its_host_were(
     assert "neighbours" not in json.loads(row["provenance"]) and (row["cell_key"], row["env_key"]) == key
 
 
-def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, tmp_path: Path) -> None:
+def test_a_row_has_its_measurement_and_survives_the_store(bench: Bench, tmp_path: Path) -> None:
     seconds = [0.5, *[0.1 + i / 1000 for i in range(12)]]  # the first is the warm-up's
     (row,) = bench(made("a", seconds=seconds))
     assert (row["status"], row["reason"], row["lab"], row["variant"], row["case"]) == ("ok", None, "toy", "a", "small")
@@ -102,7 +102,7 @@ def test_a_row_knows_both_checks_and_the_seed_that_was_drawn_for_the_first(bench
     assert len(seeds) == 3 and seeds < set(drawn_seeds) and QUIET.seed in drawn_seeds
 
 
-def test_what_run_returns_is_the_time_and_the_wall_clock_is_kept_beside_it(bench: Bench) -> None:
+def test_the_time_that_run_returns_is_stored_next_to_the_wall_clock(bench: Bench) -> None:
     bench(made("a", told=0.02, seconds=0.3), made("b", "a", seconds=0.3))
     assert bench.row("a")["samples_s"] == [0.02] * 12
     assert bench.row("b")["samples_s"] == pytest.approx([0.3] * 12)
@@ -126,7 +126,7 @@ def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
     assert bench.lab.references == 2, "of the inputs before timing, and of those that are timed"
 
 
-def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(bench: Bench) -> None:
+def test_a_variant_is_verified_on_its_own_inputs_and_timed_on_shared_ones(bench: Bench) -> None:
     class Hidden(Toy):
         def verified_on(self, variant: Variant) -> str:
             return "" if variant.name == "a" else "wide"
@@ -148,7 +148,7 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
     assert {row["status"] for row in bench.rows} == {"ok"}
 
 
-def test_progress_is_told_for_each_variant(bench: Bench) -> None:
+def test_progress_is_reported_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
     assert {name for name, _ in bench.told[:-1]} == {"a"}
     stages = [stage for _, stage in bench.told]
@@ -167,7 +167,7 @@ def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:
     assert bench.rows == []
 
 
-def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_path: Path) -> None:
+def test_a_key_depends_only_on_inputs_that_decide_a_time(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "k.k"
     path.write_text("KERNEL void k() { VALUE }\n")
     variant = replace(made("a", group=(64, 1)), source=Source.of(path, VALUE="1;"))

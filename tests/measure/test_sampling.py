@@ -161,9 +161,7 @@ def test_a_sample_at_the_power_cap_is_one_like_others_and_marked(bench: Bench, m
     assert row["sample_throttle"] == [] and len(row["samples_s"]) == 10
 
 
-def test_what_the_device_holds_in_its_cache_is_let_go_of_before_each_flush(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_device_memory_is_released_before_each_flush(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Device, "release_persisting", lambda self: self.log.append(("flush", "release")))
     bench(made("a"), policy=replace(QUIET, cache="cold"))
     events = [event for _, event in bench.log if event in ("timed run", "release", "copy")]
@@ -172,7 +170,7 @@ def test_what_the_device_holds_in_its_cache_is_let_go_of_before_each_flush(
     assert not bench.log.of("release"), "warm"
 
 
-def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_minimum(
+def test_flushing_counts_in_the_budget_but_not_against_the_minimum(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow:
@@ -200,7 +198,7 @@ def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_mi
         (0.1, 60.0, "peer", 1),
     ],
 )
-def test_what_a_first_run_tries_out_is_no_sample(
+def test_trials_in_a_first_run_are_no_samples(
     bench: Bench, seconds: float, compiles: float, role: str, warm_ups: int
 ) -> None:
     """A library tries its kernels in the first run of each object: one that takes long for that is warmed up all the same."""
@@ -213,7 +211,7 @@ def test_a_noisy_variant_goes_on_when_a_quiet_one_has_enough(bench: Bench) -> No
     assert len(bench.row("a")["samples_s"]) == 10 and len(bench.row("b")["samples_s"]) == 50
 
 
-def test_an_interrupt_hands_over_what_is_whole_and_goes_on_up(bench: Bench) -> None:
+def test_an_interrupt_hands_over_finished_rows_and_is_raised_again(bench: Bench) -> None:
     policy = Policy(cache="warm", budget_s=1000)
     with pytest.raises(KeyboardInterrupt):
         bench(

@@ -66,7 +66,7 @@ def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device,
     assert cells[0].row().keys() == {"lab", "variant", "case", "backend", "device", "state", "why"}
 
 
-def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, store: Store) -> None:
+def test_only_due_measurements_run_and_are_stored_case_by_case(auto: Device, store: Store) -> None:
     stages: list[str] = []
     done = schedule.bring_up_to_date(
         planned(auto, store), auto, store, POLICY, progress=lambda cell_name, _: stages.append(cell_name)
@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_midst_of_a_case_keeps_the_samples_of_all_its_cells(
     ("limit_s", "left"),
     [(POLICY.limit_s, ["fused", "select"]), (2 * POLICY.limit_s, ["fused", "select", "sequential", "sequential"])],
 )
-def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy(
+def test_measuring_again_skips_variants_finished_under_the_same_policy(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, limit_s: float, left: list[str]
 ) -> None:
     """Else each part of a long recording would begin with the same failures, and end with the same times."""
@@ -163,7 +163,7 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
     }  # fmt: skip
 
 
-def test_what_fails_is_kept_with_its_reason_and_is_due_again(
+def test_a_failure_is_stored_with_its_reason_and_due_again(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -177,7 +177,7 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
     assert {cell.state for cell in planned(auto, store)} == {"fresh"}
 
 
-def test_as_many_runs_as_are_asked_for_each_of_all_cases_before_the_next(auto: Device, store: Store) -> None:
+def test_each_requested_run_covers_all_cases_before_the_next(auto: Device, store: Store) -> None:
     cells = planned(auto, store)
     schedule.bring_up_to_date(cells[:1], auto, store, POLICY)
     done = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=3)
@@ -218,7 +218,7 @@ def test_an_interrupted_run_of_several_is_gone_on_with_and_the_others_follow(aut
     assert not (store.root / "unfinished").exists() or not list((store.root / "unfinished").iterdir())
 
 
-def test_what_fails_is_not_measured_again_in_the_other_runs(
+def test_a_failed_variant_is_not_measured_in_further_runs(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lattice, "check", lambda *_: (2.0, 1.0, "of something"))
@@ -236,7 +236,7 @@ def test_what_fails_is_not_measured_again_in_the_other_runs(
         ((4, 0, 1, 2), "4 measurements taken, 1 of them failed, 2 before the interrupt; run R"),
     ],
 )
-def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:
+def test_a_summary_counts_measured_fresh_and_failed_ones(counts: tuple[int, ...], text: str) -> None:
     assert str(schedule.Done("R", *counts)) == text
 
 
@@ -274,7 +274,7 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     assert set(todays_code.with_current_traffic(lab, removed_step)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 
-def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
+def test_each_lattice_step_moves_the_bytes_of_its_data_flow() -> None:
     lab = registry.get("lbm")
     case = lab.case("128x128")
     a_cell = {name: lab.traffic(case, lab.variant(name)) / 128**2 for name in (
@@ -288,7 +288,7 @@ def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_case_is_measured_apart_where_that_is_asked_for(
+def test_a_case_is_measured_in_its_own_process_on_request(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
     measured_by: list[str] = []

@@ -41,12 +41,12 @@ def slower_of_hundred(slowdown: float, noise: tuple[float, float]) -> int:
 
 
 @pytest.mark.parametrize("noise", [QUIET, (0.005, 0.02)])
-def test_a_slowdown_of_three_percent_is_found(noise: tuple[float, float]) -> None:
+def test_a_slowdown_of_three_percent_is_detected(noise: tuple[float, float]) -> None:
     assert slower_of_hundred(1.03, noise) >= 95
 
 
 @pytest.mark.parametrize("noise", [QUIET, BUSY, (0.05, 0.2)])
-def test_what_is_as_fast_as_before_is_seldom_called_slower(noise: tuple[float, float]) -> None:
+def test_an_equally_fast_variant_is_seldom_called_slower(noise: tuple[float, float]) -> None:
     """With much noise the verdict is `undecided`, not `slower`."""
     assert slower_of_hundred(1.0, noise) <= 1
 
@@ -59,7 +59,7 @@ def test_without_the_spread_between_runs_noise_would_be_called_slower(monkeypatc
     assert certain > 0.25 * SERIES and slower_of_hundred(1.0, noise) <= 1
 
 
-def test_what_looks_slower_is_measured_in_as_many_runs_again() -> None:
+def test_an_apparent_slowdown_is_measured_in_as_many_runs_again() -> None:
     rng = np.random.default_rng(1)
     assert len(simulated(1.2, QUIET, rng).ratios) == 2 * RULE.runs
     assert len(simulated(1.0, QUIET, rng).ratios) == RULE.runs == len(simulated(0.8, QUIET, rng).ratios)
@@ -88,7 +88,7 @@ def comparison(*variants: str) -> SourceComparison:
     )
 
 
-def test_the_others_go_on_without_what_ended_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_variants_continue_without_one_that_ended_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: SourceComparison, all_runs: list[VariantRuns], progress: Any) -> None:
         names = [runs.variant for runs in all_runs]
         if "crash" in names:
@@ -115,7 +115,7 @@ def test_a_side_that_ends_before_any_variant_is_an_error_that_names_it(
         compare(SourceComparison("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
 
 
-def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
+def test_disturbed_pairs_count_only_if_too_few_are_quiet() -> None:
     taken, policy = side_by_side._RunSamples(), Policy(minimum=3, maximum=10, budget_s=1e9)
     taken.quiet, taken.disturbed = [(1.0, 1.0)] * 2, [(1.0, 2.0)] * 4
     assert len(taken.pairs(policy)) == 6 and not taken.enough(policy)
@@ -162,7 +162,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
     return Scripted
 
 
-def test_what_is_wrong_after_its_last_sample_is_broken(scripted: type[Scripted]) -> None:
+def test_a_variant_wrong_after_its_last_sample_is_broken(scripted: type[Scripted]) -> None:
     late, sound = compare(comparison("late", "sound"), RULE)
     assert late.verdict(RULE) == "broken" and "after its last sample" in late.failed["now"] and not late.ratios
     assert sound.verdict(RULE) == "faster" and sound.ratio and sound.ratio.estimate == 0.5, (
@@ -171,7 +171,7 @@ def test_what_is_wrong_after_its_last_sample_is_broken(scripted: type[Scripted])
     assert sound.medians[0] == (2.0, 1.0)
 
 
-def test_what_only_one_side_has_or_another_device_ran_is_not_compared(scripted: type[Scripted]) -> None:
+def test_variants_of_one_side_or_of_different_devices_are_not_compared(scripted: type[Scripted]) -> None:
     new, elsewhere = compare(comparison("new", "elsewhere"), RULE)
     assert new.verdict(RULE) == elsewhere.verdict(RULE) == "not compared" and not scripted.log
     assert new.absent.endswith("no such case")
@@ -217,7 +217,7 @@ def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         side.end()
 
 
-def test_a_sample_is_believed_after_what_it_is_at(saying: Any) -> None:
+def test_messages_before_a_sample_are_noted_as_the_stage(saying: Any) -> None:
     side = saying(json.dumps({"variant": "one", "what": "outputs \x1b[2J"}), json.dumps(SAMPLE))
     assert side.sample("one") == SAMPLE and side.at == ("one", "outputs [2J")
 
@@ -231,7 +231,7 @@ def test_a_sample_is_believed_after_what_it_is_at(saying: Any) -> None:
         json.dumps({"variant": "three", "what": "sample"}), "[]", "nothing", "[" * 100_000, '"\\ud800"', "9" * 10_000,
     ],
 )  # fmt: skip
-def test_what_is_no_sample_is_no_time(saying: Any, line: str) -> None:
+def test_a_malformed_sample_is_no_time(saying: Any, line: str) -> None:
     with pytest.raises(side_by_side._SideEnded) as end:
         saying(line).sample("one")
     assert (end.value.variant, end.value.stage) == ("one", "sample") and "invalid message" in end.value.reason

@@ -142,14 +142,14 @@ def test_twins_seldom_differ_over_all_kinds_and_over_all_rounds() -> None:
     assert too_many(kept_false_claims) == []
 
 
-def test_intervals_a_rank_too_narrow_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_one_rank_too_narrow_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     rank = stats._rank
     monkeypatch.setattr(stats, "_rank", lambda n, level: rank(n, level) + 1)
     wrong = too_many(false_claims)
     assert {"6 rounds", "10 rounds", "31 rounds", "normal", "correlated"} <= {*wrong}
 
 
-def test_a_normal_quantile_in_place_of_students_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_normal_quantile_instead_of_students_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "_T", dict.fromkeys(stats._T, 1.96))
     assert {"3 rounds", "5 rounds"} <= {*too_many(false_claims)}
 
@@ -216,7 +216,7 @@ def test_runs_are_judged_by_the_rule_of_rounds() -> None:
         assert over_runs == replace(rounds, how="over runs") and over_runs.n == runs
 
 
-def test_of_one_run_and_of_two() -> None:
+def test_one_run_gives_its_own_interval_and_two_give_their_span() -> None:
     first_run = stats.RatioEstimate(1.02, 1.01, 1.03, 10, False, "paired, sign test")
     second_run = stats.RatioEstimate(1.20, 1.18, 1.22, 10, False, "paired, sign test")
     assert stats.over_runs([first_run]) == first_run
@@ -229,7 +229,7 @@ def test_of_one_run_and_of_two() -> None:
         stats.over_runs([])
 
 
-def test_a_difference_that_all_runs_show_is_found() -> None:
+def test_a_difference_in_all_runs_is_detected() -> None:
     rng = np.random.default_rng(5)
     ratios = 1.10 * np.exp(0.01 * rng.standard_normal((300, 3)))
     ratios_over_runs = [stats.over_runs([in_run(ratio, 0.01) for ratio in row]) for row in ratios]
@@ -264,7 +264,7 @@ def test_unpaired_twins_whose_runs_differ_seldom_differ(runs: int) -> None:
     assert np.mean([not stats.unpaired_ratio(list(a), list(b)).same for a, b in sides]) <= LIMIT
 
 
-def test_true_three_percent_is_found() -> None:
+def test_a_true_difference_of_three_percent_is_detected() -> None:
     rng = np.random.default_rng(3)
     a, b = 1.03 * noise("normal", rng, 500, 15), noise("normal", rng, 500, 15)
     estimates = [stats.paired_ratio(*pair) for pair in zip(a, b, strict=True)]

@@ -19,7 +19,7 @@ def no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ncu, "NCU_PATHS", (str(tmp_path / "*" / "ncu"),))
 
 
-def test_what_is_counted_is_counted_once(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
+def test_a_counted_variant_is_not_counted_again(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     roofbook("lbm", "fused", "40x24")
     code, out, _ = roofbook("lbm", "fused", "40x24")
     assert code == 0 and "0 measurements taken, 1 was fresh" in out and len(kept(results)) == len(fake.calls) == 1
@@ -97,6 +97,8 @@ def test_a_mistake_is_one_line(
         (["lbm", "fused", "128x128"], "unknown case at scale test '128x128'; valid: 40x24"),
     ],
 )
-def test_what_cannot_be_profiled_says_why(gpu: Gpu, fake: Ncu, roofbook: Cli, arguments: list[str], words: str) -> None:
+def test_a_variant_that_cannot_be_profiled_has_its_reason(
+    gpu: Gpu, fake: Ncu, roofbook: Cli, arguments: list[str], words: str
+) -> None:
     code, out, err = roofbook(*arguments)
     assert (code, out) == (2, "") and words in err and err.count("\n") == 1 and not fake.calls

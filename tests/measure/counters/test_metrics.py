@@ -57,7 +57,7 @@ def test_counters_are_per_step_of_all_kernels() -> None:
     assert per_step["l1_bytes"] > per_step["l2_bytes"] > per_step["dram_bytes"] > 36 * CELLS
 
 
-def test_kernels_are_told_apart_by_name_and_shape_in_their_order() -> None:
+def test_kernels_are_listed_by_name_and_shape_in_order_of_launch() -> None:
     grids = ((-1, '"(16, 1024, 1)"'), (0, '"(8, 1024, 1)"'))
     first, second = SAMPLE.split('"3","545"')
     text = first + '"3","545"' + second.replace(grids[0][1], grids[1][1])
@@ -83,7 +83,7 @@ def test_the_kernel_that_only_waits_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("text", ["n/a", "nan", "", "inf", "(!) n/a"])
-def test_what_ncu_does_not_tell_is_unknown_and_not_nothing(text: str) -> None:
+def test_a_number_that_ncu_does_not_report_is_unknown_and_not_zero(text: str) -> None:
     report = counters_of(parse(changed(('"99,128,890"', f'"{text}"'))), STEPS)
     assert report["counters"]["ffma"] is None is report["counters"]["flops"] and report["counters"]["fadd"] == 51140878
     assert of_kernel(report, "accelerate_flow", 1, "ffma") == 0
@@ -162,7 +162,7 @@ def written(launches: Sequence[Launch]) -> str:
 
 
 @given(runs(), st.integers(1, 50))
-def test_what_is_written_is_read_and_sums_are_those_of_all_launches(launches: list[Launch], units: int) -> None:
+def test_printed_launches_are_parsed_and_sums_cover_all_of_them(launches: list[Launch], units: int) -> None:
     launches_read = parse(
         written(
             [

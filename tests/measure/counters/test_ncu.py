@@ -19,7 +19,7 @@ from roofbook.store.schema import PROFILE
 from .made_up import RIGHT, SAMPLE, STEPS, Cli, Gpu, Ncu, changed, kept
 
 
-def test_profile_keeps_a_row_of_what_ncu_counted(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
+def test_profile_stores_a_row_with_the_counters(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     code, out, err = roofbook("lbm", "fused", "40x24")
     assert (code, err) == (0, "")
     assert "Hardware counters on 40x24" in out and "1 measurement taken; run " in out
@@ -83,7 +83,7 @@ def test_a_variant_that_cannot_be_counted_is_a_failed_row_with_its_reason(
     assert roofbook("lbm", "soa", "40x24")[0] == 0, "another is counted after it"
 
 
-def test_what_one_variant_told_is_not_taken_for_the_next_one(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
+def test_an_answer_of_one_variant_is_not_used_for_the_next(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     (fake.folder / "once").touch()
     assert roofbook("lbm", "all", "40x24")[0] == 0
     assert kept(results)["status"].value_counts().to_dict() == {"ok": 1, "failed": len(fake.calls) - 1}

@@ -52,13 +52,13 @@ def test_a_run_that_was_verified_is_watched_as_a_whole(watched: Any, tmp_path: P
     assert watched[0].log == ["plan", "reset", "run", "reset", "start", "run", "stop", "close"]
 
 
-def test_of_a_run_with_a_clock_what_is_timed_is_watched_and_the_check_is_not(watched: Any, tmp_path: Path) -> None:
+def test_with_a_device_clock_the_timed_part_is_watched_and_the_check_is_not(watched: Any, tmp_path: Path) -> None:
     profile("by-clock", watched, tmp_path)
     once = ["reset", "run"]
     assert watched[0].log == ["plan", *once, "kernel", *once, "start", "kernel", "stop", "close"]
 
 
-def test_what_several_queues_do_is_watched_too(watched: Any) -> None:
+def test_work_on_several_queues_is_watched(watched: Any) -> None:
     device, watch = watched
     device.traced([], lambda: device.log.append("unwatched"))
     with watch.run():
@@ -76,7 +76,7 @@ def test_what_several_queues_do_is_watched_too(watched: Any) -> None:
         ("refused", "not supported here: no tensor cores"),
     ],
 )
-def test_what_is_wrong_or_refused_is_not_watched(watched: Any, tmp_path: Path, name: str, reason: str) -> None:
+def test_a_wrong_or_refused_variant_is_not_watched(watched: Any, tmp_path: Path, name: str, reason: str) -> None:
     assert profile(name, watched, tmp_path) == {"reason": reason}
     assert "start" not in watched[0].log and watched[0].log[-1] in ("close", "plan")
 

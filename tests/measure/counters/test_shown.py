@@ -47,7 +47,7 @@ def opened(results: Path, **settings: Any) -> Experiment:
     return Experiment("lbm", {"scale": "test", "results": str(results), "device": "cuda:0", **settings})
 
 
-def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
+def test_counters_are_in_no_reading_of_times(profiles: Path) -> None:
     store = Store(profiles)
     assert store.rows("lbm").empty and store.latest("lbm").empty and len(store.rows("lbm", role=PROFILE)) == 2
     assert len(store.query("select * from cells")) == 2, "an export has all there is"
@@ -66,7 +66,7 @@ def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
     assert all(not line.outcomes for line in judged(registry.get("lbm"), store))
 
 
-def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path) -> None:
+def test_the_table_has_counters_and_the_changes_of_each_step(profiles: Path) -> None:
     table = opened(profiles).counters()
     assert isinstance(table, Table)
     frame = table.frame.set_index("variant")
@@ -99,7 +99,7 @@ def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> No
     assert isinstance(table, Table) and table.frame["time_ratio"].isna().all()
 
 
-def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
+def test_counted_bytes_are_listed_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
     dram_bytes = counters_of(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
     assert opened(profiles).data.on().counted_bytes == {"fused": dram_bytes, "soa": dram_bytes}
     fake.says(changed(('"42,107,904"', '"n/a"')))
@@ -124,7 +124,7 @@ def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monk
     assert opened(profiles).data.on().counted_bytes == {}
 
 
-def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
+def test_a_step_is_described_by_the_counter_that_changed_most() -> None:
     parent: dict[str, Any] = {
         "seconds": 2.0, "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 0, "instructions": None, "occupancy": 0.5,
         "limit": "DRAM",
@@ -144,7 +144,7 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
     assert changes_in_words(unknown, parent) == changes_in_words(parent, unknown) == ""
 
 
-def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_does_not() -> None:
+def test_an_effect_names_a_counter_that_agrees_with_it_and_one_that_does_not() -> None:
     parent: dict[str, Any] = {
         "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 8.0, "instructions": 100, "occupancy": 0.5, "limit": "DRAM",
     }  # fmt: skip
@@ -160,7 +160,7 @@ def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_d
     assert changed_counters(dict.fromkeys(parent), parent, "faster") == ""
 
 
-def test_a_step_says_what_was_counted_of_it_and_its_parent(profiles: Path) -> None:
+def test_a_step_compares_its_counters_with_its_parents(profiles: Path) -> None:
     timed = Store(profiles).rows("lbm", role=PROFILE).assign(role="step", backend="cuda")
     timed["samples_s"] = [[2e-3 * (1 + (name == "fused"))] * 10 for name in timed["variant"]]
 
@@ -182,7 +182,7 @@ def layers(*shares: float | None, kernel: str = "linear") -> dict[str, Any]:
     return {"kernels": [{"kernel": "clear", "memory": 1.0}, *({"kernel": kernel, "memory": share} for share in shares)]}
 
 
-def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> None:
+def test_counted_throughputs_of_the_network_appear_next_to_published_ones() -> None:
     lab = registry.get("lenet")
     counters_by_variant = {
         "linear": layers(0.7, 0.8),
@@ -209,7 +209,7 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
     assert publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted))) == {}
 
 
-def test_a_figure_that_was_counted_stands_in_place_of_what_it_needs() -> None:
+def test_a_counted_figure_replaces_the_reason_for_its_absence() -> None:
     figures = pd.DataFrame(
         [{"table": "6", "variant": "net", "case": "all", "device": "x", "metric": m, "unit": "%", "trial": "", "value": 1.0}
          for m in ("a", "b")]
@@ -234,7 +234,7 @@ def cells(*rows: dict[str, Any], backend: str = "cuda") -> ClaimData:
     return ClaimData(MadeUp(), frame[:0], frame[:0], frame, backend=backend, kind="gpu")
 
 
-def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
+def test_a_claim_about_a_counter_is_judged_by_stored_counters() -> None:
     piece = Counted("memory", "one", "other", "small", kernel="linear", number=2)
     finding = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
     ratio = 0.15 / 0.88
