@@ -37,7 +37,7 @@ class Log(list[tuple[str, str]]):
     """Events as (variant, event), in the order in which they happened."""
 
     def of(self, event: str) -> list[str]:
-        return [name for name, event in self if event == event]
+        return [name for name, logged in self if logged == event]
 
 
 class Made(PlainPlan):
