@@ -19,6 +19,7 @@ from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lenet import LAB, forward, peers, problem, reported, streams, tuned
 from roofbook.labs.lenet.ladder import LADDER
 from roofbook.peers import cc, pytorch
+from roofbook.spec.kernel_constants import constants
 from roofbook.spec.lab import Case, Variant, by_make
 from roofbook.store import published_results
 
@@ -103,14 +104,14 @@ def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> No
     assert segments == {"rotating-linear": 60, "rotating-halo": 125, "rotating-joint": 100}
 
 
-SPLIT = {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
+SPLIT = {v.name for v in LADDER if v.source and constants(v.source).get("PARTS") == 2}
 """Variants whose operands are of two parts in fp16: their tolerance is that of fp32."""
 
 
 def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
     """Halves in pairs, tensor cores and graphs are CUDA's, explicit vectors OpenCL's; all other steps run on both."""
     on_cuda = {variant.name for variant in LADDER if variant.backends == {"cuda"}}
-    assert on_cuda == {"halves", "tensor", "whole-tensor", "graph", "warpgroup", *SPLIT, "whole-fused"}
+    assert on_cuda == {v.name for v in LADDER if v.needs & {"half2", "mma", "wgmma", "graphs"}}
     on_opencl = {variant.name for variant in LADDER if variant.backends == {"opencl"}}
     assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors"}
     remaining = [v for v in LADDER if v.role == "step" and v.name not in on_cuda | on_opencl]
@@ -119,12 +120,12 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
 
 def test_rounded_operands_say_so() -> None:
     """Variants with a wider bound are those that round their operands, and it is no wider than their format asks."""
-    allowed = {v.name: v.options["operand_roundoff"] for v in LAB.all_variants() if problem.roundoff(v.options)}
-    fp16 = {"halves", "tensor", "whole-tensor", "graph", "warpgroup", "whole-fused"}
-    fp16 |= {"torch-fp16", "torch-whole", "torch-whole-compiled"}
-    fp16 |= {"torch-folded", "torch-whole-folded"}
-    assert allowed == {**dict.fromkeys((*fp16, "torch-tf32"), 2.0**-11), "torch-bf16": 2.0**-8}
-    assert {v.name for v in LAB.all_variants() if v.dtype == "float16"} == fp16 | SPLIT
+    roundoff = {"float16": 2.0**-11, "tfloat32": 2.0**-11, "bfloat16": 2.0**-8}
+    for variant in LAB.all_variants():
+        is_exact = variant.dtype == "float32" or variant.name in SPLIT
+        stated = variant.options.get("operand_roundoff", 0.0)
+        assert stated == (0.0 if is_exact else roundoff[variant.dtype]), variant.name
+    assert len(SPLIT) >= 3
     assert [v.name for v in LAB.all_variants() if "rounded_sums" in v.options] == ["halves"]
 
 
