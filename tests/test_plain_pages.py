@@ -29,13 +29,18 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """Yield the first line's number and the text of each paragraph, list item and definition of a page."""
     start, held = 0, list[str]()
     code = ""  # the fence that ends the code, while in code
+    directives = list[str]()  # the fences that end the directives of prose around a line
     for number, line in enumerate(without_front_matter(text), 1):
         stripped = line.strip()
         fence = FENCE.match(stripped)
         if code:
             code = "" if fence and fence[1].startswith(code) and stripped == fence[1] else code
             continue
-        if fence and (stripped != fence[1] and fence[2] not in DIRECTIVES_OF_PROSE):
+        if fence and fence[2] in DIRECTIVES_OF_PROSE:
+            directives.append(fence[1])
+        elif fence and directives and stripped == directives[-1]:
+            directives.pop()
+        elif fence:
             code = fence[1]
         list_item = LIST_ITEM.match(stripped)
         prose = bool(stripped) and not fence and not NO_PROSE.match(stripped)
@@ -191,6 +196,10 @@ term
 x. y.
 ~~~
 
+```
+Output. More output.
+```
+
 $$
 x. Y
 $$
@@ -213,8 +222,8 @@ def test_a_page_has_paragraphs_without_code_tables_and_headings() -> None:
         (11, "A number."),
         (22, "Nothing is there. Yet."),
         (29, "term Its meaning."),
-        (43, "**Read it.** Here."),
-        (48, "Last."),
+        (47, "**Read it.** Here."),
+        (52, "Last."),
     ]
 
 

@@ -154,9 +154,9 @@ BANDS = Source.of(Path(__file__).parent / "bands.k", CONSTANTS="HOISTED", NX=128
 STEPS = (
     Variant(
         "bands", "vectors", BANDS, Bands,
-        "A work-item per core walks down a band of rows, a register of cells at a time (its parent: sixteen); each row ends in "
-        "periodic copies on both sides.",
-        "One work-item per core instead of hundreds: the cost of a launch besides its arithmetic falls by half.",
+        "A work-item per core walks down a band of rows, as many cells at a time as a register holds (its parent: sixteen). "
+        "Each row has periodic copies at both ends.",
+        "One work-item per core instead of hundreds: a launch costs half as much, arithmetic aside.",
         needs=frozenset({"cpu"}), kind="cpu", options={"steps": 1},
         differs=("source", "plan", "options"), predicts={"small": FASTER},
     ),
@@ -169,7 +169,7 @@ STEPS = (
     Variant(
         "paired", "several-steps", BANDS.with_knobs(ARITHMETIC="PAIRS"), Bands,
         "Opposite directions share terms that differ only in sign; one division instead of two.",
-        "Three fifths of the operations, which take the time now that launches and memory do not.",
+        "Three fifths of the operations are left. They take most of the time, now that launches and memory do not.",
         needs=frozenset({"cpu"}), kind="cpu", predicts=FASTER,
     ),
 )  # fmt: skip

@@ -369,12 +369,13 @@ STEPS = (
     Variant(
         "strips", "flat-grid", _source("strips.cu", NX=128, NY=128, STEPS=4, THREADS=160, OWN=128), Strips,
         "Four steps in a pass over memory: blocks walk down strips of columns, each step two rows behind the one before.",
-        "A quarter of the bytes: if memory was the bound, more than twice as fast, until arithmetic is.",
+        "A quarter of the bytes: more than twice as fast if memory was the bound, until arithmetic becomes the bound.",
         differs=("source", "plan"),
     ),
     Variant(
         "deep-halo", "tagged-halo", DEEP_HALO, DeepHalo,
-        "A halo as wide as the steps between two exchanges; tiles, and a word of 16 bytes for three populations and a number.",
+        "Blocks have tiles, with a halo as wide as the number of steps between two exchanges. A word of 16 bytes carries three "
+        "populations and the number of the exchange.",
         "An exchange takes longer than a step's arithmetic. Several steps now share one, at the price of computing halo cells.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
@@ -393,7 +394,7 @@ STEPS = (
     Variant(
         "deep-halo-branchless", "deep-halo-momentum", BRANCHLESS, DeepHaloBranchless,
         "No branch divides a warp: a solid cell reads its populations from opposite directions.",
-        "The slowest block sets the pace, one with walls: they cost ten selects a cell.",
+        "The slowest block sets the pace. It is one with walls, which cost ten selects per cell.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
@@ -405,7 +406,7 @@ STEPS = (
     Variant(
         "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,
         "The equilibrium as a function of momentum, as in `deep-halo-momentum`, with a grid that fills the chip.",
-        "Here instructions bound a step, and a fifth of them go.",
+        "Here instructions bound a step, and a fifth of them are saved.",
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
 )  # fmt: skip

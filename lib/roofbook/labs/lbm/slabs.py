@@ -491,7 +491,8 @@ STEPS = (
     ),
     Variant(
         "halo-stored", "halo-direct", SLAB.with_knobs(PUSH=1), Stored,
-        "The kernel stores leaving populations straight into the neighbour's memory; a step waits for the neighbour's last.",
+        "The kernel stores leaving populations straight into the neighbour's memory. A step waits for the last step of both "
+        "neighbours.",
         "No copy is left, only the events: faster if launches and copies take the time.",
         needs=SEVERAL, options=TWO, differs=("source", "plan"), predicts={"small": FASTER},
     ),

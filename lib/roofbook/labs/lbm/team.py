@@ -108,8 +108,8 @@ STEPS = (
     Variant(
         "team-neighbours", "team", TEAM.with_knobs(WAITS_FOR="NEIGHBOURS"), Team,
         "A work-item waits only for its neighbours, and shares no cache line with others.",
-        "To wait for all, each core takes a cache line from every other, and reads the driven row, needed or not. "
-        "Without that, many cores gain, most of all on a small grid.",
+        "To wait for all, each core fetches a cache line from every other core, and always reads the driven row. "
+        "Many cores gain without that, most of all on a small grid.",
         needs=frozenset({"cpu"}), kind="cpu", predicts={"small": FASTER},
     ),
 )  # fmt: skip

@@ -93,7 +93,7 @@ LADDER = (
     ),
     Variant(
         "linear-atomic", "linear-constant", LINEAR_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), reported.LinearAtomic,
-        "A group of 96 has all input channels of its outputs, and adds by atomic operations to zeros (#9 and #4).",
+        "A group of 96 computes all input channels of its outputs, and adds them to zeros by atomic operations (#9 and #4).",
         "Layer 1 has one channel, so only the smaller groups differ. Layer 2 pays for four atomic additions per output.",
         differs=("source", "plan"), published="#9+#4 channel-parallel atomics",
         shows={"linear": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
