@@ -102,7 +102,7 @@ window.roofbookDevices = ({ places, labs }) => {
   }
 
   function draw() {
-    const { cells, unit, ratios, pairs } = picked.case, rows = chosenVariants(), columns = chosenPlaces();
+    const { cells, cards, unit, ratios, pairs } = picked.case, rows = chosenVariants(), columns = chosenPlaces();
     const bars = rows.map((name) => [name, placesWithBar(cells[name], columns.filter((place) => cells[name][place]?.length > 1))]);
     const times = bars.flatMap(([name, barPlaces]) => barPlaces.flatMap((place) => cells[name][place].slice(1, 4)));
     caption.textContent = times.length
@@ -122,13 +122,9 @@ window.roofbookDevices = ({ places, labs }) => {
     const shownPairs = Object.keys(pairs).filter((pair) => pair.split("/").every((place) => columns.includes(+place)));
     const devices = columns.filter((place) => !isPublished(place)), publications = columns.filter(isPublished);
     const names = (columnPlaces) => columnPlaces.map((place) => places[place][1]);
-    const [scale, caseName] = picked.case.id.split("/");
-    const card = (name, place) => `labs/${picked.lab.name}/measurements/${places[place][0].replaceAll("/", ".")}` +
-      `${scale === "large" ? ".large" : ""}.html#${`${name}~${caseName}`.replaceAll(" ", "_")}`;
-    const time = (name, place) => {  // a recorded measurement links to its card
-      const [display, ...seconds] = cells[name][place] ?? ["–"], text = unbroken(display);
-      const hasCard = seconds.length && scale !== "quick" && !isPublished(place);
-      return hasCard ? make("a", { class: "of", href: card(name, place) }, text) : text;
+    const time = (name, place) => {
+      const [display, ...seconds] = cells[name][place] ?? ["–"], text = unbroken(display), [page, ids] = cards[place] ?? [];
+      return page && seconds.length ? make("a", { class: "of", href: `${page}#${ids[name]}` }, text) : text;
     };
     const cell = (name, place) => make("td", { class: "num" }, time(name, place));
     const ratioCell = (ratio) => ratio

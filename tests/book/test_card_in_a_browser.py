@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,20 +120,6 @@ def test_escape_closes_a_card_with_the_focus_on_any_element(open_page: Open) -> 
         tab.evaluate("document.activeElement.blur()")
         tab.keyboard.press("Escape")
         assert tab.locator("dialog[open]").count() == 0, clicked
-
-
-def test_text_in_backquotes_is_code_on_a_card(open_page: Open, site: Path) -> None:
-    path = site / "labs" / "lbm" / "measurements" / "gpu.cuda.js"
-    before = path.read_text()
-    try:
-        path.write_text(re.sub(r'"what":"[^"]*"', '"what":"As `fused` < `soa`, once"', before))
-        tab = open_page()
-        tab.locator("td a.of").first.click()
-        card_text = card(tab)
-        assert "As fused < soa, once" in card_text and "`" not in card_text
-        assert tab.locator("dialog p code").all_inner_texts()[:2] == ["fused", "soa"]
-    finally:
-        path.write_text(before)
 
 
 def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(open_page: Open) -> None:

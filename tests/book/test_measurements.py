@@ -20,8 +20,7 @@ from roofbook.analysis.store_devices import card_of
 from roofbook.book import card_links, device_choices, measurements, render_recorded
 from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
-from roofbook.report import ladder, peaks
-from roofbook.report.cards_page import HEADS
+from roofbook.report import cards_page, ladder, peaks
 from roofbook.report.measured_card import axis, facts
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -272,10 +271,24 @@ def test_a_card_says_if_threads_were_bound() -> None:
     assert "Threads" not in free and bound["Threads"] == "each bound to a processor"
 
 
-def test_the_heads_of_a_cards_runs_are_equal_with_a_script_without_one_and_on_a_phone() -> None:
-    assets = project_root() / "book" / "_assets"
-    (script,) = re.findall(r"const HEADS = (\[.*\]);", (assets / "card.js").read_text(encoding="utf-8"))
-    phone = re.findall(
-        r'\.card-runs td:nth-child\(\d\)::before \{ content: "(.*): "', (assets / "card.css").read_text()
+def test_the_heads_of_a_cards_runs_are_equal_on_a_phone() -> None:
+    style_sheet = (project_root() / "book" / "_assets" / "card.css").read_text()
+    assert (
+        tuple(re.findall(r'\.card-runs td:nth-child\(\d\)::before \{ content: "(.*): "', style_sheet))
+        == cards_page.HEADS
     )
-    assert tuple(json.loads(script)) == tuple(phone) == HEADS
+
+
+def test_text_in_backquotes_is_code_on_a_card(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
+    measurement = drawn[1]["cards"][0] | {"what": "As `fused` < `soa`, once"}
+    assert "<p>As <code>fused</code> &lt; <code>soa</code>, once</p>" in cards_page.card(measurement, "A lab, a GPU")
+
+
+def test_a_dialog_shows_the_cards_and_machines_of_the_page(tmp_path: Path) -> None:
+    measurements.draw_recorded(tmp_path, data_of_three_runs(tmp_path), "gpu", "GPU", Store(tmp_path / "results"))
+    card_links.copy_cards(tmp_path, tmp_path / "site", "")
+    folder = tmp_path / "site" / "labs" / "lbm" / "measurements"
+    script, page = ((folder / f"gpu{kind}").read_text() for kind in (card_links.DIALOGS, ".html"))
+    cards, machines = json.loads(f"[{script[script.index('(') + 1 : script.rindex(')')]}]")
+    assert [*cards] == ["fused~128x128"] and [*machines] == ["1", "2"]
+    assert all(html in page for html in (*cards.values(), *machines.values()))

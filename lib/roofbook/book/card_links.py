@@ -11,13 +11,17 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from ..escaping import escape
+from ..escaping import escape, script_json
 from ..paths import write_whole
 from .device_choices import HERE
 
 FOLDER = Path("_build", "measurements")
 CALL = "roofbookCards"
 """JavaScript function that a script of cards calls."""
+DIALOGS = ".cards.js"
+"""End of the name of the script with the HTML of a device's cards, which _assets/card.js shows in dialogs."""
+_CARD = re.compile(r'<section class=measured id="([^"]*)">.*?</section>', re.S)
+_MACHINE = re.compile(r"<div class=machine id=machine-(\d+)>.*?</div>", re.S)
 
 
 def files(root: Path) -> list[Path]:
@@ -118,8 +122,14 @@ def copy_cards(root: Path, site: Path, repository: str) -> None:
         elif repository:
             text = text.replace(f"{CALL}({{", f'{CALL}({{"repository":{json.dumps(repository)},', 1)
         target = site / "labs" / path.parent.name / "measurements" / path.name
-        targets.add(target)
-        if not target.exists() or target.read_text(encoding="utf-8") != text:
-            write_whole(target, text)
+        copies = {target: text}
+        if path.suffix == ".html":
+            cards = {unescape(match[1]): match[0] for match in _CARD.finditer(text)}
+            machines = {match[1]: match[0] for match in _MACHINE.finditer(text)}
+            copies[target.with_name(path.stem + DIALOGS)] = f"{CALL}({script_json(cards, machines)});\n"
+        for copy, content in copies.items():
+            targets.add(copy)
+            if not copy.exists() or copy.read_text(encoding="utf-8") != content:
+                write_whole(copy, content)
     for obsolete in set(site.glob("labs/*/measurements/*")) - targets:
         obsolete.unlink()

@@ -56,29 +56,27 @@ def update(root: Path) -> None:
     manifest, now = Manifest(root), InputHashes(root)
     folder.mkdir(exist_ok=True)
 
-    names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
-    devices, made_from = [folder / name for name in names], now.comparison()
-    devices += [root / "book" / "labs" / lab / "devices.md" for lab in registry.names()]
-    if any(manifest.stale(path, made_from) for path in devices):
-        for path, text in zip(devices, _devices_compared(store), strict=True):
-            manifest.write(path, text, made_from)
-
-    for lab in map(registry.get, registry.names()):
-        verdict_paths, made_from = [folder / name.format(lab.name) for name in CLAIMS], now.verdicts(lab.name)
-        if publication(lab).evidence and any(manifest.stale(path, made_from) for path in verdict_paths):
-            for path, text in zip(verdict_paths, _verdicts(lab, store), strict=True):
+    def renew(paths: Sequence[Path], made_from: Mapping[str, str], make: Callable[[], str | Sequence[str]]) -> None:
+        if any(manifest.stale(path, made_from) for path in paths):
+            texts = make()
+            for path, text in zip(paths, [texts] if isinstance(texts, str) else texts, strict=True):
                 manifest.write(path, text, made_from)
 
+    names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
+    devices = [root / "book" / "labs" / lab / "devices.md" for lab in registry.names()]
+    renew([*(folder / name for name in names), *devices], now.comparison(), partial(_devices_compared, store))
+    for lab in map(registry.get, registry.names()):
+        if publication(lab).evidence:
+            paths = [folder / name.format(lab.name) for name in CLAIMS]
+            renew(paths, now.verdicts(lab.name), partial(_verdicts, lab, store))
         if exercises(lab).write:
-            made_from = now.recorded(lab.name, store)
-            parts = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
-            if any(manifest.stale(path, made_from) for path in parts):
-                for path, text in zip(parts, exercises_page.parts(lab, store), strict=True):
-                    manifest.write(path, text, made_from)
-
-    path, made_from = folder / "glance-ladders.html", now.ladders()
-    if manifest.stale(path, made_from):
-        manifest.write(path, front_page.ladders(front_page.all_recorded(store)), made_from)
+            paths = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
+            renew(paths, now.recorded(lab.name, store), partial(exercises_page.parts, lab, store))
+    renew(
+        [folder / "glance-ladders.html"],
+        now.ladders(),
+        lambda: front_page.ladders(front_page.all_recorded(store)),
+    )
 
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}
     pages = {lab: manifest.made_from(execute.page_of(root, notebook)) for lab, notebook in executed.items()}
@@ -96,18 +94,10 @@ def update(root: Path) -> None:
     _renew_cards(root, manifest, now)
     history_page.update(root, manifest, now)
     _renew_downloads(root, manifest, now)
-    path, made_from = folder / "sweep-time.html", now.downloads()
-    if manifest.stale(path, made_from):
-        manifest.write(path, sweep_time(root / "results"), made_from)
-    path = folder / "devices-costs.html"
-    if manifest.stale(path, made_from):
-        manifest.write(path, costs(root / "results"), made_from)
-    path = folder / "swept.html"
-    if manifest.stale(path, made_from):
-        manifest.write(path, sweeps_done(root / "results"), made_from)
-    path = folder / "neighbours.html"
-    if manifest.stale(path, made_from):
-        manifest.write(path, neighbours(root / "results"), made_from)
+    studies = {"sweep-time": sweep_time, "devices-costs": costs, "swept": sweeps_done, "neighbours": neighbours}
+    made_from = now.downloads()
+    for name, study in studies.items():
+        renew([folder / f"{name}.html"], made_from, partial(study, root / "results"))
     kernels_page.update(root, manifest, now)
 
 

@@ -1,6 +1,6 @@
 """The page of all measurements of a lab on a device, without a script: each card with its dots, facts, runs and command.
 
-Sphinx does not build it: a thousand cards would take it minutes. book/_assets/card.js draws the same cards from the same data.
+Sphinx does not build it: a thousand cards would take it minutes. book/_assets/card.js shows the same cards in a dialog.
 """
 
 import math
@@ -22,7 +22,7 @@ try { mode = localStorage.getItem("mode") || mode; } catch { /* a browser that k
 if (mode == "auto") mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 document.documentElement.dataset.theme = mode;"""
 """Script that sets light or dark as the reader chose on other pages, else as the system has it."""
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 210, 62, 10, 30
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 520, 210, 62, 10, 30
 """Size of the drawing of samples and margins of its plot, in pixels."""
 
 
@@ -57,7 +57,7 @@ median of a run, a whisker its {CONFIDENCE} interval, and a band that of a versi
 by equal code in an equal environment. Samples are rounded to four digits here; <a href="../../../data.html">the rows</a> have
 all.</p>
 <details><summary>All measurements, by case</summary><dl>{index}</dl></details>
-{"".join(map(card, cards))}
+{"".join(card(measurement, f"{title}, {on}") for measurement in cards)}
 <section id="machines"><h2>Machines</h2>{machines_html}</section>
 </main>
 </body>
@@ -65,9 +65,9 @@ all.</p>
 """
 
 
-def card(measurement: Mapping[str, Any]) -> str:
-    """Return one measurement as a section."""
-    time = f"<p class=card-time>{escape(measurement['time'])}</p>" if measurement["time"] else ""
+def card(measurement: Mapping[str, Any], subject: str) -> str:
+    """Return one measurement as a section. subject: its lab and device in words."""
+    time = measurement["time"] or f"no time: {measurement['why']}"
     description = f"<p>{with_code(measurement['what'])}</p>" if measurement["what"] else ""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in measurement["facts"])
     name = f"{escape(measurement['variant'])} on {escape(measurement['case'])}"
@@ -76,8 +76,9 @@ def card(measurement: Mapping[str, Any]) -> str:
     )
     return f"""<section class=measured id="{escape(measurement["id"])}">
 <h2>{name}</h2>
-{time}{description}<p>{escape(measurement["answer"])}</p>
-{drawing(measurement) if "axis" in measurement else ""}<p>To measure it again: <code>{escape(measurement["command"])}</code></p>
+<p class=card-time>{escape(time)}</p><p class=card-on>{escape(subject)}</p>{description}<p>{escape(measurement["answer"])}</p>
+{drawing(measurement) if "axis" in measurement else ""}<p class=card-again>Measure it again: \
+<code>{escape(measurement["command"])}</code></p>
 <div class=card-runs tabindex=0 role=region aria-label="Runs of {name}">
 <table><thead><tr><th scope=col>{"</th><th scope=col>".join(HEADS)}</th></tr></thead>
 <tbody>{versions}</tbody></table></div>
@@ -129,11 +130,11 @@ def range_text(numbers: Sequence[float] | None) -> str:
 
 def _machine(number: int, facts: Sequence[Sequence[str]]) -> str:
     facts_html = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
-    return f"<h3 id=machine-{number}>Machine {number}</h3><dl>{facts_html}</dl>"
+    return f"<div class=machine id=machine-{number}><h3>Machine {number}</h3><dl>{facts_html}</dl></div>"
 
 
 def drawing(measurement: Mapping[str, Any]) -> str:
-    """Return the samples run by run as inline SVG in the page's own colours. book/_assets/card.js draws the same."""
+    """Return the samples run by run as inline SVG in the page's own colours."""
     axis, runs = measurement["axis"], [(version, run) for version in measurement["versions"] for run in version["runs"]]
     step = (WIDTH - LEFT) / len(runs)
     low, high = (_axis_position(axis, axis[end]) for end in ("low", "high"))
@@ -164,14 +165,15 @@ def drawing(measurement: Mapping[str, Any]) -> str:
             half = min(0.4 * step, 55.0)
             line = f"M{middle - half:.1f} {y(median)}h{2 * half:.1f}M{middle:.1f} {y(least)}V{y(most)}"
             parts.append(f'<path class=dots d="{dots}"/><path class=middle d="{line}"/>')
-        if len(runs) <= 6 or index in (0, len(runs) - 1):
+        if len(runs) <= 4 or index in (0, len(runs) - 1):
             parts.append(
                 f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{escape(run['started'][2:10])}</text>"
             )
     label = f"Samples in {measurement['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
     return (
         f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{escape(label)}">{"".join(parts)}</svg>'
-        f"<figcaption>{escape(label)}</figcaption></figure>\n"
+        f"<figcaption>{escape(label)}. A bar is the median of a run, a whisker its interval, a band that of a version over its "
+        "runs.</figcaption></figure>\n"
     )
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.comparison import CaseComparison, DevicePair, PairSummary, Time, summaries
+from ..analysis.comparison import QUICK, CaseComparison, DevicePair, PairSummary, Time, summaries
 from ..analysis.readings import TOO_FEW, Speedup
 from ..analysis.store_devices import StoreDevice
 from ..escaping import escape, script_json
@@ -130,7 +130,8 @@ def picker_data(comparisons: Sequence[CaseComparison]) -> dict[str, Any]:
 
     places: [id, name], our devices before the published ones. labs: name, title and cases. A case has its unit, the variants
     to begin with, and cells: variant -> number of the device -> [text, time, low, high, and the host if it ran there], or
-    [reason] without a time. ratios: variant -> `own/reference`, both devices' numbers -> [verdict, text, how it was taken].
+    [reason] without a time. cards: number of the device -> [address of its page of cards, variant -> id of the card].
+    ratios: variant -> `own/reference`, both devices' numbers -> [verdict, text, how it was taken].
     """
     store_devices = dict.fromkeys(store_device for comparison in comparisons for store_device in comparison.devices)
     published_devices = dict.fromkeys(
@@ -151,11 +152,16 @@ def picker_data(comparisons: Sequence[CaseComparison]) -> dict[str, Any]:
 def _picker_case(case: CaseComparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
     unit, size = _time_unit(case)
     cells: dict[str, dict[int, list[Any]]] = {}
+    cards: dict[int, tuple[str, dict[str, str]]] = {}
     for name in case.times:
         row = cells[name] = {}
         for store_device in case.devices:
             time = case.times[name].get(store_device)
             row[numbers[store_device]] = _picker_cell(time, size) if time else [case.lacks[name][store_device]]
+            if time and case.scale != QUICK:
+                device, _, id = time.card.partition("#")
+                address = "labs/{}/measurements/{}.html".format(*device.split("/"))
+                cards.setdefault(numbers[store_device], (address, {}))[1][name] = id
         for device, time in case.published.get(name, {}).items():
             row[numbers[device]] = _picker_cell(time, size)
     ratios: dict[str, dict[str, list[str]]] = {}
@@ -171,7 +177,7 @@ def _picker_case(case: CaseComparison, numbers: Mapping[Any, int]) -> dict[str, 
     timed = (name for name in case.lab.headline if case.times.get(name) or case.published.get(name))
     start = [name for name in dict.fromkeys((*islice(timed, 1), *_fastest(case), case.lab.best)) if name in cells]
     return {
-        "id": id, "name": name, "unit": f"{unit} per {case.lab.unit}", "start": start, "cells": cells,
+        "id": id, "name": name, "unit": f"{unit} per {case.lab.unit}", "start": start, "cells": cells, "cards": cards,
         "pairs": heads, "ratios": ratios,
     }  # fmt: skip
 
