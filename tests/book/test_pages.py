@@ -20,7 +20,7 @@ import yaml
 from roofbook import cli
 from roofbook.book.experiment import PARAMETERS, check
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab
+from roofbook.spec.lab import Lab, Plan, Runnable
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "book").glob("*.md"))]
@@ -89,7 +89,7 @@ def test_the_commands_have_arguments_that_the_program_takes(
     context = command.make_context(words[0], words[1:], resilient_parsing=len(words) == 1)
     options = context.params
     if options.get("lab"):
-        lab = registry.get(options["lab"])
+        lab = options["lab"] if isinstance(options["lab"], Lab) else registry.get(options["lab"])
         for name in [*filter(None, [options.get("variant")]), *options.get("only", ())]:
             assert (words[0], name) == ("profile", "all") or lab.variant(name)
         if options.get("case"):
@@ -194,7 +194,7 @@ def test_the_picture_is_made_by_a_command_that_works() -> None:
     command = subprocess.run(["make", "-n", "picture"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     (line,) = [line for line in command.splitlines() if "roofbook chart" in line]
     options = cli.app.commands["chart"].make_context("chart", shlex.split(line)[2:]).params
-    lab = registry.get(options["lab"])
+    lab = options["lab"]
     lab.case(options["case"], options["scale"])
     assert [lab.variant(name).name for name in options["only"]]
     assert f"({options['out']})" in (ROOT / "README.md").read_text()
@@ -230,10 +230,11 @@ def test_the_example_of_a_variant_is_the_ladders_own() -> None:
 def test_the_page_on_labs_lists_the_members_that_a_lab_must_have() -> None:
     text = (ROOT / "book" / "add-a-lab.md").read_text()
     members = re.findall(r"^(\w+)\n: ", text, re.M)
-    optional = {"ladder", "peers", "conditions", "case_class", "sweeps", "series", "parts"}
-    assert set(members) == {*Lab.__abstractmethods__, *optional} and all(
+    optional = {"ladder", "peers", "case_class", "sweeps", "series", "parts"}
+    assert set(members) == {*Lab.__abstractmethods__, *optional, "plan"} and all(
         hasattr(Lab, name) for name in optional - {"ladder"}
     )
+    assert all(f"`{name}`" in text for name in Plan.__abstractmethods__ - {"__init__", *Runnable.__abstractmethods__})
 
 
 def test_conda_installs_the_packages_of_pip() -> None:
