@@ -3,11 +3,11 @@
 A lab defines them in `publication.py` of its folder, as PUBLICATION. A lab without that file makes no statements.
 """
 
-import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,14 +86,27 @@ class Publication:
         return conclusions(self.lab, measured)
 
     def demonstration(self, device: "Device") -> Demonstration | None:
-        """Return a table of a further property, such as a conserved quantity, computed now on `device`; None for none."""
-        return None
+        """Return a table of a further property, such as a conserved quantity, computed now on `device`; None for none.
+
+        It is the result of the function `demonstration` in the lab's module of this name.
+        """
+        if not _has_module(self.lab, "demonstration"):
+            return None
+        demonstrate: Callable[[Device], Demonstration] = import_module(
+            f"{self.lab.package}.demonstration"
+        ).demonstration
+        return demonstrate(device)
+
+
+def _has_module(lab: "Lab", name: str) -> bool:
+    """Return whether a lab's folder has a module of a name."""
+    return Path(inspect.getfile(type(lab))).with_name(f"{name}.py").is_file()
 
 
 @lru_cache
 def publication(lab: "Lab") -> Publication:
     """Return the publication of a lab."""
-    if not Path(inspect.getfile(type(lab))).with_name("publication.py").is_file():
+    if not _has_module(lab, "publication"):
         return Publication(lab)
-    declared: Publication = importlib.import_module(f"{lab.package}.publication").PUBLICATION
+    declared: Publication = import_module(f"{lab.package}.publication").PUBLICATION
     return declared

@@ -85,7 +85,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
            "that rows computed twice count once"),
     Mutant("bands", "rows.h", "row[5 * STRIDE - 1] = row[5 * STRIDE + NX - 1]", "row[5 * STRIDE - 1] = row[5 * STRIDE]",
            "where the grid goes on"),
-    Mutant("bands", "bands.py", "np.ones((ny, first.across), np.int8)", "np.zeros((ny, first.across), np.int8)",
+    Mutant("bands", "bands.py", "np.ones((ny, rows.across), np.int8)", "np.zeros((ny, rows.across), np.int8)",
            "that lanes behind the end of a row are no cells"),
     Mutant("paired", "cell_pairs.inc", "(rest5 - (to5 * 9.0f) * xy)", "(rest5 + (to5 * 9.0f) * xy)", "a sign"),
     Mutant("paired", "cell_pairs.inc", "(to5 * 4.5f) * square", "(to1 * 4.5f) * square", "which weight"),

@@ -6,7 +6,7 @@ The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed 
 from collections.abc import Mapping
 
 from ...analysis.evidence import NO_GAIN, Best, Crowded, Evidence, Pair
-from ...analysis.publication import Demonstration, Publication
+from ...analysis.publication import Publication
 from ...devices.contract import Device
 from . import CASES, LAB, SPLITS
 
@@ -106,11 +106,6 @@ class CourseLab(Publication):
             f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))
         }
         return {**super().mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
-
-    def demonstration(self, device: Device) -> Demonstration:
-        from .demonstration import demonstration
-
-        return demonstration(device)
 
 
 PUBLICATION = CourseLab(LAB)

@@ -19,7 +19,7 @@ from ...analysis.evidence import (
     Share,
 )
 from ...analysis.lab_data import Measured
-from ...analysis.publication import Demonstration, Publication
+from ...analysis.publication import Publication
 from ...devices.contract import Device
 from . import LAB
 from .problem import PUBLISHED_CASES
@@ -138,11 +138,6 @@ class FinalProject(Publication):
                 name = f"one kernel with atomic max pooling: extra time ({end} end)"
                 published[name, published_case, "time"] = f"{show.number((with_atomics - without) * 1e3)}{show.THIN}ms"
         return published
-
-    def demonstration(self, device: Device) -> Demonstration:
-        from .demonstration import demonstration
-
-        return demonstration(device)
 
 
 PUBLICATION = FinalProject(LAB)

@@ -4,6 +4,7 @@ Rows that two bands need are computed by both.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -47,11 +48,6 @@ def steps_of_a_launch(nx: int) -> int:
     return max(2, round(math.sqrt(AWAY / nx)), min(ENOUGH, 1 + KEPT // three_rows))
 
 
-def steps_at(variant: Variant, nx: int) -> int:
-    """Return the number of steps in a launch of a variant of Bands."""
-    return int(variant.options.get("steps") or steps_of_a_launch(nx))
-
-
 def vector_of(device: Device) -> dict[str, int]:
     """Return the knob for the vectors of a CPU: as many lanes as a register."""
     lanes = longest_vector()
@@ -82,19 +78,26 @@ class Rows(Grid):
         return laid[:, :, self.lanes : self.lanes + self.nx].transpose(1, 0, 2).astype(np.float64)
 
 
-class Bands(Simulation):
-    """One work-item per core, each with a band of rows. Option `steps`: number of steps in a launch; by default the best."""
+class BandedRows(Simulation):
+    """Base of the plans with one work-item per core, each with a band of rows that it walks down, several steps at a time."""
 
     grids_needed = 0
+    kernel_name: str
+
+    @classmethod
+    @abstractmethod
+    def steps_of_a_walk(cls, variant: Variant, nx: int, ny: int) -> int:
+        """Return the number of steps that a work-item takes in one walk down its band."""
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        return least / steps_at(variant, case.params["nx"])
+        """Return the bytes; each walk reads and writes the grid once."""
+        return least / cls.steps_of_a_walk(variant, case.params["nx"], case.params["ny"])
 
     @classmethod
     def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
-        """Return the steps of two launches at least."""
-        return max(case.units, 2 * steps_at(variant, case.params["nx"]))
+        """Return the steps of two walks at least."""
+        return max(case.units, 2 * cls.steps_of_a_walk(variant, case.params["nx"], case.params["ny"]))
 
     @classmethod
     def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
@@ -102,21 +105,21 @@ class Bands(Simulation):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        self.kernel = self.program.kernel("bands")
+        self.kernel = self.program.kernel(self.kernel_name)
         nx, ny = self.params.nx, self.params.ny
-        first, second = Rows(device, nx, ny), Rows(device, nx, ny)
-        self.grids = [first, second]
-        _, directions, stride = first.shape
-        walls = np.ones((ny, first.across), np.int8)
+        rows = Rows(device, nx, ny)
+        self.grids = [rows, Rows(device, nx, ny)]
+        walls = np.ones((ny, rows.across), np.int8)
         walls[:, :nx] = inputs["obstacles"]
         self.obstacles.release()
         self.obstacles = device.upload(walls)
-        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + first.lanes * self.most
+        _, directions, stride = rows.shape
+        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + rows.lanes * self.most
         self.scratch = device.empty(4 * self.groups * floats_of_a_group)
         self.sums = device.empty(4 * self.groups * self.units)
 
     def lay_out(self) -> None:
-        self.most = min(self.units, steps_at(self.variant, self.params.nx))
+        self.most = min(self.units, self.steps_of_a_walk(self.variant, self.params.nx, self.params.ny))
         self.local, self.group_size = (1,), 1
         self.groups = self.device.compute_units
         self.size = (self.groups,)
@@ -125,11 +128,32 @@ class Bands(Simulation):
         return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most, **vector_of(self.device)}
 
     def main_kernel(self) -> str:
-        return "bands"
+        return self.kernel_name
 
     def reset(self) -> None:
         super().reset()
         self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
+
+    def read_speeds(self, by_group: bool = False) -> None:
+        """Read the partial sums of all steps. by_group: those of a group lie side by side, not those of a step."""
+        shape = (self.groups, self.units) if by_group else (self.units, self.groups)
+        sums = self.queue.read(self.sums, np.empty(shape, np.float32))
+        self.av_vels[:] = sums.sum(axis=0 if by_group else 1, dtype=np.float64) / self.fluid_cells
+
+    def close(self) -> None:
+        super().close()
+        self.scratch.release()
+        self.sums.release()
+
+
+class Bands(BandedRows):
+    """A launch for each walk. Option `steps`: number of steps in a launch; by default the best."""
+
+    kernel_name = "bands"
+
+    @classmethod
+    def steps_of_a_walk(cls, variant: Variant, nx: int, ny: int) -> int:
+        return int(variant.options.get("steps") or steps_of_a_launch(nx))
 
     def run(self) -> None:
         for step in range(0, self.units, self.most):
@@ -139,13 +163,7 @@ class Bands(Simulation):
                 np.int32(min(self.most, self.units - step)), self.omega, self.w1, self.w2,
             )  # fmt: skip
             self.now = 1 - self.now
-        sums = self.queue.read(self.sums, np.empty((self.units, self.groups), np.float32))
-        self.av_vels[:] = sums.sum(axis=1, dtype=np.float64) / self.fluid_cells
-
-    def close(self) -> None:
-        super().close()
-        for buffer in (self.scratch, self.sums):
-            buffer.release()
+        self.read_speeds()
 
 
 BANDS = Source.of(Path(__file__).parent / "bands.k", CONSTANTS="HOISTED", NX=128, NY=128, STEPS=1)

@@ -323,16 +323,23 @@ class Strips(SeveralSteps):
         return kernel
 
     def lay_out(self) -> None:
+        self.cut(STEPS_OF_A_PASS, THREADS_OF_A_STRIP, BLOCKS_OF_STRIPS)
+        self.groups = self.strips * self.pieces * self.group_size // WARP
+
+    def cut(self, steps: int, most_items: int, groups_at_once: int) -> None:
+        """Cut the grid into strips of columns and pieces of rows, one for each group.
+
+        steps: those of a pass. groups_at_once: groups on a multiprocessor.
+        """
         nx, ny = self.params.nx, self.params.ny
-        self.most = min(self.units, STEPS_OF_A_PASS)
-        halo_columns = 2 * (STEPS_OF_A_PASS - 1)
-        self.group_size = min(THREADS_OF_A_STRIP, ceil_div(nx + halo_columns, WARP) * WARP)
+        self.most = min(self.units, steps)
+        halo_columns = 2 * (steps - 1)
+        self.group_size = min(most_items, ceil_div(nx + halo_columns, WARP) * WARP)
         self.strips = ceil_div(nx, self.group_size - halo_columns)
         self.own = ceil_div(nx, self.strips)
-        fitting = max(1, BLOCKS_OF_STRIPS * self.device.compute_units // self.strips)
+        fitting = max(1, groups_at_once * self.device.compute_units // self.strips)
         self.pieces = min(fitting, ceil_div(ny, 8))
         self.local, self.size = (self.group_size, 1), (self.group_size * self.strips, self.pieces)
-        self.groups = self.strips * self.pieces * self.group_size // WARP
 
     def knobs(self) -> dict[str, Any]:
         return self.knobs_for(self.most)

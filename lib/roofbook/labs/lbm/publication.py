@@ -9,7 +9,7 @@ from ...analysis.between_devices import ConsumerCard
 from ...analysis.conclusions import about_bases, peer_comparison
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
-from ...analysis.publication import Demonstration, Publication
+from ...analysis.publication import Publication
 from ...analysis.sentences import without_missing
 from ...devices.contract import Device
 from . import LAB
@@ -123,11 +123,6 @@ class CourseReport(Publication):
             words += [phrase[:1].upper() + phrase[1:] for phrase in (peer_comparison(measured, name), isolated, last)]
             paragraphs.append(f"**{name}.** " + " ".join(f"{word}." for word in words if word))
         return "\n\n".join([*paragraphs, *about_bases(LAB, measured)])
-
-    def demonstration(self, device: Device) -> Demonstration:
-        from .demonstration import demonstration
-
-        return demonstration(device)
 
 
 PUBLICATION = CourseReport(LAB)

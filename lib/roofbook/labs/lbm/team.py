@@ -12,69 +12,27 @@ from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
-from .bands import KEPT, Rows, steps_of_a_launch, vector_of
-from .plans import UNWRITTEN, Simulation
+from .bands import KEPT, BandedRows, steps_of_a_launch
 
 
-def steps_of_a_walk(nx: int, ny: int) -> int:
-    """Return the number of steps that a work-item takes in one walk down its band.
+class Team(BandedRows):
+    """One launch for all steps: each work-item keeps its band of rows in its cache from the first step to the last."""
 
-    For a grid that fits the caches of two cores it is 2: the rows of the first step are read again from the innermost cache. A
-    larger grid takes as many as a launch of `several-steps`: each walk reads and writes it once.
-    """
-    return 2 if 2 * 9 * 4 * nx * ny <= 2 * KEPT else steps_of_a_launch(nx)
-
-
-class Team(Simulation):
-    """One work-item per core, which keeps its band of rows in its cache from the first step to the last."""
-
-    grids_needed = 0
+    kernel_name = "team"
 
     @classmethod
-    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        return least / steps_of_a_walk(case.params["nx"], case.params["ny"])
+    def steps_of_a_walk(cls, variant: Variant, nx: int, ny: int) -> int:
+        """Return the number of steps of a walk.
 
-    @classmethod
-    def timed_units(cls, case: Case, variant: Variant, device: Device) -> int:
-        """Return the steps of two walks at least."""
-        return max(case.units, 2 * steps_of_a_walk(case.params["nx"], case.params["ny"]))
-
-    @classmethod
-    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
-        return {}
+        For a grid that fits the caches of two cores it is 2: the rows of the first step are read again from the innermost
+        cache. A larger grid takes as many as a launch of `several-steps`: each walk reads and writes it once.
+        """
+        return 2 if 2 * 9 * 4 * nx * ny <= 2 * KEPT else steps_of_a_launch(nx)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        self.kernel = self.program.kernel("team")
-        nx, ny = self.params.nx, self.params.ny
-        rows = Rows(device, nx, ny)
-        self.grids = [rows, Rows(device, nx, ny)]
-        walls = np.ones((ny, rows.across), np.int8)
-        walls[:, :nx] = inputs["obstacles"]
-        self.obstacles.release()
-        self.obstacles = device.upload(walls)
-        _, directions, stride = rows.shape
-        floats_of_a_group = (1 + 3 * (self.most - 1)) * directions * stride + rows.lanes * self.most
-        self.scratch = device.empty(4 * self.groups * floats_of_a_group)
         self.counters = device.upload(np.zeros((3 + 2 * self.groups) * constants(self.source)["LINE"], np.int32))
-        self.sums = device.empty(4 * self.groups * self.units)
         self.apart = self.source.settings["WAITS_FOR"] == "NEIGHBOURS"
-
-    def lay_out(self) -> None:
-        self.most = min(self.units, steps_of_a_walk(self.params.nx, self.params.ny))
-        self.local, self.group_size = (1,), 1
-        self.groups = self.device.compute_units
-        self.size = (self.groups,)
-
-    def knobs(self) -> dict[str, Any]:
-        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most, **vector_of(self.device)}
-
-    def main_kernel(self) -> str:
-        return "team"
-
-    def reset(self) -> None:
-        super().reset()
-        self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
 
     def run(self) -> None:
         source, target = (self.grids[number].buffers[0] for number in (self.now, 1 - self.now))
@@ -83,14 +41,11 @@ class Team(Simulation):
             np.int32(self.units), self.omega, self.w1, self.w2,
         )  # fmt: skip
         self.now = (self.now + ceil_div(self.units, self.most)) % 2
-        shape = (self.groups, self.units) if self.apart else (self.units, self.groups)
-        sums = self.queue.read(self.sums, np.empty(shape, np.float32))
-        self.av_vels[:] = sums.sum(axis=0 if self.apart else 1, dtype=np.float64) / self.fluid_cells
+        self.read_speeds(by_group=self.apart)
 
     def close(self) -> None:
         super().close()
-        for buffer in (self.scratch, self.counters, self.sums):
-            buffer.release()
+        self.counters.release()
 
 
 TEAM = Source.of(

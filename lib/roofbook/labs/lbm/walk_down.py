@@ -59,15 +59,7 @@ class WalkDown(Strips):
         return kernel
 
     def lay_out(self) -> None:
-        nx, ny = self.params.nx, self.params.ny
-        self.most = min(self.units, STEPS_OF_A_WALK)
-        halo_columns = 2 * (STEPS_OF_A_WALK - 1)
-        self.group_size = min(most_items(self.device), ceil_div(nx + halo_columns, WARP) * WARP)
-        self.strips = ceil_div(nx, self.group_size - halo_columns)
-        self.own = ceil_div(nx, self.strips)
-        fitting = max(1, GROUPS_AT_ONCE * self.device.compute_units // self.strips)
-        self.pieces = min(fitting, ceil_div(ny, 8))
-        self.local, self.size = (self.group_size, 1), (self.group_size * self.strips, self.pieces)
+        self.cut(STEPS_OF_A_WALK, most_items(self.device), GROUPS_AT_ONCE)
         self.groups = self.strips * self.pieces
 
     def knobs_for(self, steps: int) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class Forward(Plan):
     parts: dict[str, float]
     pooled = False
     """Whether the kernels write pooled maps."""
+    takes_count = False
+    """Whether the main kernel takes the number of images as an argument."""
 
     @classmethod
     def conditions(cls, variant: Variant) -> tuple[str, ...]:
@@ -120,9 +122,8 @@ class Forward(Plan):
     def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
         """Submit the kernels for `count` images, from image `first` on, of the buffers `x` and `y`: NCHW, float32."""
         built = self.built[layer]
-        queue.launch(
-            built.kernel, self.size(layer, count), self.group_of(layer), x, y, np.int32(first), *built.arguments
-        )
+        images = (np.int32(first), np.int32(count)) if self.takes_count else (np.int32(first),)
+        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *images, *built.arguments)
 
     def allocate(self, layer: Layer) -> list[Buffer]:
         """Allocate input, output, and any other memory of the device that the layer's kernels need."""

@@ -9,7 +9,7 @@ from ...analysis import format as show
 from ...analysis.conclusions import conclusions
 from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
 from ...analysis.lab_data import Measured
-from ...analysis.publication import Demonstration, Publication
+from ...analysis.publication import Publication
 from ...analysis.readings import of_kernel
 from ...analysis.sentences import joined
 from ...devices.contract import Device
@@ -231,11 +231,6 @@ class Milestone(Publication):
             if other_source and other_source != source:
                 names_by_source.setdefault(other_source, []).append(f"`{variant.name}`")
         return names_by_source
-
-    def demonstration(self, device: Device) -> Demonstration:
-        from .demonstration import demonstration
-
-        return demonstration(device)
 
 
 PUBLICATION = Milestone(LAB)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...devices.contract import Buffer, Queue
+from ...devices.contract import Buffer
 from ...spec.kernel_constants import work_items
 from ...spec.kernel_run import ceil_div
 from .forward import Forward
@@ -80,6 +80,8 @@ class Pooled(Registers):
 class Tensor(Pooled):
     """NVIDIA's tensor cores in fp16, with sums in fp32: persistent blocks take one image after another."""
 
+    takes_count = True
+
     def set_up(self) -> None:
         """Do nothing: the kernel has a fixed shape."""
 
@@ -92,7 +94,3 @@ class Tensor(Pooled):
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         at_once = 8 if layer == CONV1 else 4
         return (self.group_of(layer)[0] * min(count, at_once * self.device.compute_units),)
-
-    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
-        built, range_ = self.built[layer], (np.int32(first), np.int32(count))
-        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *range_, *built.arguments)

@@ -20,16 +20,13 @@ class Linear(Forward):
     """One work-item an output, with the outputs of all images in one line."""
 
     group: tuple[int, ...] = (1024,)
+    takes_count = True
 
     traffic = staticmethod(convolution_bytes)
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         wide, *deep = self.group_of(layer)
         return wide * ceil_div(count * layer.y_values, wide), *deep
-
-    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
-        built, images = self.built[layer], (np.int32(first), np.int32(count))
-        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *images, *built.arguments)
 
 
 class TiledHalo(Forward):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ...devices.contract import Buffer, Queue
 from .forward import Forward
 from .problem import Layer, convolution_bytes, pooled_bytes
 from .registers import Pooled
@@ -19,6 +16,7 @@ class Vectors(Forward):
     """Work-items that each take one image after another."""
 
     group = (1,)
+    takes_count = True
 
     traffic = staticmethod(convolution_bytes)
 
@@ -32,10 +30,6 @@ class Vectors(Forward):
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         return (min(count, ITEMS * self.device.compute_units),)
-
-    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
-        built, range_ = self.built[layer], (np.int32(first), np.int32(count))
-        queue.launch(built.kernel, self.size(layer, count), self.group, x, y, *range_, *built.arguments)
 
 
 class PooledVectors(Vectors, Pooled):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...devices.contract import Buffer, Device, Queue
+from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.kernel_constants import constants
 from ...spec.lab import Case, Variant, least_bytes
@@ -32,6 +32,7 @@ class BlockShape(NamedTuple):
 class Warpgroup(Forward):
     """Persistent blocks whose warpgroups each have their own images. Knob `PARTS`: number of parts of an operand."""
 
+    takes_count = True
     cuts: Mapping[int, Mapping[Layer, BlockShape]] = {
         2: {CONV1: BlockShape(4, chains=2), CONV2: BlockShape(2, chains=4, prefetches=1)}
     }
@@ -72,10 +73,6 @@ class Warpgroup(Forward):
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         return (self.group_of(layer)[0] * min(count, self.device.compute_units),)
-
-    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
-        built, range_ = self.built[layer], (np.int32(first), np.int32(count))
-        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *range_, *built.arguments)
 
 
 class WarpgroupPooled(Warpgroup, Pooled):

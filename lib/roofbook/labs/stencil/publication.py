@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, Pair
-from ...analysis.publication import Demonstration, Publication
+from ...analysis.publication import Publication
 from ...devices.contract import Device
 from . import CASES, LAB
 from .problem import PUBLISHED_PASSES
@@ -78,11 +78,6 @@ class Assignment(Publication):
         """Map the report's rows to variants. It prints the time of its sequential program, `host CPU`, with each run."""
         ours = {**super().mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
         return {**ours, **{(name, "host CPU"): "sequential" for name in ours}}
-
-    def demonstration(self, device: Device) -> Demonstration:
-        from .demonstration import demonstration
-
-        return demonstration(device)
 
 
 PUBLICATION = Assignment(LAB)
