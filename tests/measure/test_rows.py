@@ -62,7 +62,8 @@ def test_a_row_has_its_measurement_and_survives_the_store(bench: Bench, tmp_path
     assert stored.loc[("a", "step")].samples_s.tolist() == pytest.approx(seconds[1:])
     assert stored.loc[("b", "step")].status == "failed" and len(stored.loc[("b", "step")].samples_s) == 0
     key = {name: bench.row("a")[name] for name in ("cell_key", "env_key")}
-    assert store.state("toy", "a", "small", "opencl", "made-up-1000", **key).state == "fresh"
+    measurement = {"lab": "toy", "variant": "a", "case": "small", "backend": "opencl", "device": "made-up-1000"}
+    assert store.states([measurement | key])[0].state == "fresh"
 
 
 def test_outputs_are_poisoned_before_the_run_and_all_is_closed(bench: Bench) -> None:

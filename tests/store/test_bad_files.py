@@ -46,7 +46,7 @@ def test_a_row_of_no_date_is_left_out(
 ) -> None:
     path = put(store, "odd", [row("odd")], started=pa.array([at], pa.timestamp("us", tz="UTC")))
     store.append([row()])
-    assert store.latest("lbm")["variant"].tolist() == ["fused"]
+    assert store.rows("lbm")["variant"].tolist() == ["fused"]
     assert f"{path}: row 0 ({reason}) is left out" in capsys.readouterr().err
 
 
@@ -124,7 +124,7 @@ def test_a_bad_file_among_good_ones_is_left_out_and_named_once(
     for name, (make, reason) in bad.items():
         path = good.with_name(f"{name}.parquet")
         make(path)
-        assert len(store.latest("lbm")) == len(store.query("select * from cells")) == 1, name
+        assert len(store.rows("lbm")) == len(store.query("select * from cells")) == 1, name
         assert store.compact() == [] and good.exists() and os.path.lexists(path)
         message = capsys.readouterr().err
         assert message == f"warning: {path} is left out: {reason}; restore it, or move it out of the store\n"

@@ -66,7 +66,7 @@ def variants(store: Store) -> list[str]:
 
 def test_a_store_in_a_bucket_is_one_in_a_folder(address: str, tmp_path: Path) -> None:
     local_store, remote_store = Store(tmp_path / "results"), Store(address)
-    assert remote_store.files() == [] and remote_store.latest("lbm").empty and remote_store.compact() == []
+    assert remote_store.files() == [] and remote_store.rows("lbm").empty and remote_store.compact() == []
     for minute in range(3):
         for store in (local_store, remote_store):
             store.append([row(minute=minute), row("soa", minute, lab="stencil", device="gpu")])
@@ -77,7 +77,7 @@ def test_a_store_in_a_bucket_is_one_in_a_folder(address: str, tmp_path: Path) ->
     for store in (local_store, remote_store):
         assert len(store.compact()) == 2 and store.compact() == []
     assert remote_store.arrow(all_rows).equals(local_store.arrow(all_rows))
-    assert remote_store.latest("lbm").equals(local_store.latest("lbm")) and len(remote_store.latest("lbm")) == 2
+    assert remote_store.rows("lbm").equals(local_store.rows("lbm")) and len(remote_store.rows("lbm")) == 6
 
 
 def test_a_file_is_fetched_once_and_only_where_it_is_asked_for(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

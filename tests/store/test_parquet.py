@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,10 +92,10 @@ def test_empty_store_has_empty_tables(store: Store) -> None:
     assert list(store.query("select * from cells").columns) == list(schema.SCHEMA.names)
     assert store.query('select lab, "table", "case", trial, value, number from published').empty
     assert store.query("select id, published_effect from claims").empty
-    assert store.latest("lbm").empty
+    assert store.rows("lbm").empty
     assert store.rows("lbm", device="x").empty
     assert not any((store.files(), store.compact(), store.append([]), store.states([])))
-    assert store.state(**cell())[:2] == ("missing", "never measured on some-cpu by opencl")
+    assert store.states([cell()])[0][:2] == ("missing", "never measured on some-cpu by opencl")
     assert not store.root.exists()
 
 
@@ -111,7 +109,7 @@ def test_layout_and_defaults(store: Store) -> None:
     ]
     assert store.append([row("recorded")], "recorded")[0].parts[-4] == "recorded"
     assert variants(store) == ["fused", "later", "other", "recorded"]
-    read = store.latest("lbm", variant="fused").iloc[0]
+    read = store.rows("lbm", variant="fused").iloc[0]
     assert list(read.index) == list(schema.SCHEMA.names)
     assert list(read["samples_s"]) == [1, 2]
     assert (list(read["rounds"]), list(read["throttle"]), read["units"]) == ([0, 1], [], 200)
@@ -140,7 +138,8 @@ def test_a_store_of_one_part_reads_that_alone(store: Store) -> None:
     ours = Store(store.root, ["recorded"])
     assert variants(ours) == ["ours"] and variants(store) == ["mine", "ours"]
     assert (
-        ours.state(**cell(variant="mine")).state == "missing" and store.state(**cell(variant="mine")).state != "missing"
+        ours.states([cell(variant="mine")])[0].state == "missing"
+        and store.states([cell(variant="mine")])[0].state != "missing"
     )
     assert variants(ours) == list(ours.query("select variant from cells")["variant"])
     assert list(ours.rows("lbm", parts=["local"])["variant"]) == ["mine"]
@@ -263,14 +262,14 @@ def test_an_answer_is_cached_until_a_file_is_added_removed_or_changed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = 0
-    ask = Store._ask
+    read = Store.table
 
     def counted(*arguments: Any) -> Any:
         nonlocal queries
         queries += 1
-        return ask(*arguments)
+        return read(*arguments)
 
-    monkeypatch.setattr(Store, "_ask", counted)
+    monkeypatch.setattr(Store, "table", counted)
 
     def rows_read() -> tuple[int, int]:
         rows = store.rows("lbm", case="128x128")
@@ -301,7 +300,7 @@ def test_unknown_parts_columns_and_sql_are_refused(store: Store, tmp_path: Path)
     for call in (
         lambda: store.append([row()], "nowhere"),  # type: ignore[arg-type]
         lambda: store.compact("nowhere"),  # type: ignore[arg-type]
-        lambda: store.latest("lbm", dev="x"),
+        lambda: store.rows("lbm", dev="x"),
         lambda: store.rows("lbm", samples_s="x"),
         lambda: store.query("select nope from cells"),
         lambda: store.query("selec"),
@@ -393,18 +392,17 @@ def test_published_figures(store: Store) -> None:
     assert set(claims["lab"]) == {path.stem for path in (PUBLISHED / "claims").glob("*.csv")}
 
 
-def test_latest_and_rows(store: Store) -> None:
+def test_rows_are_filtered_and_the_oldest_first(store: Store) -> None:
     store.append([row(minute=5, reason="new"), row("tiled", 1), row(minute=5, case="odd"), row(role="again")])
     store.append([row(minute=3, reason="old"), row("tiled", 9, status="failed"), row(lab="stencil")])
-    newest = store.latest("lbm")
-    assert len(newest) == 4
-    assert newest[(newest["role"] == "step") & (newest["case"] == "128x128")]["reason"].dropna().tolist() == ["new"]
-    assert newest[newest["variant"] == "tiled"]["status"].tolist() == ["failed"]
+    fused = store.rows("lbm", variant="fused", case="128x128", role="step")
+    assert fused["reason"].tolist() == ["old", "new"]
+    assert store.rows("lbm", variant="tiled")["status"].tolist() == ["ok", "failed"]
     assert len(store.rows("lbm")) == 6 and store.rows("lbm")["started"].is_monotonic_increasing
     assert len(store.rows("lbm", variant="tiled", device="some-cpu")) == 2
-    assert len(store.latest("lbm", case=["odd", "none"], backend=None)) == 1
-    assert store.latest("lbm", case=[]).empty
-    assert store.latest("no/**such").empty
+    assert len(store.rows("lbm", case=["odd", "none"], backend=None)) == 1
+    assert store.rows("lbm", case=[]).empty
+    assert store.rows("no/**such").empty
 
 
 def test_a_row_from_the_future_counts_as_the_oldest(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -413,9 +411,9 @@ def test_a_row_from_the_future_counts_as_the_oldest(store: Store, capsys: pytest
     store.append([row(**measured)])
     far = datetime.now(UTC) + timedelta(days=900)
     (path,) = store.append([row(run="wrong", started=far, status="failed", reason="a wrong clock")])
-    assert store.latest("lbm")["status"].tolist() == ["ok"]
+    assert store.rows("lbm")["status"].tolist() == ["failed", "ok"]
     assert store.rows("lbm")["run"].tolist() == ["wrong", row()["run"]]
-    assert store.state(**cell()).state == "fresh"
+    assert store.states([cell()])[0].state == "fresh"
     assert readings.newest(store.rows("lbm").iloc[::-1])["fused"].ok
     assert [timed.run for timed in fastest_variant.timed(registry.get("lbm"), store)] == [row()["run"]]
     message = f"warning: {path} has rows of {far:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was wrong"
@@ -434,8 +432,8 @@ def test_append_changes_no_file(store: Store) -> None:
     before: dict[Path, tuple[int, int, str]] = {}
     for minute in range(5):
         store.append([row(minute=minute), row(minute=minute, device="other", samples_s=[1.0] * minute)])
-        store.latest("lbm")
-        store.state(**cell())
+        store.rows("lbm")
+        store.states([cell()])[0]
         assert before.items() <= facts().items()
         before = facts()
     assert len(before) == 10
@@ -477,7 +475,7 @@ NEW_DRIVER = {"device": {"driver": "580.2"}, "python": "3.11.1"}
 )
 def test_states(store: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, reason: str) -> None:
     store.append(rows)
-    state_now = store.state(**cell(**today))
+    state_now = store.states([cell(**today)])[0]
     assert state_now.state == state
     assert reason in state_now.why
 
@@ -530,35 +528,3 @@ def test_compact_that_dies(store: Store, monkeypatch: pytest.MonkeyPatch, remove
     store.compact()
     assert len(store.files()) == 1
     assert variants(store) == ["v0", "v1", "v2", "v3"]
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Yield a store of 100 files of 50 rows of 30 samples."""
-    store = Store(tmp_path_factory.mktemp("large"))
-    samples = np.random.default_rng(0).random(30)
-    for number in range(100):
-        store.append(
-            [
-                row(f"v{index}", number, run=f"r{number}", samples_s=samples, rounds=range(30), provenance=PROVENANCE)
-                for index in range(50)
-            ]
-        )
-    yield store
-
-
-def best(ask: Callable[[], object]) -> float:
-    """Return the shortest of five times in seconds."""
-    times = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        ask()
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def test_reading_is_quick(large: Store) -> None:
-    assert len(large.latest("lbm")) == 50
-    assert best(lambda: large.latest("lbm")) < 30, "a tenth of a second on an idle machine"
-    cells = [cell(variant=f"v{index}") for index in range(50)]
-    assert best(lambda: large.states(cells)) < 30

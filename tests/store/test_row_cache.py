@@ -77,7 +77,7 @@ def test_rows_of_files_of_all_kinds(store: Store, capsys: pytest.CaptureFixture[
     texts = pa.array(["no JSON", "{}"])
     table = pq.ParquetFile(odd).read()
     pq.write_table(table.set_column(table.column_names.index("extra"), "extra", texts), odd)
-    facts = row_cache.read_rows(store.files()).facts
+    facts = row_cache.read_rows(store.stamps()).facts
     assert {path.name for path in facts if not facts[path].whole} == {
         *("new.parquet", "null.parquet", "broken.parquet", "odd.parquet")
     }

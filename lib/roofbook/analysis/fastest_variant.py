@@ -16,7 +16,7 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
-from ..store.files import STORE_PARTS, stamp
+from ..store.files import STORE_PARTS
 from ..store.parquet import Store
 from ..store.schema import MEASUREMENT, age
 from .throttled import without_slowed
@@ -103,10 +103,10 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
 
     The result is cached until a file of the lab changes.
     """
-    files = [(str(path), stamp(path)) for path in store.files(lab.name)]
-    if not files:
+    stamps = store.stamps(lab.name)
+    if not stamps:
         return []
-    key = paths.cache_key(lab.name, repr(files))
+    key = paths.cache_key(lab.name, repr(stamps))
     text = paths.cached_text("fastest_variant", key, lambda: json.dumps([asdict(time) for time in _read(lab, store)]))
     return [Timed(**fields) for fields in json.loads(text)]
 

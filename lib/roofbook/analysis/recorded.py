@@ -121,7 +121,7 @@ def recorded(
     if store.storage.is_remote:  # not all of its files are here
         return _read(lab, store, scale, parts)
     kernels = (*source_hashes(lab).items(), *source_hashes(registry.get(registry.PEAKS)).items())
-    key = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts))
+    key = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts=parts))
     if key not in _RECENT:
         records = _read(lab, store, scale, parts)
         while len(_RECENT) >= _MOST:

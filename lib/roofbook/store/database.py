@@ -32,8 +32,8 @@ set global lock_configuration = true"""
 """Statements that deny SQL all files, extensions and settings."""
 
 
-def ask(sql: str, params: Sequence[Any], tables: "Mapping[str, pa.Table]", views: Mapping[str, str] = {}) -> "pa.Table":
-    """Return the result of a SELECT over these tables and views. Each view's SQL may name the views before it.
+def ask(sql: str, params: Sequence[Any], tables: "Mapping[str, pa.Table]") -> "pa.Table":
+    """Return the result of a SELECT over these tables.
 
     Errors: UsageError for SQL that fails, is no SELECT, or takes too long or too much memory.
     """
@@ -44,8 +44,6 @@ def ask(sql: str, params: Sequence[Any], tables: "Mapping[str, pa.Table]", views
     try:
         for name, table in tables.items():
             cursor.register(name, table)
-        for name, select in views.items():
-            cursor.execute(f"create temp view {name} as {select}")
         kinds = {statement.type.name for statement in cursor.extract_statements(sql)}
         if kinds - {"SELECT", "MULTI"} or ("MULTI" in kinds and "copy" in sql.lower()):  # a pivot is several statements
             raise UsageError(f"this SQL does more than to select: {_brief(sql)!r}")
@@ -73,7 +71,7 @@ def _brief(text: str, most: int = 80) -> str:
 def _database(process: int) -> "duckdb.DuckDBPyConnection":
     """Return the database of the process with this id. It serves all queries: to open one takes as long as a query.
 
-    Each query has its own cursor; its tables and views vanish with the cursor.
+    Each query has its own cursor; its tables vanish with the cursor.
     """
     import duckdb
     import psutil

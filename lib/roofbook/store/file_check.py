@@ -285,7 +285,11 @@ def _as_text(array: "pa.Array") -> "pa.Array":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_dictionary(array.type) or array.dictionary.null_count:
+    if (
+        not pa.types.is_dictionary(array.type)
+        or array.dictionary.null_count
+        or len(pc.unique(array.dictionary)) < len(array.dictionary)
+    ):
         array = array.cast(pa.string()).dictionary_encode()
     bounds = pc.min_max(array.indices).as_py()
     if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):

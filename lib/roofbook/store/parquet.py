@@ -6,34 +6,37 @@ pyarrow, DuckDB and pandas are imported on first use.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..devices.checkout import fault
 from ..errors import UsageError, one_of
-from . import files, published_results
+from . import files, published_results, selection
 from .checker import check_file
 from .database import ask
 from .files import STORE_PARTS, Stamp, StorePart
 from .identity import new_run_id
-from .row_cache import AT, CheckedRows, read_rows
+from .row_cache import AT, FILE, CheckedRows, read_rows
 from .row_rules import wrong_rows
-from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
+from .schema import COLUMNS, IDENTITY, PROFILE, REQUIRED, ROLES, SLUG, TEXT, check, schema, table
 from .states import COORDINATES, State, coordinates_of, state_of
 from .storage import keep, lease, storage_of
 from .storage_interface import digest
+
+Answer = TypeVar("Answer")
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 _MOST_ANSWERS = 32
-"""Largest number of answers to queries that this process caches."""
-_CHECKED = "_checked"
-"""Name in SQL of the table of checked rows."""
-_IN_ORDER = f"{OLDEST_FIRST}, {', '.join(AT)}"
-"""SQL order of rows: oldest first, and rows of one moment as in their file."""
+"""Largest number of answers about rows that this process caches."""
+_MERGED_ROWS = 50_000
+"""Rows of a merged file: a file of half as many stays as it is, so that adding rows and merging never rewrites all of them."""
+_MANY_FILES = 1000
+"""Number of files in a folder of the user's own rows from which a line names the command that merges them."""
 _VIEWS_OF_CSV = {"published": published_results.view_of_figures, "claims": published_results.view_of_claims}
 
 
@@ -43,7 +46,7 @@ class Store:
     The folder need not exist: an empty store reads as empty tables, and the first append creates it.
     """
 
-    _answers: ClassVar[dict[tuple[Any, ...], "pa.Table"]] = {}
+    _answers: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
     def __init__(self, root: str | Path, parts: Sequence[StorePart] = STORE_PARTS) -> None:
         """Open a store. root: a folder, or the URL of a bucket. parts: those that are read if a call names no other."""
@@ -86,18 +89,40 @@ class Store:
     def checked(self, lab: str = "*", device: str = "*", parts: Sequence[StorePart] | None = None) -> CheckedRows:
         """Return the valid rows of the files, without SQL, and facts on each file. A row in two files appears twice."""
         while True:
-            paths = self._files_of(lab, device, parts)
-            rows = read_rows(paths)
-            if not rows.gone or paths == self._files_of(lab, device, parts):
+            stamps = self.stamps(lab, device, parts)
+            rows = read_rows(stamps)
+            if not rows.gone or stamps == self.stamps(lab, device, parts):
                 return rows  # otherwise a merge removed a file meanwhile
+
+    def table(self, lab: str = "*", device: str = "*", parts: Sequence[StorePart] | None = None) -> "pa.Table":
+        """Return the rows of the files of a lab and device, each once, with the columns AT; texts are dictionary-encoded.
+
+        Copies are searched only if a merge or a copied file can have left some.
+        """
+        rows = self.checked(lab, device, parts)
+        has_copies = len({path.parts[-3:] for path in rows.facts}) < len(rows.facts)
+        if has_copies or any(path.name.startswith(files.MERGED) for path in rows.facts):
+            return selection.each_once(rows.table, IDENTITY)
+        return rows.table
+
+    def by_device(self, lab: str) -> "Iterator[pa.Table]":
+        """Yield `table` for each device in turn: the rows of all devices at once may take much memory."""
+        for device in sorted({path.parent.name.partition("=")[2] for path in self.files(lab)}):
+            yield self.table(lab, device)
 
     def names(self, lab: str = "*", parts: Sequence[StorePart] | None = None) -> list[str]:
         """Return the names of the Parquet files in the storage, without reading the files."""
         return [entry.name for part in parts or self.parts for entry in self.storage.entries(files.pattern(part, lab))]
 
-    def stamps(self, parts: Sequence[StorePart] | None = None) -> list[tuple[Path, Stamp]]:
-        """Return the paths of the Parquet files, each with its stamp, which changes if another file takes the name."""
-        return [(path, files.stamp(path)) for path in self.files(parts=parts)]
+    def stamps(
+        self, lab: str = "*", device: str = "*", parts: Sequence[StorePart] | None = None
+    ) -> list[tuple[Path, Stamp]]:
+        """Return the paths of the files that may hold rows of a lab and device, each with its stamp.
+
+        The stamp changes if another file takes the name. A name that no folder can have stands for all files.
+        """
+        lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
+        return [(path, files.stamp(path)) for path in self.files(lab, device, parts)]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> "pd.DataFrame":
         """Return the result of DuckDB SQL over the views `cells`, `published` and `claims`; `?` takes the params in order.
@@ -123,18 +148,20 @@ class Store:
 
         Rows of role PROFILE are left out unless a filter names that role.
         """
-        return self._select(lab, filters, parts=parts)
+        allowed = {name: [v] if isinstance(v, str) else list(v) for name, v in filters.items() if v is not None}
+        for name in allowed:
+            if COLUMNS.get(name) != "VARCHAR":
+                raise one_of("column to filter by", name, TEXT)
+        devices = allowed.get("device", [])
+        device = devices[0] if len(devices) == 1 else "*"
 
-    def latest(self, lab: str, **filters: str | Sequence[str] | None) -> "pd.DataFrame":
-        """Return the newest row, failed or not, of each variant, case, backend, device, role, policy; filters: see `rows`."""
-        return self._select(lab, filters, _newest("variant", "case", "backend", "device", "role", "policy"))
+        def select() -> "pa.Table":
+            without_profiles = [role for role in ROLES if role != PROFILE]
+            fitting = {"role": without_profiles, **allowed, "lab": [lab]}
+            table = selection.with_texts(self.table(lab, device, parts), fitting)
+            return table.take(selection.oldest_first(table)).select(schema().names).cast(schema())
 
-    def state(
-        self, lab: str, variant: str, case: str, backend: str, device: str, cell_key: str, env_key: str, **optional: Any
-    ) -> State:
-        """Return the state of one measurement. optional: role, environment and other keys of a cell that `states` accepts."""
-        coordinates = dict(zip(COORDINATES, (lab, variant, case, backend, device), strict=True))
-        return self.states([{**coordinates, "cell_key": cell_key, "env_key": env_key, **optional}])[0]
+        return self._cached(("rows", repr(allowed)), select, lab, device, parts).to_pandas()
 
     def states(self, cells: Iterable[Mapping[str, Any]]) -> list[State]:
         """Return the states of measurements, from one reading of the store.
@@ -144,20 +171,23 @@ class Store:
         and source_sha256.
         """
         cells = list(cells)
-        labs = sorted({cell["lab"] for cell in cells})
-        if not labs:
-            return []
-        columns = ", ".join(f'"{name}"' for name in (*REQUIRED, "status", "reason", "source_sha256", "provenance"))
-        key = (*COORDINATES, "role", "cell_key", "env_key", "status")
-        runs = f"count(distinct run) over (partition by {_quoted(key)}) as runs"
-        sql = f"select {columns}, {runs} from cells where list_contains(?, lab) {_newest(*key)} order by {OLDEST_FIRST}"
-        rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in self._answer(sql, [labs], labs[0] if len(labs) == 1 else "*").to_pylist():
-            rows.setdefault(coordinates_of(row), []).append(row)
+        labs, devices = (sorted({cell[name] for cell in cells}) for name in ("lab", "device"))
+        lab, device = (names[0] if len(names) == 1 else "*" for names in (labs, devices))
+
+        def newest() -> dict[tuple[str, ...], list[dict[str, Any]]]:
+            columns = (*REQUIRED, "status", "reason", "source_sha256", "provenance", *AT)
+            table = selection.with_texts(self.table(lab, device).select(columns), {"lab": labs, "device": devices})
+            rows, runs = selection.newest(table, (*COORDINATES, "role", "cell_key", "env_key", "status"))
+            rows_by_coordinates: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+            for row, number in zip(rows.to_pylist(), runs, strict=True):
+                rows_by_coordinates.setdefault(coordinates_of(row), []).append(row | {"runs": number})
+            return rows_by_coordinates
+
+        rows = self._cached(("states", repr(labs), repr(devices)), newest, lab, device) if cells else {}
         return [state_of(cell, rows.get(coordinates_of(cell), [])) for cell in cells]
 
     def compact(self, part: StorePart = "local", busy: Callable[[str], object] = lambda folder: None) -> list[Path]:
-        """Merge the files of each lab and device into one; return the new files. It may be killed, and run again.
+        """Merge the files of each lab and device; return the new files. It may be killed, and run again.
 
         The new file is added before the old ones are removed. In between, rows exist twice; readers count them once.
 
@@ -168,116 +198,68 @@ class Store:
             lab, device = (name.partition("=")[2] for name in folder.split("/")[1:])
             if not (SLUG.fullmatch(lab) and SLUG.fullmatch(device)):
                 continue  # no row has such names
-            if len(self._files_of(lab, device, [part])) < 2:
-                continue
             with lease(self.storage, folder) as is_holder:
                 if not is_holder:
                     busy(folder)
                     continue
-                if path := self._merge(folder, self.checked(lab, device, [part])):
-                    merged.append(path)
+                for paths in self._mergeable(lab, device, part):
+                    merged += self._merge(folder, paths)
         return merged
 
-    def _merge(self, folder: str, rows: CheckedRows) -> Path | None:
-        """Merge the files without any fault. Return the new one; None if there were not two, or one would be too large."""
-        old = [path for path, facts in rows.facts.items() if facts.whole]
-        if len(old) < 2:
-            return None
-        sql = f"select * exclude ({_comma_separated(AT)}) from _once order by {_IN_ORDER}"
-        merged_rows = ask(sql, (), {_CHECKED: read_rows(old).table}, _views(old))
-        origins = [origin for path in old for origin in (digest(path.read_bytes()), *rows.facts[path].merged_from)]
-        content = files.encoded(merged_rows, origins)
+    def _mergeable(self, lab: str, device: str, part: StorePart) -> list[list[Path]]:
+        """Return the files of a folder that are merged together: whole ones of few rows, up to _MERGED_ROWS in a group."""
+        groups, rows_of_last = list[list[Path]](), _MERGED_ROWS
+        rows = self.checked(lab, device, [part])
+        counts = Counter(rows.table[FILE].to_pylist())
+        for path, facts in rows.facts.items():
+            count = counts[str(path.absolute())]
+            if facts.whole and count < _MERGED_ROWS // 2:
+                if rows_of_last + count > _MERGED_ROWS:
+                    groups.append([])
+                    rows_of_last = 0
+                groups[-1].append(path)
+                rows_of_last += count
+        return [paths for paths in groups if len(paths) > 1]
+
+    def _merge(self, folder: str, paths: Sequence[Path]) -> list[Path]:
+        """Merge files. Return the new one; [] if it would be too large."""
+        rows = read_rows([(path, files.stamp(path)) for path in paths])
+        table = selection.each_once(rows.table, IDENTITY)
+        table = table.take(selection.oldest_first(table)).select(schema().names).cast(schema())
+        origins = [origin for path in paths for origin in (digest(path.read_bytes()), *rows.facts[path].merged_from)]
+        content = files.encoded(table, origins)
         checked = check_file(content)
-        if not checked.facts.whole or len(checked.rows) != len(merged_rows):
-            return None
+        if not checked.facts.whole or len(checked.rows) != len(table):
+            return []
         name = keep(self.storage, folder, f"{files.MERGED}{new_run_id()}", content)
-        self.storage.remove(map(self.storage.name, old))
-        return self.root / name
+        self.storage.remove(map(self.storage.name, paths))
+        return [self.root / name]
 
-    def _select(
-        self, lab: str, filters: Mapping[str, Any], newest: str = "", parts: Sequence[StorePart] | None = None
-    ) -> "pd.DataFrame":
-        """Return the rows of a lab that pass the filters. newest: SQL that keeps the newest row of each group."""
-        allowed = {name: [v] if isinstance(v, str) else list(v) for name, v in filters.items() if v is not None}
-        for name in allowed:
-            if COLUMNS.get(name) != "VARCHAR":
-                raise one_of("column to filter by", name, TEXT)
-        conditions = "".join(f' and list_contains(?::VARCHAR[], "{name}")' for name in allowed)
-        conditions += f" and role <> '{PROFILE}'" * ("role" not in allowed)
-        # Select by file and row number first, then read whole rows: most of a row is samples. `newest` drops duplicates itself.
-        keys = _comma_separated(AT)
-        chosen = f"select {keys} from {'_rows' if newest else '_once'} where lab = ?{conditions} {newest}"
-        sql = f"select * exclude ({keys}) from _rows semi join ({chosen}) using ({keys}) order by {_IN_ORDER}"
-        devices = allowed.get("device", [])
-        device = devices[0] if len(devices) == 1 else "*"
-        return self._answer(sql, [lab, *allowed.values()], lab, device, parts).to_pandas()
-
-    def _files_of(self, lab: str, device: str, parts: Sequence[StorePart] | None) -> list[Path]:
-        """Return the files that may hold rows of a lab and device; for a name that no folder can have, all files."""
-        lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
-        return self.files(lab, device, parts)
-
-    def _answer(
+    def _cached(
         self,
-        sql: str,
-        params: Sequence[Any],
+        question: tuple[str, ...],
+        answer: Callable[[], "Answer"],
         lab: str,
         device: str = "*",
         parts: Sequence[StorePart] | None = None,
-    ) -> "pa.Table":
-        """Return the answer to SQL over rows alone, cached as long as the files stay: pages repeat the same queries."""
-        key = (sql, repr(params), *((path, files.stamp(path)) for path in self._files_of(lab, device, parts)))
+    ) -> "Answer":
+        """Return the answer about the rows of a lab and device, cached as long as the files stay: pages repeat questions."""
+        key = (*question, lab, *self.stamps(lab, device, parts))
         if key not in Store._answers:
-            answer = self._ask(sql, params, lab, device, parts)
-            Store._answers = dict([*Store._answers.items(), (key, answer)][-_MOST_ANSWERS:])
-        return Store._answers[key]
+            Store._answers = dict([*Store._answers.items(), (key, answer())][-_MOST_ANSWERS:])
+        cached: Answer = Store._answers[key]
+        return cached
 
-    def _ask(
-        self,
-        sql: str,
-        params: Sequence[Any],
-        lab: str = "*",
-        device: str = "*",
-        parts: Sequence[StorePart] | None = None,
-    ) -> "pa.Table":
-        """Return the answer to SQL over the views that it names, from the files of a lab and a device alone."""
+    def _ask(self, sql: str, params: Sequence[Any], lab: str = "*", device: str = "*") -> "pa.Table":
+        """Return the answer to SQL over the views that it names, from the files of a lab and device alone."""
         words = set(re.findall(r"\w+", sql.lower()))
         tables = {name: view(self.root) for name, view in _VIEWS_OF_CSV.items() if name in words}
-        if not words & {"_rows", "_once", "cells"}:
-            return ask(sql, params, tables)
-        rows = self.checked(lab, device, parts)
-        return ask(sql, params, {**tables, _CHECKED: rows.table}, _views(list(rows.facts)))
+        if "cells" in words:
+            tables["cells"] = self.table(lab, device).drop_columns(list(AT))
+        return ask(sql, params, tables)
 
 
 def _is_untraceable(row: Mapping[str, Any]) -> bool:
     """Return whether a row's checkout cannot be traced to a commit; False for a row without any (not by `measure`)."""
     provenance = json.loads(row.get("provenance") or "{}")
     return "git" in provenance and bool(fault(provenance["git"]))
-
-
-def _newest(*columns: str) -> str:
-    """Return SQL that keeps the newest row of each group of rows that are equal in these columns."""
-    return f"qualify row_number() over (partition by {_quoted(columns)} order by {NEWEST_FIRST}) = 1"
-
-
-def _quoted(columns: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in columns)
-
-
-def _views(paths: Sequence[Path]) -> dict[str, str]:
-    """Return SQL by the names of views: `_rows` (all rows, with the columns AT), `_once` (no duplicates), `cells` (nor AT).
-
-    Duplicates are searched only if a merge or a copy can have left some, and by the identifying columns alone: carrying the
-    samples along takes ten times as long.
-    """
-    keys = _comma_separated(AT)
-    has_copies = len({path.parts[-3:] for path in paths}) < len(paths)
-    once = "select * from _rows"
-    if has_copies or any(path.name.startswith(files.MERGED) for path in paths):
-        once += f" semi join (select distinct on ({_quoted(IDENTITY)}) {keys} from _rows) using ({keys})"
-    cells = f"select * exclude ({keys}) from _once"
-    return {"_rows": f"select * from {_CHECKED}", "_once": once, "cells": cells}
-
-
-def _comma_separated(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -54,16 +54,16 @@ class CheckedRows(NamedTuple):
 _GONE = "it cannot be reached"
 
 
-def read_rows(paths: Sequence[Path]) -> CheckedRows:
+def read_rows(stamped: Sequence[StampedPath]) -> CheckedRows:
     """Return the valid rows of these files. Warn once of each file of which anything is left out."""
     import pyarrow as pa
 
     tables, facts = [_schema().empty_table()], dict[Path, Facts]()
-    for group in _groups(paths):
+    for group in _groups(stamped):
         rows = _read_group(group)
         tables.append(rows.table)
         facts |= rows.facts
-    for path in paths:
+    for path, _ in stamped:
         if facts[path].fault != _GONE or path.is_symlink():
             files.warn_of(path, facts[path])
     return CheckedRows(pa.concat_tables(tables), facts)
@@ -76,9 +76,8 @@ def _schema() -> "pa.Schema":
     return checked_schema().append(pa.field(FILE, pa.dictionary(pa.int32(), pa.string())))
 
 
-def _groups(paths: Sequence[Path]) -> Iterator[list[StampedPath]]:
+def _groups(stamped: Sequence[StampedPath]) -> Iterator[list[StampedPath]]:
     """Yield the files in groups that are cached as one: of one folder, sorted by name, merged files first since they stay."""
-    stamped = [(path, files.stamp(path)) for path in paths]
     yield from ([(path, stamp)] for path, stamp in stamped if stamp[2] > _LARGE)
     small = [(path, stamp) for path, stamp in stamped if stamp[2] <= _LARGE]
     small.sort(key=lambda file: (file[0].parent, not file[0].name.startswith(files.MERGED), file[0].name))

@@ -53,8 +53,6 @@ _LISTS = tuple(name for name, kind in COLUMNS.items() if kind.endswith("[]"))
 """Columns of lists: a missing one is written as an empty list, not as null."""
 JSON = ("policy", "extra", "provenance")
 """Columns of text that is a JSON object."""
-OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
-"""Orders of rows in SQL, by the rule of `age`."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Pattern of the names of labs, devices and runs, which also name folders and files."""
 

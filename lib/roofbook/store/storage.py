@@ -5,6 +5,7 @@ whole, and never over another.
 """
 
 import contextlib
+import glob
 import json
 import os
 import random
@@ -142,10 +143,12 @@ class Folder:
         """Return the files that match, listed until two listings agree: one alone can miss a file that a merge just added."""
         for pattern in patterns:
             warn_of_closed(self.root, pattern)
-        before: list[Path] | None = None
-        while (paths := [path for pattern in patterns for path in sorted(self.root.glob(pattern))]) != before:
-            before = paths
-        return paths
+        before: list[str] | None = None
+        while (
+            names := [name for pattern in patterns for name in sorted(glob.glob(pattern, root_dir=self.root))]
+        ) != before:
+            before = names
+        return [self.root / name for name in names]
 
     def name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()

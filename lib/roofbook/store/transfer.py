@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..errors import warn
 from .checker import check_file
 from .file_check import Facts
-from .files import MERGED, STORE_PARTS, file_fault, left_out_rows, pattern, printable
+from .files import MERGED, STORE_PARTS, file_fault, left_out_rows, pattern, printable, stamp
 from .row_cache import read_rows
 from .storage import keep
 from .storage_interface import Entry, Storage, digest
@@ -57,7 +57,8 @@ def _contents(target: Storage, pool: ThreadPoolExecutor) -> set[str]:
     digests = set[str]()
     for part in STORE_PARTS:
         digests |= set(pool.map(lambda entry: _digest(target, entry), target.entries(pattern(part))))
-        for facts in read_rows(target.files([pattern(part, name=f"{MERGED}*")])).facts.values():
+        merged = [(path, stamp(path)) for path in target.files([pattern(part, name=f"{MERGED}*")])]
+        for facts in read_rows(merged).facts.values():
             digests |= set(facts.merged_from)
     return digests
 

@@ -49,7 +49,7 @@ def opened(results: Path, **settings: Any) -> Experiment:
 
 def test_counters_are_in_no_reading_of_times(profiles: Path) -> None:
     store = Store(profiles)
-    assert store.rows("lbm").empty and store.latest("lbm").empty and len(store.rows("lbm", role=PROFILE)) == 2
+    assert store.rows("lbm").empty and len(store.rows("lbm", role=PROFILE)) == 2
     assert len(store.query("select * from cells")) == 2, "an export has all there is"
     experiment = opened(profiles, variants=["fused", "soa"])
     assert [cell.state for cell in experiment.plan()] == ["missing", "missing"]
