@@ -37,7 +37,7 @@ def versions_by_key() -> dict[tuple[str, ...], list[Version]]:
 
 
 def test_changes_alone_are_listed_with_their_cause(versions_by_key: dict[tuple[str, ...], list[Version]]) -> None:
-    (table,), notes = versions_tables(versions_by_key, "Some lab", every=False)
+    (table,), notes = versions_tables(versions_by_key.items(), "Some lab", every=False)
     assert table.caption == "Some lab on some-gpu, opencl, quick"
     (line,) = table.rows
     texts = [cell.text for cell in line.cells]
@@ -50,7 +50,7 @@ def test_changes_alone_are_listed_with_their_cause(versions_by_key: dict[tuple[s
 def test_all_versions_are_listed_device_by_device_failed_ones_too(
     versions_by_key: dict[tuple[str, ...], list[Version]],
 ) -> None:
-    tables, _ = versions_tables(versions_by_key, "Some lab", every=True)
+    tables, _ = versions_tables(versions_by_key.items(), "Some lab", every=True)
     assert [len(table.rows) for table in tables] == [5, 1]
     lines = {(cells[0].text, cells[1].text): cells for cells in (line.cells for line in tables[0].rows)}
     assert lines["soa on 256x256", "2026-01-02 10:00"][5].text == "undecided"
@@ -60,5 +60,5 @@ def test_all_versions_are_listed_device_by_device_failed_ones_too(
 
 def test_nothing_that_changed_is_said_in_a_line(versions_by_key: dict[tuple[str, ...], list[Version]]) -> None:
     still = {key: history for key, history in versions_by_key.items() if key[0] == "soa"}
-    tables, notes = versions_tables(still, "Some lab", every=False)
+    tables, notes = versions_tables(still.items(), "Some lab", every=False)
     assert not tables and notes[1] == "No measurement changed beyond its noise."

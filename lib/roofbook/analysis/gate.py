@@ -313,7 +313,7 @@ def _of_rows(planned: Planned, stored: Store, scratch: Store, rule: Rule) -> Gat
     if before is None or not before.ok:
         reason = before.reason if before else "it has no rows"
         return Gated(*common, "not compared", reason=reason, file=file, line=line)
-    ratio = stats.unpaired_ratio([run.times for run in now.runs], [run.times for run in before.runs])
+    ratio = stats.unpaired_ratio(now.side, before.side)
     notes = [change.text for change in changes(before.row, now.row)]
     word = side_by_side.verdict(ratio, rule)
     fewest = min(len(before.runs), len(now.runs))

@@ -4,16 +4,32 @@ Serves the card of a measurement and the page of history. A version is one measu
 equal environment. Each difference from the version before, or from run to run within one, is named.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ..devices import provenance
 from ..escaping import read_json
-from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
-from .readings import FEW_RUNS, INPUT_FACTS, Reading, Speedup, faster, input_facts, read_runs, text_field, unfit
+from ..store import selection
+from ..store.schema import COLUMNS, CONTROL, PROFILE, ROLES, age
+from .readings import (
+    FEW_RUNS,
+    INPUT_FACTS,
+    Reading,
+    Speedup,
+    faster,
+    input_facts,
+    measurement_of,
+    over_runs,
+    read_measurement,
+    text_field,
+    unfit,
+)  # fmt: skip
 from .store_devices import machine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")
@@ -37,8 +53,13 @@ class Version:
     """The reading over all runs of the version. If all of them failed, it has the reason."""
     changes: tuple[Change, ...] = ()
     """Differences from the version before."""
-    ratio: Speedup | None = None
-    """Speedup over the last earlier version with a time; None if either has none."""
+    earlier: Reading | None = field(default=None, repr=False, compare=False)
+    """The last earlier version with a time."""
+
+    @cached_property
+    def ratio(self) -> Speedup | None:
+        """Speedup over the last earlier version with a time; None if either has none."""
+        return faster(self.earlier, self.reading)
 
     @property
     def changed(self) -> bool:
@@ -66,25 +87,56 @@ def by_measurement(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
     return rows_by_key
 
 
+def measurements(table: "pa.Table") -> Iterator[Sequence[Row]]:
+    """Yield the rows of each measurement in a table of the store, oldest first, as `by_measurement` would return them."""
+    import pyarrow.compute as pc
+
+    with_times = selection.with_texts(table, {"role": [role for role in ROLES if role != PROFILE]})
+    is_control = pc.equal(with_times["role"].cast("string"), CONTROL)
+    columns = [name for name in COLUMNS if name not in _UNUSED]
+    yield from selection.rows_by_group(
+        with_times.append_column("is_control", is_control), (*KEY, "is_control"), columns
+    )
+
+
+_UNUSED = (
+    "wall_s",
+    "clock_mhz",
+    "temperature_c",
+    "throttle",
+    "flops",
+    "bytes",
+    "axis",
+    "point",
+    "unit",
+    "dtype",
+    "device_name",
+)
+"""Columns that a version does not need; most of them are long."""
+
+
 def versions(rows: Sequence[Row], reading: Reading | None = None) -> list[Version]:
     """Return the versions of a measurement, oldest first, from all its rows, oldest first.
 
     reading: the measurement in the tables, which is the last version.
     """
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(_version_of(row), []).append(row)
-    last = _version_of(reading.row) if reading else None
+        groups.setdefault(measurement_of(row), []).append(row)
+    last = measurement_of(reading.row) if reading else None
     readings = [_read(version_rows) for key, version_rows in groups.items() if key != last]
     readings += [reading] if reading else []
     history = list[Version]()
     for current in readings:
         before = history[-1].reading if history else None
-        timed = next((version.reading for version in reversed(history) if version.reading.ok), None)
-        ratio = faster(timed, current) if timed and current.ok else None
         changed = (*changes(before.row, oldest(current).row), *_unknown(before.row, current.row)) if before else ()
-        history.append(Version(current, changed, ratio))
+        history.append(Version(current, changed, _last_timed(history)))
     return history
+
+
+def _last_timed(history: Sequence[Version]) -> Reading | None:
+    """Return the reading of the last version with a time."""
+    return next((version.reading for version in reversed(history) if version.reading.ok), None)
 
 
 def oldest(reading: Reading) -> Reading:
@@ -96,7 +148,7 @@ def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
     """Return a reading's runs, oldest first, each with the changes since the run before: machine, card, and its driver."""
     runs = list(reversed(reading.run_by_run))
     pairs = zip([None, *runs], runs, strict=False)
-    return [(run, changes(before.row, run.row) if before else ()) for before, run in pairs]
+    return [(run, _of_conditions(before.row, run.row) if before else ()) for before, run in pairs]
 
 
 def stretches(history: Sequence[Version]) -> list[Version]:
@@ -112,34 +164,48 @@ def stretches(history: Sequence[Version]) -> list[Version]:
                 groups.append(([], changed if groups else version.changes))
             groups[-1][0].append(run)
         for runs, changed in groups:
-            reading = read_runs([run.row for run in reversed(runs)]) if len(groups) > 1 else version.reading
-            timed = next((earlier.reading for earlier in reversed(cut) if earlier.reading.ok), None)
-            cut.append(Version(reading, changed, faster(timed, reading) if timed and reading.ok else None))
+            reading = over_runs(list(reversed(runs))) if len(groups) > 1 else version.reading
+            cut.append(Version(reading, changed, _last_timed(cut)))
     return cut
 
 
 def changes(was: Row, now: Row) -> tuple[Change, ...]:
     """Return the differences between two rows of a measurement, as far as both record them: code, then driver, then machine."""
-    differences = [Change(CODE, text) for text in _code(was, now)]
-    before, after = _fields(text_field(was, "provenance")), _fields(text_field(now, "provenance"))
-    old, new = before.get("environment"), after.get("environment")
-    if old and new:
-        named = provenance.differences(old, new)
-        if text_field(now, "device_kind") == "gpu":  # older rows of GPUs name PoCL where it was merely installed
-            named = [text for text in named if not text.startswith("pocl")]
-        differences += [Change(DRIVER, text) for text in named]
+    before, after = conditions_of(was), conditions_of(now)
     facts = input_facts(was), input_facts(now)
-    differences += [
+    inputs = [
         Change(DRIVER, f"{words}, {name}: {facts[0][name]} -> {facts[1][name]}")
         for name, words in INPUT_FACTS.items()
         if _differ(*facts, name)
     ]
-    cards = before.get("gpu") or {}, after.get("gpu") or {}
+    code = [Change(CODE, text) for text in _code(was, now)]
+    return *code, *_environment(before, after), *inputs, *_machine(before, after)
+
+
+def _of_conditions(was: Row, now: Row) -> tuple[Change, ...]:
+    """Return `changes` of two rows of one version, which differ in no code and no input."""
+    before, after = conditions_of(was), conditions_of(now)
+    return () if before is after else _environment(before, after) + _machine(before, after)
+
+
+@lru_cache(maxsize=1 << 14)
+def _environment(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
+    if not (before.environment and after.environment):
+        return ()
+    texts = provenance.differences(before.environment, after.environment)
+    if after.is_gpu:  # older rows of GPUs name PoCL where it was merely installed
+        texts = [text for text in texts if not text.startswith("pocl")]
+    return tuple(Change(DRIVER, text) for text in texts)
+
+
+@lru_cache(maxsize=1 << 14)
+def _machine(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
+    cards, old, new = (before.gpu, after.gpu), before.machine[1], after.machine[1]
+    differences = list[Change]()
     if _differ(*cards, "driver"):
         differences.append(Change(DRIVER, f"the GPU's driver changed: {cards[0]['driver']} -> {cards[1]['driver']}"))
-    machines = [machine(text_field(row, "provenance")) for row in (was, now)]
-    if machines[0][1] and machines[1][1] and machines[0] != machines[1]:
-        differences.append(Change(MACHINE, f"another machine: {machines[0][1]} -> {machines[1][1]}"))
+    if old and new and before.machine != after.machine:
+        differences.append(Change(MACHINE, f"another machine: {old} -> {new}"))
     for name, words in _OF_CARD.items():
         if _differ(*cards, name):
             differences.append(Change(MACHINE, f"{words}: {cards[0][name]} -> {cards[1][name]}"))
@@ -148,7 +214,7 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
 
 def _unknown(was: Row, now: Row) -> list[Change]:
     """Return the change to a possibly different GPU, if only the newer row names its GPU."""
-    before, after = ((_fields(text_field(row, "provenance")).get("gpu") or {}).get("uuid") for row in (was, now))
+    before, after = (conditions_of(row).gpu.get("uuid") for row in (was, now))
     return [Change(MACHINE, "perhaps another card: the earlier row does not say which it is of")] * bool(
         after and not before
     )
@@ -185,18 +251,39 @@ def _differ(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
     return was.get(name) is not None and now.get(name) is not None and bool(was[name] != now[name])
 
 
-def _version_of(row: Row) -> tuple[str, ...]:
-    facts = (f"{name} {value}" for name, value in sorted(input_facts(row).items()))
-    return *(str(row[name]) for name in MEASUREMENT), text_field(row, "timed") or "", *facts
-
-
 def _read(rows: Sequence[Row]) -> Reading:
     """Return the reading of a version's verified rows, which are oldest first; if none is verified, the newest failure."""
-    good = [row for row in rows if not unfit(row)]
-    return read_runs(list(reversed(good or rows)))
+    newest_first = list(reversed(rows))
+    newest = next((number for number, row in enumerate(newest_first) if not unfit(row)), 0)
+    return read_measurement(newest_first[newest:], newest_first)
 
 
-@lru_cache(maxsize=4096)
+@dataclass(frozen=True, eq=False)
+class _Conditions:
+    """The parts of a row's provenance whose change is named. Equal ones are one object, so they are compared once."""
+
+    environment: Mapping[str, Any]
+    gpu: Mapping[str, Any]
+    machine: tuple[str, str | None]
+    is_gpu: bool
+
+
+_conditions_by_text: dict[str, _Conditions] = {}
+
+
+def conditions_of(row: Row) -> _Conditions:
+    """Return the conditions of a row: thousands of rows of a few machines differ in their commit and their time alone."""
+    return _conditions(text_field(row, "provenance"), text_field(row, "device_kind") == "gpu")
+
+
+@lru_cache(maxsize=1 << 16)
+def _conditions(provenance: str | None, is_gpu: bool) -> _Conditions:
+    fields = read_json(provenance or "{}")
+    conditions = _Conditions(fields.get("environment") or {}, fields.get("gpu") or {}, machine(provenance), is_gpu)
+    return _conditions_by_text.setdefault(repr(conditions), conditions)
+
+
+@lru_cache(maxsize=256)
 def _fields(text: str | None) -> Mapping[str, Any]:
     fields: dict[str, Any] = read_json(text or "{}")
     return fields

@@ -69,7 +69,15 @@ class Reading:
     @property
     def run_by_run(self) -> "tuple[Reading, ...]":
         """`runs`, each with the median and the interval of that run alone."""
-        return (replace(self, earlier=())._at(stats.median_ci(self.times)) if self.ok else self, *self.earlier)
+        alone = self
+        if self.ok:
+            alone = replace(self, earlier=(), history=(), **_fields_of(stats.median_ci(self.times)))
+        return (alone, *self.earlier)
+
+    @cached_property
+    def side(self) -> stats.Side:
+        """This reading as a side of a ratio across runs."""
+        return stats.side([run.times for run in self.runs])
 
     @property
     def samples(self) -> int:
@@ -78,11 +86,13 @@ class Reading:
 
     def of_times(self, times: "Callable[[Reading], Sequence[float]]") -> "Reading":
         """Return this reading with other times in each run, such as sums of some parts: seconds per unit, 0 or more."""
-        runs = [replace(run, times=tuple(times(run)), earlier=(), history=()) for run in self.runs]
-        return _over_runs([reading._at(stats.median_ci(reading.times)) for reading in runs])
-
-    def _at(self, middle: stats.Interval) -> "Reading":
-        return replace(self, median=middle.estimate, low=middle.low, high=middle.high, exact=middle.exact)
+        samples = [tuple(times(run)) for run in self.runs]
+        return over_runs(
+            [
+                replace(run, times=taken, earlier=(), history=(), **_fields_of(stats.median_ci(taken)))
+                for run, taken in zip(self.runs, samples, strict=True)
+            ]
+        )
 
     def parts_together(self, names: Sequence[str]) -> "Reading":
         """Return this reading with the sum of the named parts as its time. Errors: KeyError for a part that it lacks."""
@@ -154,6 +164,11 @@ class Speedup:
     def same(self) -> bool:
         """Whether no difference may be claimed."""
         return self.word in ("same", "undecided")
+
+
+def _fields_of(middle: stats.Interval) -> dict[str, Any]:
+    """Return the fields of a reading that has this median."""
+    return {"median": middle.estimate, "low": middle.low, "high": middle.high, "exact": middle.exact}
 
 
 def text_field(row: Mapping[str, Any], key: str) -> str | None:
@@ -284,19 +299,29 @@ def records(rows: "pd.DataFrame") -> list[dict[str, Any]]:
 
 def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
     """Return the reading of the first row, the newest, over all runs of the same measurement among the rows."""
-    first = replace(read(rows[0]), history=tuple(rows))
+    newest_row = measurement_of(rows[0])
+    return read_measurement([row for row in rows if measurement_of(row) == newest_row], rows)
+
+
+def measurement_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the fields that all runs of one measurement share."""
+    facts = input_facts(row)
+    return *[row.get(name) for name in MEASUREMENT], text_field(row, "timed"), *(facts.items() if facts else ())
+
+
+def read_measurement(rows: Sequence[Mapping[str, Any]], history: Sequence[Mapping[str, Any]]) -> Reading:
+    """Return the reading of a measurement's rows, the newest first: of the first row, over its verified runs.
+
+    history: all rows of the variant on the case, the newest first.
+    """
+    first = replace(read(rows[0]), history=tuple(history))
     if not first.ok:
         return first
     runs = {rows[0]["run"]: first}
     for row in rows[1:]:
-        if (
-            row["run"] not in runs
-            and all(row.get(name) == rows[0].get(name) for name in (*MEASUREMENT, "timed"))
-            and input_facts(row) == input_facts(rows[0])
-            and not unfit(row)
-        ):
-            runs[row["run"]] = read(row)
-    return _over_runs(list(runs.values()))
+        if row["run"] not in runs and (reading := read(row)).ok:
+            runs[row["run"]] = reading
+    return over_runs(list(runs.values()))
 
 
 INPUT_FACTS = {
@@ -321,12 +346,12 @@ def _input_facts(extra: str) -> Mapping[str, str]:
     return {name: str(value) for name, value in read_json(extra).items() if name in INPUT_FACTS}
 
 
-def _over_runs(runs: Sequence[Reading]) -> Reading:
+def over_runs(runs: Sequence[Reading]) -> Reading:
     """Return the first reading, with the median and the interval over all of them."""
     if len(runs) == 1:
         return runs[0]
     intervals = [stats.Interval(run.median, run.low, run.high, len(run.times), run.exact) for run in runs]
-    return replace(runs[0], earlier=tuple(runs[1:]))._at(stats.median_over_runs(intervals))
+    return replace(runs[0], earlier=tuple(runs[1:]), **_fields_of(stats.median_over_runs(intervals)))
 
 
 def read(row: Mapping[str, Any]) -> Reading:
@@ -338,18 +363,21 @@ def read(row: Mapping[str, Any]) -> Reading:
     reason = unfit(row)
     if reason:
         return Reading(name, row, reason, parent=text_field(row, "parent"))
-    dropped, slow = len(left_out(row)), len(slowed(row))
-    row = without_slowed(row)
+    dropped = slow = 0
+    if positions := slowed(row):
+        dropped, slow = len(left_out(row)), len(positions)
+        row = without_slowed(row)
     raw = row.get("samples_s")
     samples = [float(seconds) for seconds in raw] if raw is not None else []
-    if not samples or not all(math.isfinite(seconds) and seconds > 0 for seconds in samples):
+    if not samples or not all(map(math.isfinite, samples)) or min(samples) <= 0:
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
     units = number_field(row, "units")
     if not (units > 0 and units.is_integer()):
         raise UsageError(f"{name} on {row['case']}: units is {units:g}; a whole number above 0 is needed")
-    times = tuple(seconds / units for seconds in samples)
-    reading = Reading(name, row, "", times, parent=text_field(row, "parent"), left_out=dropped, slowed=slow - dropped)
-    return reading._at(stats.median_ci(times))
+    times = tuple([seconds / units for seconds in samples])
+    fields = _fields_of(stats.interval_of(sorted(times)))
+    parent = text_field(row, "parent")
+    return Reading(name, row, "", times, parent=parent, left_out=dropped, slowed=slow - dropped, **fields)
 
 
 def unfit(row: Mapping[str, Any]) -> str:
@@ -389,7 +417,7 @@ def faster(reference: Reading | None, reading: Reading) -> Speedup | None:
     if pairs:
         ratio = stats.over_runs([stats.paired_ratio(*samples) for samples in pairs])
     else:
-        ratio = stats.unpaired_ratio(*([run.times for run in side.runs] for side in (reference, reading)))
+        ratio = stats.unpaired_ratio(reference.side, reading.side)
     notes: list[str] = [TOO_FEW] if ratio.how == TOO_FEW else []
     few = (len(pairs) or min(len(reference.runs), len(reading.runs))) < stats.ENOUGH_RUNS and not notes
     if not pairs:
@@ -414,7 +442,8 @@ def side_by_side(left: Reading, right: Reading) -> tuple[Reading, Reading]:
     the newest measurement in the shared runs takes their place: side by side matters more than newest.
     """
     shared = {run.row["run"] for run in left.runs} & {run.row["run"] for run in right.runs}
-    if shared or left.row["device"] != right.row["device"]:
+    earlier = {row["run"] for row in left.history}.intersection(row["run"] for row in right.history)
+    if shared or not earlier or left.row["device"] != right.row["device"]:
         return left, right
     verified = [[row for row in reading.history if not unfit(row)] for reading in (left, right)]
     shared = set.intersection(*({row["run"] for row in rows} for rows in verified))
@@ -460,10 +489,11 @@ def _side_by_side(left: Reading, right: Reading) -> "Iterator[tuple[NDArray[np.f
     """Yield the samples of both readings from the rounds that both have, run by run."""
     right_runs = {run.row["run"]: run for run in right.runs}
     for run in left.runs:
-        columns: list[Any] = [side.row.get("rounds") for side in (run, right_runs.get(run.row["run"])) if side]
+        if (right_run := right_runs.get(run.row["run"])) is None:
+            continue
+        columns: list[Any] = [side.row.get("rounds") for side in (run, right_run)]
         rounds = [list(column) for column in columns if hasattr(column, "__len__")]  # a null reads as None or NaN
         if len(rounds) == 2:
-            right_run = right_runs[run.row["run"]]
             first, second = stats.by_round(run.times, rounds[0], right_run.times, rounds[1])
             if len(first):
                 yield first, second

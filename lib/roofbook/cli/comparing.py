@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,30 +37,33 @@ def history(
       roofbook history lbm
       roofbook history lbm fused --case 128x128
     """
-    from ..analysis.history import by_measurement, stretches, versions
+    from ..analysis.history import Version, key_of, measurements, stretches, versions
     from ..report.versions_table import versions_tables
+    from ..store.selection import texts_of, with_texts
 
-    frame = store.rows(lab.name)
-    if frame.empty:
+    chosen = {"variant": variant, "case": case, "device": on}
+    names: dict[str, set[str]] = {column: set() for column in chosen}
+
+    def histories() -> Iterator[tuple[tuple[str, ...], list[Version]]]:
+        for table in store.by_device(lab.name):
+            rows = with_texts(table, {"lab": [lab.name]})
+            for column, name in chosen.items():
+                names[column] |= texts_of(rows, column)
+                rows = with_texts(rows, {column: [name]}) if name is not None else rows
+            for measurement_rows in measurements(rows):
+                yield key_of(measurement_rows[0]), stretches(versions(measurement_rows))
+
+    every = variant is not None if every is None else every
+    tables, notes = versions_tables(histories(), lab.title, every=every)
+    if not names["variant"]:
         raise UsageError(f"{lab.name} was not measured yet; `roofbook run {lab.name}` does it")
-    for column, noun, wanted_value in (
-        ("variant", "variant", variant),
-        ("case", "case", case),
-        ("device", "device", on),
-    ):
-        if wanted_value is not None:
-            names = sorted(set(frame[column]))
-            if wanted_value not in names:
-                raise one_of(f"{noun} with measurements of {lab.name}", wanted_value, names)
-            frame = frame[frame[column] == wanted_value]
-    if frame.empty:
+    for column, name in chosen.items():
+        if name is not None and name not in names[column] and names[column]:
+            raise one_of(f"{column} with measurements of {lab.name}", name, sorted(names[column]))
+    if not notes:
         raise UsageError(
             f"{lab.name} has no measurements of these together; `roofbook history {lab.name}` lists all changes"
         )
-    rows = [{str(name): field for name, field in row.items()} for row in frame.to_dict("records")]
-    versions_by_key = {key: stretches(versions(own_rows)) for key, own_rows in by_measurement(rows).items()}
-    every = variant is not None if every is None else every
-    tables, notes = versions_tables(versions_by_key, lab.title, every=every)
     for table in tables:
         print(table.text, end="\n\n")
     for note in notes:

@@ -1,6 +1,6 @@
 """Table of the changes of a lab's measurements over time, for a terminal: all versions, or only those with another time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..analysis import format as show
 from ..analysis.history import Version, commit_of, oldest
@@ -18,21 +18,25 @@ KeyedVersion = tuple[tuple[str, ...], Version]
 
 
 def versions_tables(
-    versions_by_key: Mapping[tuple[str, ...], Sequence[Version]], lab: str, *, every: bool
+    histories: Iterable[tuple[tuple[str, ...], Sequence[Version]]], lab: str, *, every: bool
 ) -> tuple[list[Table], list[str]]:
     """Return a table for each device, backend and scale, and notes on all of them.
 
-    versions_by_key: `history.key_of` -> versions of a measurement, the oldest first. every: list all versions; otherwise only
-    those whose time differs from the previous one beyond the noise. Frames have all digits.
+    histories: `history.key_of` and the versions of each measurement, the oldest first. They are read one by one, since those of
+    a whole lab may take much memory; without any there are no notes. every: list all versions; otherwise only those whose time
+    differs from the previous one beyond the noise. Frames have all digits.
     """
     versions_by_device: dict[tuple[str, ...], list[KeyedVersion]] = {}
-    for key, versions in versions_by_key.items():
+    measurements = count = changes = 0
+    for key, versions in histories:
+        measurements, count = measurements + 1, count + len(versions)
+        changes += sum(version.changed for version in versions)
         for version in versions:
             if every or version.changed:
                 versions_by_device.setdefault(key[2:5], []).append((key, version))
-    changes = sum(version.changed for versions in versions_by_key.values() for version in versions)
-    count = sum(len(versions) for versions in versions_by_key.values())
-    counted = f"{_count_text(len(versions_by_key), 'measurement')} in {_count_text(count, 'version')}"
+    if not measurements:
+        return [], []
+    counted = f"{_count_text(measurements, 'measurement')} in {_count_text(count, 'version')}"
     notes = [f"{counted}; {_count_text(changes, 'change')} beyond the noise."]
     if versions_by_device:
         notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")

@@ -29,8 +29,8 @@ _FILES_PER_GROUP = 16
 """Number of files that are cached as one. The last files of a folder, if fewer, are cached one by one."""
 _LARGE = 1 << 20
 """Bytes of a file above which it is cached by itself."""
-_GROUPS = 4096
-"""Largest number of groups of files whose rows this process keeps in memory."""
+_MOST_KEPT = 1 << 26
+"""Largest number of bytes of rows that this process keeps in memory; others are read from the cache again."""
 _KIND = "rows"
 """Folder of the cache."""
 _FACTS = b"roofbook.facts"
@@ -88,15 +88,15 @@ def _groups(stamped: Sequence[StampedPath]) -> Iterator[list[StampedPath]]:
         yield from ([file] for file in siblings[grouped:])
 
 
-_memory: dict[tuple[StampedPath, ...], CheckedRows] = {}
-"""Rows that this process has read, by group of files."""
+_memory: dict[tuple[StampedPath, ...], tuple[CheckedRows, int]] = {}
+"""Rows that this process has read and their bytes, by group of files, the oldest first."""
 
 
 def _read_group(group: Sequence[StampedPath]) -> CheckedRows:
     """Return the rows of files of one folder: from memory, from the cache, or checked now."""
     key = tuple(group)
     if key in _memory:
-        return _memory[key]
+        return _memory[key][0]
     rows = _read_cache(key)
     lasting = True
     if rows is None:
@@ -107,9 +107,11 @@ def _read_group(group: Sequence[StampedPath]) -> CheckedRows:
                 with contextlib.suppress(OSError):
                     (cache_dir() / _KIND / _key((file,))).unlink(missing_ok=True)
     if lasting:
-        while len(_memory) >= _GROUPS:
-            _memory.pop(next(iter(_memory)), None)
-        _memory[key] = rows
+        size = rows.table.nbytes
+        left = _MOST_KEPT - size - sum(kept for _, kept in _memory.values())
+        while _memory and left < 0:
+            left += _memory.pop(next(iter(_memory)))[1]
+        _memory[key] = rows, size
     return rows
 
 

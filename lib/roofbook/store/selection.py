@@ -4,9 +4,11 @@ Texts are compared by their numbers in a dictionary, so the samples and long tex
 parquet.py and the history of measurements.
 """
 
+import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .file_check import NUMBER
 from .row_cache import FILE
@@ -56,6 +58,14 @@ def with_texts(table: "pa.Table", allowed: "Mapping[str, Sequence[str | None]]")
     return table if fit.all() else table.filter(pa.array(fit))
 
 
+def texts_of(table: "pa.Table", name: str) -> set[str]:
+    """Return the texts that a column has."""
+    import numpy as np
+
+    values, indices = _coded(table, name)
+    return set(values.take(np.unique(indices[indices >= 0])).to_pylist())
+
+
 def oldest_first(table: "pa.Table") -> "NDArray[np.int64]":
     """Return the row numbers by `schema.age`, rows of one moment by run, and those of one run as in their file."""
     import numpy as np
@@ -77,6 +87,44 @@ def each_once(table: "pa.Table", identity: Iterable[str]) -> "pa.Table":
 
     first = np.unique(group_numbers(table, identity), return_index=True)[1]
     return table if len(first) == len(table) else table.take(np.sort(first))
+
+
+def rows_by_group(table: "pa.Table", key: Sequence[str], columns: Sequence[str]) -> "Iterator[list[dict[str, Any]]]":
+    """Yield the rows of each group that is equal in the columns `key`, oldest first, as dictionaries of these columns.
+
+    The groups follow one another by their oldest rows.
+    """
+    import numpy as np
+
+    order = oldest_first(table)
+    groups = group_numbers(table.take(order), key) if len(order) else order
+    order, ends = order[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups)).tolist()
+    fields = [_values(table.select([name]).take(order)) for name in columns]
+    for first, end in itertools.pairwise([0, *ends]):
+        rows = zip(*(values[first:end] for values in fields), strict=True)
+        yield [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _values(column: "pa.Table") -> list[Any]:
+    """Return the values of a table of one column. Rows share equal texts, which takes less memory than one text for each."""
+    import pyarrow as pa
+
+    kind = column.schema.field(0).type
+    if pa.types.is_dictionary(kind):
+        values, indices = _coded(column, column.column_names[0])
+        texts = [*values.to_pylist(), None]
+        return [texts[index] for index in indices.tolist()]
+    array = column.column(0).combine_chunks()
+    if pa.types.is_list(kind) and len(array) and not array.null_count:
+        values, ends = array.flatten(), (array.offsets.to_numpy() - array.offsets[0].as_py()).tolist()
+        listed = (
+            values.to_pylist() if values.null_count or pa.types.is_string(values.type) else values.to_numpy().tolist()
+        )
+        return [listed[first:end] for first, end in itertools.pairwise(ends)]
+    if pa.types.is_timestamp(kind) and not array.null_count:
+        moments = array.cast(pa.timestamp("us")).to_numpy().astype(object)
+        return [moment.replace(tzinfo=UTC) for moment in moments]
+    return list(array.to_pylist())
 
 
 class Newest(NamedTuple):
