@@ -133,6 +133,23 @@ def test_a_file_is_checked_once_and_work_grows_with_the_files(
     assert work.of(questions[1])["check_file"] == 1
 
 
+def test_many_files_are_told_how_to_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parquet, "_MANY_FILES", 3)
+    store = Store(tmp_path)
+    for at in range(3):
+        store.append([row(run=f"r{at}")])
+        store.append([row(run=f"r{at}")], "recorded")
+        assert len(store.rows("lbm")) == at + 1
+    store.rows("lbm")
+    advice = f"warning: {tmp_path}/local has 3 files to read; `roofbook compact` merges them\n"
+    assert capsys.readouterr().err == advice, "once"
+    store.compact()
+    files._warned.clear()
+    assert len(store.rows("lbm")) == 3 and not capsys.readouterr().err
+
+
 def test_merging_rewrites_no_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adding rows and merging them again and again writes each row a few times, not once for each merge."""
     monkeypatch.setattr(parquet, "_MERGED_ROWS", 8)

@@ -75,7 +75,7 @@ class Reading:
         return (alone, *self.earlier)
 
     @cached_property
-    def side(self) -> stats.Side:
+    def side(self) -> stats.RatioSide:
         """This reading as a side of a ratio across runs."""
         return stats.side([run.times for run in self.runs])
 

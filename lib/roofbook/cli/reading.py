@@ -2,8 +2,9 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
@@ -257,10 +258,10 @@ def compare(lab: "Lab", case: str, on: tuple[str, ...], store: "Store") -> None:
 
 
 @app.command()
-@click.argument("sql", default="select * from cells")
+@click.argument("sql", required=False)
 @to_write("--out", help="A file, .csv or .parquet; standard output without it.")
 @STORE
-def export(sql: str, out: Path | None, store: "Store") -> None:
+def export(sql: str | None, out: Path | None, store: "Store") -> None:
     """Write the rows of the store, or an SQL query.
 
     The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
@@ -274,35 +275,29 @@ def export(sql: str, out: Path | None, store: "Store") -> None:
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
     try:
-        table = store.arrow(sql)
+        table = store.all_rows() if sql is None else store.arrow(sql)
     except UsageError as error:
         hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
         of_sql = str(error).startswith(("the store cannot answer", "this SQL"))
         raise UsageError(f"{error} ({hint})" if of_sql else str(error)) from None
     if out is None:
-        _write_csv(table, None)
+        for part in _csv(table, ROWS_AT_ONCE):
+            print(printable(part), end="")
         return
-    from io import BytesIO
-
     from ..paths import write_whole
 
-    buffer = BytesIO()
-    if out.suffix == ".parquet":
-        _write_parquet(table, buffer)
-    else:
-        _write_csv(table, buffer)
     with writing("--out", out):
-        write_whole(out, buffer.getvalue())
+        write_whole(out, _parquet(table) if out.suffix == ".parquet" else (part.encode() for part in _csv(table)))
 
 
 ROWS_AT_ONCE = 1000
 """Number of rows of a CSV that are printed together."""
 
 
-def _write_csv(table: "pa.Table", file: IO[bytes] | None) -> None:
-    """Write a table as CSV to a file, or print it; lists and other nested fields are JSON.
+def _csv(table: "pa.Table", rows_at_once: int = 20_000) -> Iterator[str]:
+    """Yield a table as CSV, some rows at a time, since a large store as text takes ten times its memory.
 
-    Errors: UsageError for a field that cannot be written as text.
+    Lists and other nested fields are JSON. Errors: UsageError for a field that cannot be written as text.
     """
     from decimal import Decimal
 
@@ -311,26 +306,40 @@ def _write_csv(table: "pa.Table", file: IO[bytes] | None) -> None:
     def plain(number: object) -> float | str:
         return float(number) if isinstance(number, Decimal) else str(number)
 
+    def texts(column: "pa.ChunkedArray") -> "pa.Array":
+        fields = [None if field is None else strict_json.dumps(field, default=plain) for field in column.to_pylist()]
+        return pa.array(fields, pa.string())
+
     try:
         for index, column in enumerate(table.columns):
-            if pa.types.is_nested(column.type):
-                texts = [
-                    None if cell is None else strict_json.dumps(cell, default=plain) for cell in column.to_pylist()
-                ]
-                table = table.set_column(index, table.field(index).name, pa.array(texts, pa.string()))
-        frame = spreadsheet_frame(table.to_pandas())
-        if file is None:
-            for start in range(0, max(1, len(frame)), ROWS_AT_ONCE):
-                rows = frame.iloc[start : start + ROWS_AT_ONCE]
-                print(printable(rows.to_csv(index=False, header=not start)), end="")
-        else:
-            frame.to_csv(file, index=False)
+            if (
+                pa.types.is_integer(column.type) and column.null_count
+            ):  # so that all rows have the form of pandas' floats
+                table = table.set_column(index, table.field(index).name, column.cast(pa.float64(), safe=False))
+        for start in range(0, max(1, len(table)), rows_at_once):
+            part = table.slice(start, rows_at_once)
+            for index, column in enumerate(part.columns):
+                if pa.types.is_nested(column.type):
+                    part = part.set_column(index, part.field(index).name, texts(column))
+            yield spreadsheet_frame(_without_dictionaries(part).to_pandas()).to_csv(index=False, header=not start)
     except (pa.ArrowException, ValueError, OverflowError, NotImplementedError) as error:
         raise _no_such("CSV", error) from None
 
 
-def _write_parquet(table: "pa.Table", file: IO[bytes]) -> None:
-    """Write a table as Parquet with the types of the answer. Errors: UsageError for types that such a file cannot hold."""
+def _without_dictionaries(table: "pa.Table") -> "pa.Table":
+    """Return a table with plain texts where it has dictionary-encoded ones."""
+    import pyarrow as pa
+
+    for index, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(index, table.field(index).name, column.cast(column.type.value_type))
+    return table
+
+
+def _parquet(table: "pa.Table") -> bytes:
+    """Return a table as a Parquet file, with its types. Errors: UsageError for types that such a file cannot hold."""
+    from io import BytesIO
+
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -338,9 +347,17 @@ def _write_parquet(table: "pa.Table", file: IO[bytes]) -> None:
         names = ", ".join(repeated)
         raise UsageError(f"two columns are named {names}; a Parquet file needs other names: SELECT ... AS NAME")
     try:
-        pq.write_table(table, file)
+        file = BytesIO()
+        with pq.ParquetWriter(file, _without_dictionaries(table.slice(0, 0)).schema) as writer:
+            for start in range(0, len(table), ROWS_IN_GROUP):
+                writer.write_table(_without_dictionaries(table.slice(start, ROWS_IN_GROUP)))
+        return file.getvalue()
     except pa.ArrowException as error:
         raise _no_such("Parquet file", error) from None
+
+
+ROWS_IN_GROUP = 50_000
+"""Number of rows that a Parquet file has in a group."""
 
 
 def _no_such(file: str, error: Exception) -> UsageError:

@@ -73,7 +73,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
 def compact(store: "Store") -> None:
     """Merge the files of a store, so that reading is quick.
 
-    Leaves one file for each lab and device in its part local/, with the same rows. Measuring and reading may go on meanwhile:
+    Leaves few files for each lab and device in its part local/, with the same rows. Measuring and reading may go on meanwhile:
 
     \b
       roofbook compact --results s3://team/roofbook

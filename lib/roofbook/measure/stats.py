@@ -162,7 +162,7 @@ def median_over_runs(runs: Sequence[Interval]) -> Interval:
     return Interval(middle.estimate, min(low, middle.estimate), max(high, middle.estimate), n)
 
 
-class Side(NamedTuple):
+class RatioSide(NamedTuple):
     """One side of an unpaired ratio: the runs of a measurement."""
 
     log_middle: float
@@ -173,7 +173,7 @@ class Side(NamedTuple):
     """The fewest samples of a run."""
 
 
-def side(runs: Sequence[ArrayLike]) -> Side:
+def side(runs: Sequence[ArrayLike]) -> RatioSide:
     """Return the side of an unpaired ratio from the samples of its runs. Raises ValueError as paired_ratio."""
     samples = [_valid_samples(run, positive=True) for run in runs]
     n, medians = min(map(len, samples)), [math.exp(_log_middle(sorted(run))) for run in samples]
@@ -183,10 +183,10 @@ def side(runs: Sequence[ArrayLike]) -> Side:
     elif n >= 3:
         intervals = [_wide_interval(run) for run in samples]
     low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
-    return Side(_log_middle(sorted(medians)), low, high, n)
+    return RatioSide(_log_middle(sorted(medians)), low, high, n)
 
 
-def unpaired_ratio(a: Side, b: Side) -> RatioEstimate:
+def unpaired_ratio(a: RatioSide, b: RatioSide) -> RatioEstimate:
     """Return a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
 
     Each side is the samples of one run or more. From ENOUGH_RUNS on, the interval of a side is over its runs; with fewer it

@@ -36,7 +36,7 @@ _MOST_ANSWERS = 32
 _MERGED_ROWS = 50_000
 """Rows of a merged file: a file of half as many stays as it is, so that adding rows and merging never rewrites all of them."""
 _MANY_FILES = 1000
-"""Number of files in a folder of the user's own rows from which a line names the command that merges them."""
+"""Number of the user's own files in one reading from which a line names the command that merges them."""
 _VIEWS_OF_CSV = {"published": published_results.view_of_figures, "claims": published_results.view_of_claims}
 
 
@@ -90,6 +90,10 @@ class Store:
         """Return the valid rows of the files, without SQL, and facts on each file. A row in two files appears twice."""
         while True:
             stamps = self.stamps(lab, device, parts)
+            own = sum(path.parts[-4] == "local" for path, _ in stamps)
+            if own >= _MANY_FILES:
+                folder = self.root / "local"
+                files.warn_once(folder, f"{folder} has {own} files to read; `roofbook compact` merges them")
             rows = read_rows(stamps)
             if not rows.gone or stamps == self.stamps(lab, device, parts):
                 return rows  # otherwise a merge removed a file meanwhile
@@ -104,6 +108,10 @@ class Store:
         if has_copies or any(path.name.startswith(files.MERGED) for path in rows.facts):
             return selection.each_once(rows.table, IDENTITY)
         return rows.table
+
+    def all_rows(self) -> "pa.Table":
+        """Return the view `cells` with dictionary-encoded texts, which take a fraction of the memory of plain ones."""
+        return self.table().select(schema().names)
 
     def by_device(self, lab: str) -> "Iterator[pa.Table]":
         """Yield `table` for each device in turn: the rows of all devices at once may take much memory."""
