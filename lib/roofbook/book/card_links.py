@@ -6,7 +6,7 @@ Part of the site's Sphinx extension. measurements.py draws the cards.
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ def linked(body: str, to_root: str, root: Path, device: str = "") -> str:
     In a table row only the first link to a card has an address; the others are completed by _assets/card.js, since all their
     addresses were a quarter of a page.
     """
+    ids_of = cache(partial(ids, root))
     first: tuple[int, str] = (-1, "")  # (start of a table row, target of its link)
 
     def link(match: re.Match[str]) -> str:
@@ -90,7 +91,7 @@ def linked(body: str, to_root: str, root: Path, device: str = "") -> str:
         before, name, after, text = match.groups()
         prefix, _, measurement = name.rpartition("#")
         lab, _, stem = (prefix or device).partition("/")
-        if unescape(measurement) not in ids(root, lab, stem):
+        if unescape(measurement) not in ids_of(lab, stem):
             return f"{before}{after}{text}"
         target = f"{to_root}labs/{lab}/measurements/{stem}.html#{measurement}"
         row = body.rfind("<tr", 0, match.start())

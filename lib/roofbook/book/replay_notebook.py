@@ -4,14 +4,18 @@ They run in this process, without a kernel. The outputs on the machine that exec
 """
 
 import ast
+import builtins
 import contextlib
-import dis
 import io
+import symtable
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import IPython.display
 
 from ..analysis.provenance_check import counts, machines
 from ..analysis.recorded import RecordedData
@@ -90,17 +94,15 @@ class _NotReplayed(Exception):
     """Reason why a cell cannot be repeated on a recorded device."""
 
 
-class _Library:
-    """Stand-in for the package `roofbook` in a notebook: it opens the page of the recorded device."""
+class _StandIn:
+    """Module as a notebook imports it: with other functions in place of some of its own."""
 
-    def __init__(self, page: RecordedPage) -> None:
-        self._page = page
+    def __init__(self, module: ModuleType, **functions: Callable[..., Any]) -> None:
+        self._module = module
+        vars(self).update(functions)
 
-    def open(self, lab: str, *_: object, **__: object) -> RecordedPage:
-        """Return the page. Raises _NotReplayed for another lab than that of the page."""
-        if lab != self._page.data.lab.name:
-            raise _NotReplayed(f"it opens another lab, {lab}")
-        return self._page
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
 class _Replay:
@@ -108,14 +110,35 @@ class _Replay:
 
     def __init__(self, page: RecordedPage, notebook: Mapping[str, Any]) -> None:
         self._page = page
-        self._names: dict[str, Any] = {}
-        self._absent = {"get_ipython", "In", "Out"}
-        """Names defined where the notebook is executed, but not here: parameters, missing packages, names of cells that were
-        not repeated.
-        """
-        for cell in notebook["cells"]:
-            if cell["cell_type"] == "code" and has_parameters(cell):
-                self._absent |= _bound([ast.parse("".join(cell["source"]))])
+        self._bundles: list[dict[str, str]] = []
+        """Outputs of the cell that runs."""
+        stand_ins = {
+            PACKAGE.__name__: _StandIn(PACKAGE, open=self._open),
+            "IPython.display": _StandIn(IPython.display, display=self._display),
+        }
+
+        def import_module(name: str, *options: Any) -> Any:
+            module, has_list = __import__(name, *options), bool(options[2:] and options[2])
+            return stand_ins.get(name if has_list else name.partition(".")[0], module)
+
+        self._names: dict[str, Any] = {
+            "__builtins__": {**vars(builtins), "__import__": import_module},
+            "display": self._display,
+        }
+        self._bound = {"get_ipython", "In", "Out"}.union(*map(_bound_names, notebook["cells"]))
+        """Names where the notebook is executed; parameters, and names of cells that were not repeated, are absent here."""
+
+    def _open(self, lab: str, *_: object, **__: object) -> RecordedPage:
+        """Return the page. Raise _NotReplayed for another lab than that of the page."""
+        if lab != self._page.data.lab.name:
+            raise _NotReplayed(f"it opens another lab, {lab}")
+        return self._page
+
+    def _display(self, *objects: Any, **_: Any) -> None:
+        for output in objects:
+            bundle = {} if output is None else _bundle(output)
+            if bundle and not (isinstance(output, Note) and bundle in self._bundles):
+                self._bundles.append(bundle)
 
     def run(self, number: int, code: str) -> list[dict[str, Any]]:
         """Return the outputs of a cell. number: its place in the notebook, from 1.
@@ -123,109 +146,56 @@ class _Replay:
         A cell that cannot be repeated gets a note. Raise ReplayFailed for an error in the book's code, or in a line that calls
         the lab.
         """
-        file, printed = f"cell {number}", io.StringIO()
+        file, printed, self._bundles = f"cell {number}", io.StringIO(), []
         try:
             tree = ast.parse(code, file)
+            statements = list(tree.body)
+            has_result = statements and isinstance(statements[-1], ast.Expr) and not code.rstrip().endswith(";")
+            result = tree.body.pop() if has_result else None
+            lines_before = compile(tree, file, "exec")
+            last = compile(ast.Expression(result.value), file, "eval") if isinstance(result, ast.Expr) else None
         except SyntaxError as error:
             return [{"data": _bundle(_note(f"line {error.lineno} is no plain Python"))}]
-        bundles_shown: list[tuple[dict[str, str], bool]] = []
-
-        def display(*objects: Any, **_: Any) -> None:
-            bundles_shown.extend((_bundle(thing), isinstance(thing, Note)) for thing in objects if thing is not None)
-
-        self._names["display"] = display
-        done = 0
         try:
             with contextlib.redirect_stdout(printed):
-                for done, statement in enumerate(tree.body):
-                    is_result = done == len(tree.body) - 1 and not code.rstrip().endswith(";")
-                    self._execute(statement, file, display if is_result else None)
+                exec(lines_before, self._names)
+                if last:
+                    self._display(eval(last, self._names))
         except UserFacingError as user_error:
-            display(Note(str(user_error)))
-            self._absent |= _bound(tree.body[done:])
+            self._display(Note(str(user_error)))
         except Exception as error:
-            statement = tree.body[done]
-            if (reason := self._why_not(error, statement)) is None:
-                raise ReplayFailed(self._complaint(error, file, statement)) from error
-            display(_note(reason))
-            self._absent |= _bound(tree.body[done:])
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno or 1 for frame in frames if frame.filename == file]
+            if (reason := self._why_not(error, statements, lines[0])) is None:
+                raise ReplayFailed(self._complaint(error, file, lines[-1])) from error
+            self._display(_note(reason))
         text = [{"text": printed.getvalue()}] * bool(printed.getvalue())
-        bundles, notes = (
-            [bundle for bundle, _ in bundles_shown],
-            [bundle for bundle, is_note in bundles_shown if is_note],
-        )
-        return text + [
-            {"data": bundle}
-            for position, bundle in enumerate(bundles)
-            if bundle not in notes or bundle not in bundles[:position]
-        ]
+        return text + [{"data": bundle} for bundle in self._bundles]
 
-    def _execute(self, statement: ast.stmt, file: str, show: Callable[[Any], None] | None) -> None:
-        """Run a statement. show: function called with the value of an expression."""
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            self._import(statement)
-        elif isinstance(statement, ast.Expr) and show:
-            show(eval(compile(ast.Expression(statement.value), file, "eval"), self._names))
-        else:
-            exec(compile(ast.Module([statement], []), file, "exec"), self._names)
-
-    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Run an import. `roofbook`, its `open` and `display` are those of the recorded page.
-
-        A name that this machine does not have is absent, unless it is one of this package.
-        """
-        library = _Library(self._page)
-        stand_ins = {f"{PACKAGE.__name__}.open": library.open, "IPython.display.display": self._names["display"]}
-        for alias in statement.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            path = f"{statement.module}.{alias.name}" if isinstance(statement, ast.ImportFrom) else alias.name
-            try:
-                exec(compile(ast.Module([_of_alias(statement, alias)], []), "import", "exec"), self._names)
-            except ImportError as error:
-                if str(error.name).startswith(PACKAGE.__name__):
-                    raise
-                self._absent.add(name)
-            if self._names.get(name) is PACKAGE:
-                self._names[name] = library
-            elif path in stand_ins:
-                self._names[name] = stand_ins[path]
-
-    def _why_not(self, error: Exception, statement: ast.stmt) -> str | None:
-        """Return why a cell cannot be repeated here; None for an error that ends the build."""
+    def _why_not(self, error: Exception, statements: Sequence[ast.stmt], line: int) -> str | None:
+        """Return why a cell cannot be repeated here; None for an error that ends the build. line: of the failed statement."""
         if isinstance(error, _NotReplayed):
             return str(error)
-        if _frames_of_book(error) or (isinstance(error, ImportError) and str(error.name).startswith(PACKAGE.__name__)):
+        if _frames_of_book(error):
             return None
-        if isinstance(error, NameError) and error.name in self._absent:
-            return f"`{error.name}` is known only where the notebook is executed"
-        if isinstance(error, AttributeError) and isinstance(error.obj, RecordedPage | _Library):
-            owner, real = ("lab", Experiment) if error.obj is self._page else (PACKAGE.__name__, PACKAGE)
-            is_known = hasattr(real, error.name or "") or (real is Experiment and error.name in _of_each_experiment())
-            return f"`{owner}.{error.name}` needs a device to measure on" if is_known else None
-        words = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        if isinstance(error, NameError) or any(self._names.get(word) is self._page for word in words):
-            return None
-        return f"{type(error).__name__}: {error}"
+        if isinstance(error, ImportError):
+            return None if str(error.name).startswith(PACKAGE.__name__) else str(error)
+        if isinstance(error, NameError):
+            return f"`{error.name}` is known only where the notebook is executed" if error.name in self._bound else None
+        if isinstance(error, AttributeError) and error.obj is self._page:
+            is_known = hasattr(Experiment, error.name or "") or error.name in Experiment.__init__.__code__.co_names
+            return f"`lab.{error.name}` needs a device to measure on" if is_known else None
+        failed = next(statement for statement in statements if line <= (statement.end_lineno or line))
+        words = {node.id for node in ast.walk(failed) if isinstance(node, ast.Name)}
+        uses_lab = any(self._names.get(word) is self._page for word in words)
+        return None if uses_lab else f"{type(error).__name__}: {error}"
 
-    def _complaint(self, error: Exception, file: str, statement: ast.stmt) -> str:
-        cell_lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        line, of_book = (cell_lines or [statement.lineno])[-1], _frames_of_book(error)
+    def _complaint(self, error: Exception, file: str, line: int) -> str:
+        of_book = _frames_of_book(error)
         source_line = f" ({of_book[-1]})" if of_book else ""
         message = " ".join(str(error).split())[:200]
         lab, device = self._page.data.lab.name, self._page.data.store_device
         return f"{lab}.ipynb, {file}, line {line}, on {device}: {type(error).__name__}: {message}{source_line}"
-
-
-def _of_each_experiment() -> set[str]:
-    """Return the attributes that `Experiment.__init__` sets: the class does not have them."""
-    return {step.argval for step in dis.get_instructions(Experiment.__init__) if step.opname == "STORE_ATTR"}
-
-
-def _of_alias(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
-    """Return an import of one of the names that a statement imports."""
-    if isinstance(statement, ast.Import):
-        return ast.copy_location(ast.Import([alias]), statement)
-    return ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
 
 
 def _note(reason: str) -> Note:
@@ -246,17 +216,14 @@ def _frames_of_book(error: Exception) -> list[str]:
     return lines
 
 
-def _bound(statements: Sequence[ast.AST]) -> set[str]:
-    """Return the names that statements bind."""
-    names = set[str]()
-    for node in (node for statement in statements for node in ast.walk(statement)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name.partition(".")[0])
-    return names
+def _bound_names(cell: Mapping[str, Any]) -> set[str]:
+    """Return the names that a cell's lines bind, if they are plain Python."""
+    try:
+        code = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+        symbols = symtable.symtable(code, "cell", "exec").get_symbols()
+    except SyntaxError:
+        return set()
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
 
 
 def _bundle(output: Any) -> dict[str, str]:
