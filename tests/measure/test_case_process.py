@@ -35,10 +35,12 @@ import ctypes, os, signal, sys, threading, time
 from collections.abc import Mapping, Sequence
 import numpy as np
 from roofbook.errors import UsageError
-from roofbook.spec.lab import Case, Lab, Variant, Work
+from roofbook.spec.lab import Case, Lab, Plan as LabPlan, Variant, Work, least_bytes, no_conditions
 
 
-class Plan(PlainPlan):
+class Plan(LabPlan):
+    traffic, conditions = staticmethod(least_bytes), staticmethod(no_conditions)
+
     def __init__(self, device, variant, case, inputs):
         self.device, self.units, self.does, self.runs = device, case.units, variant.options.get("does", {}), 0
         self.stage, _, self.fault = variant.options.get("fault", "").partition(" ")
@@ -423,7 +425,6 @@ def _blocks(process: int, number: signal.Signals) -> bool:
 WORKER = """
 import os, signal, sys
 from roofbook.measure import case_worker
-from ..plain_plan import PlainPlan
 signal.signal(signal.SIGINT, signal.default_int_handler)
 case_worker.GRACE_S = float(sys.argv.pop())
 os._exit(case_worker.main(*sys.argv[1:]))
