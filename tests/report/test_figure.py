@@ -25,7 +25,7 @@ def figures() -> dict[str, report.Figure]:
     return {
         "bandwidth": bandwidths(),
         "heat of 81": report.heat_map(many, reasons=note),
-        "ladder": report.ladder_chart(CaseData(rows, ORDER, "256x256"), published=(6.5e-6, "Tesla V100")),
+        "ladder": report.ladder_chart(CaseData(rows, ORDER, "256x256")),
         "roofline": report.roofline_chart(CaseData(rows, ORDER, "256x256", peaks=PEAKS, working_set=4.7e6)),
         "roofs": report.roofline_chart(
             CaseData(

@@ -1,7 +1,5 @@
 """Tables of record: the state of every cell, and the card of a run."""
 
-import json
-
 from roofbook import report
 from roofbook.store.states import State
 
@@ -28,7 +26,7 @@ def test_states_and_card() -> None:
         "git": git,
         "gpu": gpu,
     }
-    facts = report.card(json.dumps(provenance), {"device": "auto", "scale": "quick", "remeasure": False}).frame
+    facts = report.card(provenance, {"device": "auto", "scale": "quick", "remeasure": False}).frame
     assert dict(zip(facts.fact, facts.value, strict=True)) == {
         "device": "auto", "scale": "quick", "remeasure": "no", "driver": "1.2", "libraries": "numpy 2, cupy 13",
         "cpu": "Some CPU", "memory": "64.0\u202fGB", "commit": "0123456789ab with uncommitted changes (76543210)",

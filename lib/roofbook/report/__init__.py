@@ -3,58 +3,36 @@
 Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
 """
 
-from .answer_box import answer
-from .bars import ladder_chart
-from .claims_table import claim_measurements, claims
-from .counters_table import counters
-from .demonstration import demonstration
-from .failed_claims import failed_claims
-from .figure import Figure
-from .html import Html, Table, html_diff, html_source
-from .ladder_descent import descent, glance
-from .ladder_table import ladder, leave_one_out, sweep
-from .peaks_table import bandwidths, peaks
-from .peers_table import peers
-from .published_table import published
-from .roofs import roofline_chart
-from .run_parts import parts, resources
-from .series import crossings, series
-from .status import card, failed, states
-from .step_pairs import pairs
-from .sweeps import heat_map, line_sweep, sweep_grid
-
-__all__ = [
-    "Figure",
-    "Html",
-    "Table",
-    "answer",
-    "bandwidths",
-    "card",
-    "claim_measurements",
-    "claims",
-    "counters",
-    "crossings",
-    "demonstration",
-    "descent",
-    "failed",
-    "failed_claims",
-    "glance",
-    "heat_map",
-    "html_diff",
-    "html_source",
-    "ladder",
-    "ladder_chart",
-    "leave_one_out",
-    "line_sweep",
-    "pairs",
-    "parts",
-    "peaks",
-    "peers",
-    "published",
-    "resources",
-    "roofline_chart",
-    "series",
-    "states",
-    "sweep",
-    "sweep_grid",
-]
+from .answer_box import answer as answer
+from .bars import ladder_chart as ladder_chart
+from .claims_table import claim_measurements as claim_measurements
+from .claims_table import claims as claims
+from .counters_table import counters as counters
+from .demonstration import demonstration as demonstration
+from .failed_claims import failed_claims as failed_claims
+from .figure import Figure as Figure
+from .html import Html as Html
+from .html import Table as Table
+from .html import html_diff as html_diff
+from .html import html_source as html_source
+from .ladder_descent import descent as descent
+from .ladder_descent import glance as glance
+from .ladder_table import ladder as ladder
+from .ladder_table import leave_one_out as leave_one_out
+from .ladder_table import sweep as sweep
+from .peaks_table import bandwidths as bandwidths
+from .peaks_table import peaks as peaks
+from .peers_table import peers as peers
+from .published_table import published as published
+from .roofs import roofline_chart as roofline_chart
+from .run_parts import parts as parts
+from .run_parts import resources as resources
+from .series import crossings as crossings
+from .series import series as series
+from .status import card as card
+from .status import failed as failed
+from .status import states as states
+from .step_pairs import pairs as pairs
+from .sweeps import heat_map as heat_map
+from .sweeps import line_sweep as line_sweep
+from .sweeps import sweep_grid as sweep_grid

@@ -16,12 +16,11 @@ from .variant_style import styles_of
 MEDIAN_WHISKERS = f"Whiskers: {CONFIDENCE} interval of the median."
 
 
-def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
+def ladder_chart(data: CaseData, title: str = "") -> Figure:
     """Draw the speedup over the base, a bar for each variant in ladder order, with its interval and its time.
 
-    published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic if the bars span
-    more than a factor of 20. If no base has a bar, the first variant with one is the base. Errors: UsageError if no variant has
-    a verified time.
+    The axis is logarithmic if the bars span more than a factor of 20. If no base has a bar, the first variant with one is the
+    base. Errors: UsageError if no variant has a verified time.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -34,14 +33,13 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     base = next((name for name in data.bases if name in good), good[0])
     home = home_of([readings[name] for name in good])
     speed = {name: _speedup(readings[base], readings[name]) for name in good}
-    line = readings[base].median / published[0] if published else math.nan
-    ends = [end for triple in speed.values() for end in triple if 0 < end < math.inf] + ([line] if published else [])
+    ends = [end for triple in speed.values() for end in triple if 0 < end < math.inf]
     log = max(ends) / min(ends) > 20
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
     styles, per = styles_of(data), readings[base].row["unit"]
     with style():
-        ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
+        ax = lanes(len(names), (left, right), log=log)
         for lane, name in enumerate(names):
             reading = readings[name]
             if not reading.ok:
@@ -68,9 +66,6 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
                 ax.plot([1], [lane + 0.18], marker="D", ms=6, color=styles[name].colour, clip_on=False)
         barred = [lane for lane, name in enumerate(names) if name in good]
         vertical_line(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
-        if published:
-            label = f"published: {published[1]}, {show.number(line)}\u00d7"
-            flag(ax, line, barred, label, COLOURS["published"])
         if log:
             ax.xaxis.set_major_locator(LogLocator(10))
             ax.xaxis.set_minor_locator(NullLocator())

@@ -23,32 +23,29 @@ INTERVAL_WORDS = (
 """Words of a note that follow the name of an interval: how a table reads it."""
 
 
+def interval_text(reading: Reading, unit: float) -> str:
+    """Return the median and its interval. unit: in seconds."""
+    return show.interval(reading.median / unit, reading.low / unit, reading.high / unit)
+
+
 def time_cell(reading: Reading, unit: float) -> Cell:
     """Return the cell of the median and its interval. unit: in seconds. Small print if the samples are few."""
-    return Cell(
-        show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
-        "num",
-        small=f"({reading.few})" if reading.few else "",
-        card_id=reading.id,
-    )
+    small = f"({reading.few})" if reading.few else ""
+    return Cell(interval_text(reading, unit), "num", small=small, card_id=reading.id)
 
 
 def part_cell(reading: Reading, part: str, unit: float) -> Cell:
     """Return the cell of the median and interval of a part of the run; a dash without such a part. unit: in seconds."""
-    if part not in reading.parts:
-        return Cell(show.DASH, "num")
-    parts_reading = reading.parts_together([part])
-    text = show.interval(parts_reading.median / unit, parts_reading.low / unit, parts_reading.high / unit)
-    return Cell(text, "num", small=f"({parts_reading.few})" if parts_reading.few else "", card_id=reading.id)
+    return time_cell(reading.parts_together([part]), unit) if part in reading.parts else Cell(show.DASH, "num")
 
 
-def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
-    """Return the cell of a fact of the run: a text or a whole number as it is, another number with `digits`, else a dash."""
+def fact_cell(reading: Reading, fact: str) -> Cell:
+    """Return the cell of a fact of the run: a text or a whole number as it is, another number with four digits, else a dash."""
     fact_value: Any = reading.facts.get(fact)
     if fact_value is None:
         return Cell(show.DASH, "num")
     if isinstance(fact_value, float):
-        return Cell(show.number(fact_value, digits), "num", card_id=reading.id)
+        return Cell(show.number(fact_value, 4), "num", card_id=reading.id)
     if isinstance(fact_value, int) and not isinstance(fact_value, bool):
         return Cell(show.number(fact_value, places=0), "num", card_id=reading.id)
     return Cell(str(fact_value))
@@ -63,9 +60,9 @@ def samples_cell(reading: Reading) -> Cell:
     return Cell(text, "num", small=f"({', '.join(small)})" if small else "", card_id=reading.id)
 
 
-def _listed(field: Any) -> list[str]:
+def listed(row: Mapping[str, Any], name: str) -> list[Any]:
     """Return a list of the row; a null, which reads as None or NaN, gives an empty one."""
-    return list(field) if hasattr(field, "__len__") else []
+    return list(row[name]) if hasattr(row.get(name), "__len__") else []
 
 
 def run_notes(readings: Iterable[Reading]) -> list[str]:
@@ -231,7 +228,7 @@ def throttle_notes(readings: Iterable[Reading]) -> list[str]:
 
 def _throttle_reasons(readings: Iterable[Reading]) -> list[str]:
     """Return the reasons why clocks were held down at times, each once."""
-    reasons = (reason for reading in readings for run in reading.runs for reason in _listed(run.row.get("throttle")))
+    reasons = (reason for reading in readings for run in reading.runs for reason in listed(run.row, "throttle"))
     return list(dict.fromkeys(reasons))
 
 

@@ -11,6 +11,7 @@ from ..analysis.store_devices import StoreDevice, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS
+from .columns import Column, table, text_column
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -66,20 +67,24 @@ def claim_measurements(lines: "Sequence[Judged]", commands: dict[str, str], titl
 
     commands: the claim's id -> command; '' for none.
     """
-    import pandas as pd
+    groups = {name: list(group) for name, group in groupby(lines, key=lambda line: line.id)}
 
-    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To repeat them", "command")]
-    rows, records = [], []
-    for name, group in groupby(lines, key=lambda line: line.id):
-        first, *following = group
-        cases = ", ".join(dict.fromkeys(line.evidence.case for line in (first, *following) if line.evidence.case))
-        variants = ", ".join(dict.fromkeys(variant for line in (first, *following) for variant in line.variants))
-        cells = f"{variants} on {cases}" if variants else "none"
-        texts = (first.shown_by, cells, commands[name] or show.DASH)
-        rows.append(Row([Cell(name), *(Cell(text, "wrap") for text in texts)]))
-        records.append({"id": name, "shown_by": first.shown_by, "cells": cells, "command": commands[name]})
-    caption = f"{title}: the measurements behind each claim"
-    return Table(caption, columns, rows, pd.DataFrame(records), [], "claims-cells")
+    def cells(name: str) -> str:
+        cases = dict.fromkeys(line.evidence.case for line in groups[name] if line.evidence.case)
+        variants = dict.fromkeys(variant for line in groups[name] for variant in line.variants)
+        return f"{', '.join(variants)} on {', '.join(cases)}" if variants else "none"
+
+    columns: list[Column[str]] = [
+        text_column("Claim", "id", str),
+        text_column("Shown by", "shown_by", lambda name: groups[name][0].shown_by, "wrap"),
+        text_column("Cells", "cells", cells, "wrap"),
+        Column(
+            Cell("To repeat them", "command"),
+            lambda name: Cell(commands[name] or show.DASH, "wrap"),
+            fields={"command": commands.__getitem__},
+        ),
+    ]
+    return table(f"{title}: the measurements behind each claim", columns, groups, css="claims-cells")
 
 
 def anchor(lab: str, claim: str, number: int) -> str:

@@ -243,6 +243,18 @@ def samples_column() -> Column[Reading]:
     return Column("Samples", samples_cell, "num", fields, on_demand=True)
 
 
+def text_column(head: str, name: str, text: Callable[[T], str], css: str = "") -> Column[T]:
+    """Return a column of texts, which are the field `name`."""
+    return Column(head, text, css, {name: text})
+
+
+def number_column(
+    head: str, name: str, read: Callable[[T], float], size: float = 1.0, unit: str = "", on_demand: bool = False
+) -> Column[T]:
+    """Return a column of numbers in units of `size`, with a dash for unknown ones, which are the field `name`."""
+    return Column(head, lambda row: show.number(read(row) / size), "num", {name: read}, unit, on_demand)
+
+
 def count_column(head: str, name: str, count: Callable[[T], int]) -> Column[T]:
     """Return a column of whole numbers, which are the field `name`."""
     return Column(head, lambda row: show.number(count(row), places=0), "num", {name: count})

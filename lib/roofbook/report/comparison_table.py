@@ -4,6 +4,7 @@ All is readable without a script. book/_assets/devices.js draws the form from da
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS
-from .html import Cell, Html, Row, StandingNote, Table
+from .columns import Column, count_column, number_column, table
+from .html import Cell, Html, StandingNote, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
@@ -30,27 +32,31 @@ STANDING_NOTES = [StandingNote(note_text) for note_text in NOTES]
 
 def comparison(case: CaseComparison) -> Table:
     """Return a table with a line for each variant: the time on each device, the shortest published one, each pair's ratio."""
-    import pandas as pd
-
     unit, size = _time_unit(case)
-    columns = [Cell("Variant"), *(Cell(str(device), "num") for device in case.devices)]
-    columns += [Cell("Shortest published", "num published")] if case.published else []
-    columns += [Cell(str(pair), "num") for pair in case.ratios]
-    lines, records = [], []
-    for name, times in case.times.items():
-        cells = [Cell(name)]
-        cells += [
-            _time_cell(times[device], size) if device in times else Cell(case.lacks[name][device], "absent wrap")
-            for device in case.devices
-        ]
-        cells += [_published_cell(case.published.get(name, {}), size)] if case.published else []
-        cells += [_ratio_cell(ratios.get(name), times.get(pair.compared)) for pair, ratios in case.ratios.items()]
-        lines.append(Row(cells))
-        records += [_record(name, device, case) for device in case.devices]
+
+    def time(device: StoreDevice, name: str) -> Cell:
+        timed = case.times[name].get(device)
+        return _time_cell(timed, size) if timed else Cell(case.lacks[name][device], "absent wrap")
+
+    def ratio(pair: DevicePair, name: str) -> Cell:
+        return _ratio_cell(case.ratios[pair].get(name), case.times[name].get(pair.compared))
+
+    columns: list[Column[str]] = [Column("Variant", str)]
+    columns += [Column(str(device), partial(time, device), "num") for device in case.devices]
+    if case.published:
+        columns.append(
+            Column(
+                "Shortest published",
+                lambda name: _published_cell(case.published.get(name, {}), size),
+                "num published",
+            )
+        )
+    columns += [Column(str(pair), partial(ratio, pair), "num") for pair in case.ratios]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
     units = dict.fromkeys(("seconds", "low", "high"), f"s per {case.lab.unit}")
-    return Table(
-        caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING_NOTES, "comparison", units
+    records = [_record(name, device, case) for name in case.times for device in case.devices]
+    return table(
+        caption, columns, case.times, STANDING_NOTES, "comparison", records=records, fields=COLUMNS, units=units
     )
 
 
@@ -60,34 +66,19 @@ def overview(comparisons: Sequence[CaseComparison]) -> list[Table]:
 
 
 def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
-    import pandas as pd
-
-    columns = [
-        Cell("Lab"),
-        Cell("Measurements", "num"),
-        Cell("Geometric mean", "num"),
-        Cell("Least", "num"),
-        Cell("Greatest", "num"),
+    columns: list[Column[PairSummary]] = [
+        Column("Lab", lambda line: line.lab.title, fields={"lab": lambda line: line.lab.name}),
+        count_column("Measurements", "cells", lambda line: line.measurements),
+        number_column("Geometric mean", "mean", lambda line: line.mean),
+        number_column("Least", "least", lambda line: line.least),
+        number_column("Greatest", "greatest", lambda line: line.greatest),
     ]
-    columns += [Cell(word.capitalize(), "num") for word in lines[0].verdicts]
-    rows = []
-    for line in lines:
-        numbers = [show.number(ratio) for ratio in (line.mean, line.least, line.greatest)]
-        counts = [show.number(count, places=0) for count in line.verdicts.values()]
-        texts = [show.number(line.measurements, places=0), *numbers, *counts]
-        rows.append(Row([Cell(line.lab.title), *(Cell(text, "num") for text in texts)]))
-    frame = pd.DataFrame(
-        {
-            "lab": line.lab.name,
-            "cells": line.measurements,
-            "mean": line.mean,
-            "least": line.least,
-            "greatest": line.greatest,
-        }
-        | dict(line.verdicts)
-        for line in lines
-    )
-    return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING_NOTES[1:])
+    columns += [count_column(word.capitalize(), word, partial(_verdict_count, word)) for word in lines[0].verdicts]
+    return table(f"{pair}: how many times as fast", columns, lines, STANDING_NOTES[1:])
+
+
+def _verdict_count(word: str, line: PairSummary) -> int:
+    return line.verdicts[word]
 
 
 def cases(comparisons: Sequence[CaseComparison]) -> Html:

@@ -12,7 +12,7 @@ from ..devices.backends import label
 from ..errors import UsageError
 from ..measure.counters import LEAST_LIMITING_SHARE, LIMITS
 from ..store.schema import PROFILE
-from .columns import Column
+from .columns import Column, number_column
 from .html import Cell, StandingNote, Table
 from .run_parts import table_by_variant
 
@@ -42,7 +42,7 @@ NOTES = (
 )
 
 
-def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Table:
+def counters(data: CaseData, profiles: "pd.DataFrame") -> Table:
     """Return a table with a line for each counted variant in ladder order: bytes, instructions, occupancy, limit, time, change.
 
     profiles: rows of role PROFILE, of any cases; the newest of a variant counts. Its time is compared with ours if both are
@@ -61,7 +61,7 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
     def amount(name: str, head: str, letter: str) -> Column[Reading]:
         prefix, size = show.prefix(map(_counter(name), ok))
         shown_unit = f" ({prefix}{letter})" * bool(prefix + letter)
-        return _number_column(name, head + shown_unit, _counter(name), size, on_demand=True)
+        return number_column(head + shown_unit, name, _counter(name), size, letter, on_demand=True)
 
     def parent(reading: Reading) -> str:
         return _parent_text(reading, readings.get(reading.parent or ""))
@@ -74,19 +74,19 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
 
     letter, size = show.prefix(count(reading) for reading in ok for count in (_counter("dram_bytes"), _modelled_bytes))
     columns = [
-        _number_column("dram_bytes", f"DRAM ({letter}B)", _counter("dram_bytes"), size),
-        _number_column("ratio", "DRAM / modelled", dram_over_modelled),
+        number_column(f"DRAM ({letter}B)", "dram_bytes", _counter("dram_bytes"), size, "B"),
+        number_column("DRAM / modelled", "ratio", dram_over_modelled),
         Column("Occupancy", _occupancy, "num", {"occupancy": _counter("occupancy")}),
         Column("Limit", _limit, fields={"limit": lambda reading: _counters(reading)["limit"]}),
         Column(
             "Compared with its parent", lambda reading: Cell(parent(reading), "wrap"), "", {"against_parent": parent}
         ),
-        _number_column("bytes", f"Modelled ({letter}B)", _modelled_bytes, size, on_demand=True),
+        number_column(f"Modelled ({letter}B)", "bytes", _modelled_bytes, size, "B", on_demand=True),
         amount("l2_bytes", "L2", "B"),
         amount("l1_bytes", "L1", "B"),
         amount("instructions", "Instructions", ""),
         Column("Use of each unit", lambda reading: Cell(_every_unit(reading), "wrap"), on_demand=True),
-        _number_column("time_ratio", "Profiled / timed", slowdown, on_demand=True),
+        number_column("Profiled / timed", "time_ratio", slowdown, on_demand=True),
     ]
     tools = ", ".join(dict.fromkeys(str(reading.facts["tool"]) for reading in ok))
     missing = [name for name in order if name not in readings]
@@ -94,7 +94,7 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
         StandingNote(note_text) for note_text in NOTES
     ]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
-    caption = caption or f"Hardware counters on {case}"
+    caption = f"Hardware counters on {case}"
     return table_by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
@@ -195,16 +195,6 @@ def _counter(counter: str) -> Callable[[Reading], float]:
 
 def _modelled_bytes(reading: Reading) -> float:
     return number_field(reading.row, "bytes")
-
-
-def _number_column(
-    name: str, head: str, amount_of: Callable[[Reading], float], size: float = 1.0, on_demand: bool = False
-) -> Column[Reading]:
-    """Return a column of numbers in units of `size`, with a dash for unknown ones."""
-    unit = "B" if name.endswith("bytes") else ""
-    return Column(
-        head, lambda reading: show.number(amount_of(reading) / size), "num", {name: amount_of}, unit, on_demand
-    )
 
 
 def _occupancy(reading: Reading) -> Cell:

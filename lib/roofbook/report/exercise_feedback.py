@@ -3,11 +3,11 @@
 from typing import Any
 
 from ..analysis import format as show
+from ..analysis.readings import Speedup
+from ..analysis.sentences import ratio_words
 from ..measure.answer import Mark
 from ..spec.exercise import Write
 from ..spec.lab import Lab
-
-RELATIONS = {"same": "as fast as", "undecided": "within the noise of"}
 
 
 def as_text(mark: Mark, lab: Lab, exercise: Write) -> str:
@@ -65,11 +65,5 @@ def _launch_in_words(lab: Lab, exercise: Write) -> str:
 def _time_in_words(timed: Any, lab: Lab, exercise: Write) -> str:
     time = f"{show.duration(timed['seconds'])} per {lab.unit} on {timed['case']}"
     estimate, low, high = timed["ratio"]
-    relation = timed["relation"]
-    if relation in RELATIONS:
-        comparison = RELATIONS[relation]
-    elif estimate < 1:
-        comparison = f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
-    else:
-        comparison = f"{show.factor(estimate, low, high)} times as fast as"
+    comparison = ratio_words(Speedup(estimate, low, high, ""))
     return f"{time}: in this run {comparison} the book's `{exercise.step}`"

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,48 +43,38 @@ MARGIN = 0.06  # inches
 WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone scales it to 360 pixels
 
 
+_SETTINGS: Mapping[Any, Any] = {
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("grid.color", "hatch.color"), INK),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize"), FONT),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), FONT - 1),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.8,
+    "axes.unicode_minus": True,
+    "errorbar.capsize": 2.5,
+    "font.family": "sans-serif",
+    "grid.alpha": 0.14,
+    "grid.linewidth": 0.7,
+    "hatch.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # real text
+    "svg.hashsalt": "roofbook",  # the same ids every time
+    "text.hinting": "none",  # letters are measured here and drawn by a browser
+    "text.parse_math": False,  # a compiler's message may have dollar signs
+}
+"""Settings of matplotlib: real text, ink for every line, no background."""
+
+
 @contextmanager
 def style() -> Iterator[None]:
-    """Set matplotlib's settings for one drawing: real text, ink for every line, no background, a fixed salt for ids."""
+    """Set matplotlib's settings for one drawing, whatever the reader's own are."""
     import matplotlib as mpl
 
-    settings: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "text.hinting": "none",  # letters are measured here and drawn by a browser
-        "svg.hashsalt": "roofbook",
-        "font.family": "sans-serif",
-        "font.size": FONT,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "axes.facecolor": "none",
-        "figure.facecolor": "none",
-        "savefig.facecolor": "none",
-        "hatch.color": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.8,
-        "grid.color": INK,
-        "grid.alpha": 0.14,
-        "grid.linewidth": 0.7,
-        "axes.axisbelow": True,
-        "axes.titlesize": FONT,
-        "axes.labelsize": FONT,
-        "hatch.linewidth": 0.6,
-        "xtick.labelsize": FONT - 1,
-        "ytick.labelsize": FONT - 1,
-        "legend.frameon": False,
-        "legend.fontsize": FONT - 1,
-        "errorbar.capsize": 2.5,
-        "axes.unicode_minus": True,
-        "text.parse_math": False,  # a compiler's message may have dollar signs
-        "lines.linewidth": 1.8,
-    }
     with mpl.rc_context():
         mpl.rcdefaults()  # ignore the reader's matplotlibrc
-        mpl.rcParams.update(settings)
+        mpl.rcParams.update(_SETTINGS)
         yield
 
 

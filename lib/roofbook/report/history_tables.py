@@ -12,7 +12,7 @@ from ..analysis import format as show
 from ..analysis.history import CODE, DRIVER, MACHINE
 from ..measure.stats import CONFIDENCE
 from .cards_page import KINDS
-from .columns import Column, Record, count_column, table
+from .columns import Column, Record, count_column, table, text_column
 from .html import Cell, Table
 
 WORDS = ("faster", "slower", "same", "undecided")
@@ -143,8 +143,8 @@ def run_spread(cards: Sequence[LinkedCard]) -> Table:
         return Cell(show.percent(ratio - 1), "num", card_id=card.link)
 
     columns: list[Column[Spread]] = [
-        Column("Lab", attrgetter("title"), fields={"lab": attrgetter("title")}),
-        Column("Device", attrgetter("device"), fields={"device": attrgetter("device")}),
+        text_column("Lab", "lab", attrgetter("title")),
+        text_column("Device", "device", attrgetter("device")),
         count_column("In several runs", "measurements", lambda spread: len(spread.ratios)),
         Column(
             "Half are within", lambda spread: show.percent(spread.middle - 1), "num", {"middle": attrgetter("middle")}

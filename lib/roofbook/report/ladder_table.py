@@ -52,7 +52,7 @@ ROUND_NOTE = StandingNote("Ratios pair samples of the same round of a run; unpai
 CONTROL = "A/A control: the same step, measured again"
 
 
-def ladder(data: CaseData, caption: str = "") -> Table:
+def ladder(data: CaseData) -> Table:
     """Return a table with a line for each variant in ladder order: time, ratios to parent and library, share, change.
 
     More columns hold the ratio to the base, the rate, the error and the samples; if no library has a time, the ratio to the
@@ -120,7 +120,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [reading for reading in good if reading.role != "probe"], unit)
     notes += [*native_notes(good), *host_notes(good, home)]
-    return table_of_readings(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
+    return table_of_readings(f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 
 def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]:
@@ -200,12 +200,12 @@ def _share_column(bounds: Mapping[str, Bound]) -> Column[Reading]:
     return Column("Of the bound", cell, "num", {"share": share})
 
 
-def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = "") -> Table:
+def sweep(data: CaseData, axis: str) -> Table:
     """Return a table with a line for each point of a sweep over `axis`: its time, its ratios to the variant and the best point.
 
-    variant: the swept one, needed if several were swept over this axis. Every point that is 'same' as the fastest is marked.
+    Every point that is 'same' as the fastest is marked.
     """
-    readings, parent = sweep_readings(data.rows, axis, data.case, variant)
+    readings, parent = sweep_readings(data.rows, axis, data.case)
     swept_reading = data.readings.get(parent)
     good = [reading for reading in readings.values() if reading.ok]
     first = fastest(good)
@@ -234,31 +234,25 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     ]
     untimed = [f"{parent} has no time here."] * (swept_reading is None or not swept_reading.ok)
     notes = [*notes_of(good), *untimed, *_cache_note(data)]
-    return table_of_readings(
-        caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep"
-    )
+    return table_of_readings(f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
 
 
-def sweep_readings(
-    rows: "pd.DataFrame", axis: str, case: str, variant: str | None = None
-) -> tuple[dict[str, Reading], str]:
-    """Return the newest reading of each point of one variant's sweep over `axis`, in order, and the name of that variant."""
-    points = [reading for reading in newest(rows, case, ["sweep"]).values() if text_field(reading.row, "axis") == axis]
-    parents = list(dict.fromkeys(str(reading.parent) for reading in points))
-    if variant is None and len(parents) == 1:
-        variant = parents[0]
-    by_point = {str(reading.row["point"]): reading for reading in points if reading.parent == variant}
-    if not by_point:
-        measured = ", ".join(
-            f"{reading.parent} over {text_field(reading.row, 'axis')}"
-            for reading in newest(rows, case, ["sweep"]).values()
-        )
-        one = "; ".join(dict.fromkeys(measured.split(", "))) or "none"
-        raise UsageError(f"no single sweep of {variant or 'a variant'} over {axis!r} on {case}; measured sweeps: {one}")
-    return {point: by_point[point] for point in points_in_order(by_point)}, str(variant)
+def sweep_readings(rows: "pd.DataFrame", axis: str, case: str) -> tuple[dict[str, Reading], str]:
+    """Return the newest reading of each point of the sweep over `axis`, in order, and the name of the swept variant.
+
+    Errors: UsageError if no variant was swept over it, or several.
+    """
+    readings = newest(rows, case, ["sweep"]).values()
+    swept = dict.fromkeys((str(reading.parent), text_field(reading.row, "axis")) for reading in readings)
+    parents = [parent for parent, swept_axis in swept if swept_axis == axis]
+    if len(parents) != 1:
+        measured = "; ".join(f"{parent} over {swept_axis}" for parent, swept_axis in swept) or "none"
+        raise UsageError(f"no single sweep over {axis!r} on {case}; measured sweeps: {measured}")
+    by_point = {str(reading.row["point"]): reading for reading in readings if text_field(reading.row, "axis") == axis}
+    return {point: by_point[point] for point in points_in_order(by_point)}, parents[0]
 
 
-def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption: str = "") -> Table:
+def leave_one_out(data: CaseData, without: Mapping[str, str], best: str) -> Table:
     """Return a table of the worth of each optimisation in the best version: its time without it over its time with it.
 
     without: optimisation -> name of the variant that is `best` without it. Above 1: the optimisation helps.
@@ -287,7 +281,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
         f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
     )
     notes = [*notes_of(timed, worth_note), *_same_code_note(data, list(without.values()))]
-    caption = caption or f"{best} without one optimisation, on {data.case}"
+    caption = f"{best} without one optimisation, on {data.case}"
     return table_of_readings(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
 

@@ -20,7 +20,8 @@ from ..devices.backends import label
 from ..escaping import read_json
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS
 from ..store.schema import REASONS
-from .status import card as facts_of_run
+from .cell_format import interval_text, listed
+from .status import run_facts
 
 DIGITS = 4
 """Significant digits of samples in a card; the rows have all digits."""
@@ -44,10 +45,9 @@ class Machines:
         text = json.dumps(lasting, sort_keys=True)
         if text not in self.known:
             self.known[text] = len(self.listed)
-            frame = facts_of_run(lasting, {}).frame
             named = [["machine", name]] if (name := machine(provenance)[1]) else []
             self.listed.append(
-                [*named, *([str(fact).replace("_", " "), str(text)] for fact, text in frame.itertuples(index=False))]
+                [*named, *([name.replace("_", " "), fact] for name, fact in run_facts(lasting, {}).items())]
             )
         return self.known[text]
 
@@ -71,7 +71,7 @@ def card(
         "what": change,
         "unit": name,
         "seconds": size,
-        "time": _interval_text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
+        "time": interval_text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
         "why": last.reason,
         "answer": answer(versions),
         "command": command(last, scale, device),
@@ -219,13 +219,13 @@ def _throttled(reading: Reading) -> str:
 
 def _reports_throttling(row: Mapping[str, Any]) -> bool:
     """Return whether the row's device reports what holds its clock: a GPU does if its clock was read."""
-    return row["device_kind"] == "gpu" and bool(_listed(row, "clock_mhz"))
+    return row["device_kind"] == "gpu" and bool(listed(row, "clock_mhz"))
 
 
 def _throttle_reasons(row: Mapping[str, Any]) -> list[str]:
     """Return the reasons why a row's clock was held down, each once per sample."""
-    by_sample = [reason for text in _listed(row, "sample_throttle") for reason in (text or "").split(REASONS) if reason]
-    return by_sample or [str(reason) for reason in _listed(row, "throttle")]
+    by_sample = [reason for text in listed(row, "sample_throttle") for reason in (text or "").split(REASONS) if reason]
+    return by_sample or [str(reason) for reason in listed(row, "throttle")]
 
 
 def _protocol(row: Mapping[str, Any]) -> str:
@@ -237,16 +237,6 @@ def _protocol(row: Mapping[str, Any]) -> str:
         "maximum": "at most {} samples",
     }
     return ", ".join(words.format(policy[name]) for name, words in formats.items() if name in policy)
-
-
-def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a list of the row; a null, which reads as None or NaN, gives an empty one."""
-    cells = row.get(name)
-    return list(cells) if cells is not None and hasattr(cells, "__len__") else []
-
-
-def _interval_text(reading: Reading, size: float) -> str:
-    return show.interval(reading.median / size, reading.low / size, reading.high / size)
 
 
 def _interval_ends(reading: Reading) -> list[float]:
@@ -266,7 +256,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
     if not reading.ok:
         fields["why"] = reading.reason
     else:
-        fields |= {"time": _interval_text(reading, size), "seconds": _interval_ends(reading)}
+        fields |= {"time": interval_text(reading, size), "seconds": _interval_ends(reading)}
     fields["runs"] = [_run(run, run_changes, size, machines) for run, run_changes in within(reading)]
     return fields
 
@@ -286,14 +276,14 @@ def _run(reading: Reading, changes: Sequence[Change], size: float, machines: Mac
     }
     if reading.ok:
         fields |= {
-            "time": _interval_text(reading, size),
+            "time": interval_text(reading, size),
             "seconds": _interval_ends(reading),
             "samples": [_rounded(seconds) for seconds in reading.times],
         }
     for name, field in (("clock", "clock_mhz"), ("temperature", "temperature_c")):
         read = [
             reading_of_sample
-            for reading_of_sample in _listed(row, field)
+            for reading_of_sample in listed(row, field)
             if reading_of_sample is not None and math.isfinite(reading_of_sample)
         ]
         if read:

@@ -7,7 +7,7 @@ from ..analysis import format as show
 from ..analysis.neighbours import BUSY, IDLE, IdleAgainstBusy
 from ..store.schema import CONTROL
 from .cell_format import ratio_cell, time_cell
-from .columns import Column, interval_fields, table
+from .columns import Column, interval_fields, table, text_column
 from .html import Cell, Table
 
 
@@ -30,7 +30,7 @@ def neighbours_table(pairs: Sequence[IdleAgainstBusy]) -> Table:
             "lab": lambda pair: pair.idle.row["lab"], "case": lambda pair: pair.idle.row["case"],
             "variant": lambda pair: pair.idle.variant, "role": lambda pair: pair.idle.role,
         }),
-        Column("Device", device, fields={"device": device}),
+        text_column("Device", "device", device),
         Column(f"Beside idle cards ({name})", lambda pair: plain(time_cell(pair.idle, unit)), "num", {
             "idle_seconds": lambda pair: pair.idle.median, "idle_runs": lambda pair: len(pair.idle.runs),
         }),

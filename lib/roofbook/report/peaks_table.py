@@ -1,6 +1,6 @@
 """A device's measured peaks: a table beside theoretical figures, and bandwidth over the working set."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -10,16 +10,17 @@ from ..analysis.readings import Reading, cases_of, newest, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
-from .columns import Column, Fields, Line, count_column, table, table_of_readings
-from .figure import FONT, INK, SERIES, WIDTH, Figure, add_tips, describe, finish, style
+from .columns import Column, Fields, Line, count_column, table, table_of_readings, text_column
+from .figure import FONT, INK, SERIES, Figure, describe, finish, style
 from .html import Cell, Table
+from .line_chart import Point, add_line, finish_axes, line_axes
 from .roofs import binary_size
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
+def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str]) -> Table:
     """Return a table with a line for each variant and case of lab `peaks`, in order: the measured and the theoretical figure.
 
     Theoretical figures need properties that the device reports. rows: of one device by one backend, all runs of each variant
@@ -76,7 +77,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         notes += [
             "Theoretical: from the clock, unit count and width that the driver reports. 'All columns' shows each calculation."
         ]
-    caption = caption or f"Measured peaks of {device}"
+    caption = f"Measured peaks of {device}"
     return table_of_readings(caption, "Peak", columns, list(map(line, readings)), notes, "peaks")
 
 
@@ -118,9 +119,9 @@ def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mappi
     ]
     letter, unit = show.time_unit(reading.median for _, reading in rows_of_peaks)
     columns: list[Column[tuple[str, Reading]]] = [
-        Column("Name", lambda row: row[1].variant, fields={"peak": lambda row: row[1].variant}),
+        text_column("Name", "peak", lambda row: row[1].variant),
         Column("What", lambda row: changes[row[1].variant].rstrip("."), "wrap"),
-        Column("Device", itemgetter(0), "wrap", {"device": itemgetter(0)}),
+        text_column("Device", "device", itemgetter(0), "wrap"),
         Column(
             f"Time ({letter})", lambda row: replace(time_cell(row[1], unit), card_id=""), "num",
             {"seconds": lambda row: row[1].median}, "s",
@@ -135,18 +136,19 @@ def peak_times(measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mappi
     return table(caption, columns, rows_of_peaks, notes)
 
 
-def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:
-    """Draw bytes/s over the working set, a line for each of `actions`; each level of the memory is a step.
+ACTIONS = ("read", "copy", "write")
+"""Streams that the figure of bandwidths shows."""
 
-    rows: of lab `peaks`, one device by one backend. Errors: UsageError if none of `actions` has a verified row.
+
+def bandwidths(rows: "pd.DataFrame", device: str) -> Figure:
+    """Draw bytes/s over the working set, a line for each of ACTIONS; each level of the memory is a step.
+
+    rows: of lab `peaks`, one device by one backend. Errors: UsageError if none of them has a verified row.
     """
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FuncFormatter, NullLocator
-
     lines: dict[str, list[tuple[float, Reading]]] = {}
     for case in cases_of(rows):
         for name, reading in newest(rows, case).items():
-            if name in actions and reading.ok:
+            if name in ACTIONS and reading.ok:
                 lines.setdefault(name, []).append((number_field(reading.row, "bytes"), reading))
     if not lines:
         raise UsageError(f"no stream of {device} has a verified time")
@@ -155,28 +157,14 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
     )
     sizes = sorted({size for line in lines.values() for size, _ in line})
     with style():
-        drawing = Drawing(figsize=(WIDTH, 3.9))
-        ax = drawing.add_subplot()
-        ax.set(xscale="log")
+        ax = line_axes(xscale="log")
         top, descriptions = 0.0, list[str]()
-        for number, name in enumerate(action for action in actions if action in lines):
-            spots = sorted(lines[name], key=lambda spot: spot[0])
-            middle, low, high = (
-                [size / getattr(reading, end) / 1e9 for size, reading in spots] for end in ("median", "high", "low")
-            )
-            lengths_below = [a - b for a, b in zip(middle, low, strict=True)]
-            lengths_above = [b - a for a, b in zip(middle, high, strict=True)]
-            mark = ax.errorbar(
-                [size for size, _ in spots], middle, yerr=[lengths_below, lengths_above], color=SERIES[number],
-                marker="osD"[number], ms=5.5, label=name, elinewidth=1.1,
-            )  # fmt: skip
-            add_tips(
-                mark[0],
-                *(f"{name}, {binary_size(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
-            )
-            highest, size_of_highest = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
-            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary_size(size_of_highest)}")
-            top = max(top, *high)
+        for number, name in enumerate(action for action in ACTIONS if action in lines):
+            points = [_point(name, size, reading) for size, reading in sorted(lines[name], key=itemgetter(0))]
+            add_line(ax, name, points, color=SERIES[number], marker="osD"[number])
+            highest = max(points, key=lambda point: (point.y, point.x))
+            descriptions.append(f"{name}: at most {show.number(highest.y)} GB/s, at {binary_size(highest.x)}")
+            top = max(top, *(point.high for point in points))
         if theoretical:
             ax.axhline(theoretical / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
             ax.annotate(
@@ -185,19 +173,20 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             )  # fmt: skip
             top = max(top, theoretical / 1e9)
         ax.set_ylim(0, 1.08 * top)
-        ax.set_xticks(sizes, [binary_size(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
-        ax.grid(True)
-        ax.set_xlabel("working set")
-        ax.set_ylabel("GB/s")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
+        places = {binary_size(size): size for size in sizes}
+        finish_axes(ax, places, list(places), "working set", "GB/s", slanted=True, columns=3)
         notes = [
             f"Whiskers: {CONFIDENCE} interval of the median. Working set and bytes of a copy are those of both buffers.",
             "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
-        description = describe(drawing, "; ".join(descriptions))
-        return finish(drawing, f"Bandwidth of {device} by working set", notes, description=description)
+        description = describe(ax.figure, "; ".join(descriptions))
+        return finish(ax.figure, f"Bandwidth of {device} by working set", notes, description=description)
+
+
+def _point(name: str, size: float, reading: Reading) -> Point:
+    """Return the rate of a stream over a working set, in GB/s."""
+    rate, low, high = (size / seconds / 1e9 for seconds in (reading.median, reading.high, reading.low))
+    return Point(size, rate, low, high, f"{name}, {binary_size(size)}: {show.number(rate)} GB/s")
 
 
 def _bytes_served_by_caches(readings: Iterable[Reading]) -> Mapping[float, float]:

@@ -20,7 +20,7 @@ NOTE = StandingNote(
 )
 
 
-def peers(data: CaseData, caption: str = "") -> Table:
+def peers(data: CaseData) -> Table:
     """Return a table with a line for each library: its time, the step nearest to it, the fastest step, and both ratios.
 
     Only a verified row has a time. `Table.frame` has the time in seconds and each ratio as library / step, above 1 if the
@@ -47,7 +47,7 @@ def peers(data: CaseData, caption: str = "") -> Table:
     if data.changes or any(description(peer).small for peer in timed):
         columns.insert(-2, Column(Cell("What it is", "below"), description))
     notes = notes_of(timed, NOTE)
-    return table_by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
+    return table_by_variant(data.with_order(data.peers), columns, f"Peers on {data.case}", notes, "peers")
 
 
 STEP_HEADS = {

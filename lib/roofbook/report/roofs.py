@@ -73,7 +73,7 @@ class Frame:
         return self.height / (self.top - self.bottom)
 
 
-def roofline_chart(data: CaseData, title: str = "") -> Figure:
+def roofline_chart(data: CaseData) -> Figure:
     """Draw rate over arithmetic intensity, both logarithmic: a diagonal for each memory level, a flat roof for each dtype.
 
     The newest verified row of each step and peer with `flops` and `bytes` per unit is a marker with its interval: its shape
@@ -163,7 +163,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         description = describe(drawing, f"reached: {'; '.join(tips.values())}")
-        return finish(drawing, title or f"Roofline of {case}", notes, list(warnings.values()), description)
+        return finish(drawing, f"Roofline of {case}", notes, list(warnings.values()), description)
 
 
 def way_to_fastest_step(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:

@@ -38,7 +38,7 @@ RESOURCES_NOTE = StandingNote("Registers, spilled and private memory are per wor
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
-def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None = None, caption: str = "") -> Table:
+def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None = None) -> Table:
     """Return a table with a line for each variant in ladder order: the median of each part of its run, then facts of the run.
 
     parts: names of `Runnable.parts`. facts: name in `extra` -> head of its column. Times are per unit; `Table.frame` has them
@@ -56,10 +56,10 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     ]
     columns = [replace(column, on_demand=index >= SHOWN_COLUMNS) for index, column in enumerate(columns)]
     notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
-    return table_by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
+    return table_by_variant(data, columns, f"Parts of a run on {data.case}", notes, "parts")
 
 
-def resources(data: CaseData, caption: str = "") -> Table:
+def resources(data: CaseData) -> Table:
     """Return a table with a line for each variant in ladder order: its group, the resources of its kernel, its occupancy.
 
     A fact that no variant reports has no column. Errors: UsageError if no variant reports any, and for an unknown case.
@@ -80,7 +80,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
     notes += [
         f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(old_rule)}."
     ] * bool(old_rule)
-    return table_by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
+    return table_by_variant(data, columns, f"What each kernel takes on {data.case}", notes, "resources")
 
 
 def _median(part: str, reading: Reading) -> float | None:

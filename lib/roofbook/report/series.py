@@ -15,10 +15,11 @@ from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .bars import absences
 from .cell_format import run_notes
-from .columns import Column, ratio_column, table
-from .figure import FONT, INK, WIDTH, Figure, add_tips, describe, finish, style
+from .columns import Column, ratio_column, table, text_column
+from .figure import FONT, INK, Figure, describe, finish, style
 from .html import Cell, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
+from .line_chart import add_line, finish_axes, line_axes, time_point
 from .sweeps import fitting_labels, is_logarithmic, line_description, reason_notes
 from .variant_style import styles_in_order
 
@@ -41,7 +42,6 @@ def series(
     series: "Series",
     *,
     skipped: Skipped | None = None,
-    title: str = "",
     lab_order: Sequence[str] = (),
 ) -> Figure:
     """Draw time per unit, logarithmic, over x: a line for each variant with intervals; crossings of `against` are ringed.
@@ -50,37 +50,27 @@ def series(
     their colours; (): those of the series. A point without a verified time is a gap in its line, and a note gives the reason.
     Errors: UsageError if no point has a time.
     """
-    import numpy as np
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     readings = _newest_readings(rows, series)
     good = [reading for reading in readings.values() if reading.ok]
     if not good:
         raise UsageError(f"no point of the series over {series.axis} has a verified time")
-    xs = [x for x, _ in series.points]
     log = _is_logarithmic(series)
     name, size = show.time_unit(reading.median for reading in good)
     drawn = [variant for variant in series.variants if any(reading.variant == variant for reading in good)]
     styles = styles_in_order([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
     courses = []
     with style():
-        drawing = Drawing(figsize=(WIDTH, 3.9))
-        ax = drawing.add_subplot()
-        ax.set(xscale="log" if log else "linear", yscale="log")
+        ax = line_axes(xscale="log" if log else "linear", yscale="log")
         for variant in drawn:
-            times = [readings.get((variant, case)) for _, case in series.points]
-            line = [(reading.median, reading.low, reading.high) if reading else (math.nan,) * 3 for reading in times]
-            middle, low, high = (np.array(column) / size for column in zip(*line, strict=True))
-            mark = ax.errorbar(
-                xs, middle, yerr=[middle - low, high - middle], label=variant, elinewidth=1.1,
-                ms=5.5 if len(xs) <= 20 else 4, **styles[variant].line,
-            )  # fmt: skip
             points = [
-                (show.tick(x), reading.median) for x, reading in zip(xs, times, strict=True) if reading and reading.ok
+                time_point(x, readings.get((variant, case)), size, f"{variant} at {show.tick(x)}")
+                for x, case in series.points
             ]
-            add_tips(mark[0], *(f"{variant} at {x}: {show.duration(seconds)}" for x, seconds in points))
-            courses.append(line_description(variant, points))
+            add_line(ax, variant, points, **styles[variant].line)
+            timed = [(show.tick(point.x), point.y * size) for point in points if not math.isnan(point.y)]
+            courses.append(line_description(variant, timed))
         rings = [ring for pair in series.against for ring in _rings(readings, series, *pair)]
         for x, seconds, rises in rings:
             ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
@@ -89,29 +79,22 @@ def series(
             words |= {"xytext": (7 * side, 6), "ha": "right" if rises else "left"}
             if len(rings) <= MOST_NUMBERS:
                 ax.annotate(show.number(x), (x, seconds / size), **words)
-        places = {show.tick(x): x for x in xs}
-        labels = fitting_labels(list(places), places, log)
-        ax.set_xticks([places[text] for text in labels], labels)
-        ax.xaxis.set_minor_locator(FixedLocator([x for text, x in places.items() if text not in labels]))
-        ax.xaxis.set_minor_formatter(NullFormatter())
         spans_decades = max(reading.high for reading in good) / min(reading.low for reading in good) > 100
         ax.yaxis.set_major_locator(LogLocator(10, subs=(1.0,) if spans_decades else (1.0, 2.0, 5.0)))
         ax.yaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: show.tick(seconds)))
-        ax.grid(True)
-        ax.set_xlabel(series.along)
-        ax.set_ylabel(f"time per {good[0].row['unit']}, {name}, logarithmic")
-        if len(drawn) > 1:
-            columns = 3 if max(map(len, drawn)) < 16 else 2
-            ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
+        places = {show.tick(x): x for x, _ in series.points}
+        columns = (3 if max(map(len, drawn)) < 16 else 2) if len(drawn) > 1 else 0
+        ylabel = f"time per {good[0].row['unit']}, {name}, logarithmic"
+        labels = fitting_labels(list(places), places, log)
+        finish_axes(ax, places, labels, series.along, ylabel, columns=columns)
         notes = [f"Whiskers: {CONFIDENCE} interval of the median." + " Rings mark crossings." * bool(series.against)]
-        description = describe(drawing, "; ".join(courses))
+        description = describe(ax.figure, "; ".join(courses))
         return finish(
-            drawing, title or series.question, notes + _gaps(readings, series, skipped or {}), description=description
+            ax.figure, series.question, notes + _gaps(readings, series, skipped or {}), description=description
         )
 
 
-def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None, caption: str = "") -> Table:
+def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None) -> Table:
     """Return a table with a line for each pair of `series.against`: where the first is faster, and their ratio at both ends.
 
     skipped: see `series`. `Table.frame` has the x of each crossing, a list, in `crossings`.
@@ -129,8 +112,8 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         crossing_xs = crossing_points([x for x, _ in points], ratios, _is_logarithmic(series))
         outcomes[pair] = crossing_xs, _outcome_text(crossing_xs, ratios) if ratios else ""
     columns: list[Column[tuple[str, str]]] = [
-        Column("First", itemgetter(0), fields={"first": itemgetter(0)}),
-        Column("Second", itemgetter(1), fields={"second": itemgetter(1)}),
+        text_column("First", "first", itemgetter(0)),
+        text_column("Second", "second", itemgetter(1)),
         Column(
             "The first is",
             lambda pair: outcomes[pair][1] or Cell(show.DASH, "absent"),
@@ -150,7 +133,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         *run_notes(readings.values()),
         *_gaps(readings, series, skipped),
     ]
-    return table(caption or series.question, columns, series.against, notes, "crossings")
+    return table(series.question, columns, series.against, notes, "crossings")
 
 
 ENDS = ("start", "end")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, newest
-from ..escaping import read_json
 from .columns import Column, Record, row_fields, table
 from .html import Cell, Table
 
@@ -23,20 +22,14 @@ STATES = {
 }
 
 
-def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Table:
+def states(cells: Iterable[Record], caption: str = "State of every measurement") -> Table:
     """Return a table of the state of each measurement and its reason.
 
-    cells: mappings or objects with lab, variant, case, backend, device, state and why. From the store: `[{**cell,
-    **state._asdict()} for cell, state in zip(cells, store.states(cells))]`.
+    cells: mappings with lab, variant, case, backend, device, state and why. From the store: `[{**cell, **state._asdict()} for
+    cell, state in zip(cells, store.states(cells))]`.
     """
     names = ("lab", "variant", "case", "backend", "device", "state", "why")
-    records: list[Record] = [
-        {
-            name: str((cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)) or "")
-            for name in names
-        }
-        for cell in cells
-    ]
+    records = [{name: str(cell.get(name) or "") for name in names} for cell in cells]
     columns: list[Column[Record]] = [
         Column("Variant", itemgetter("variant")),
         Column(Cell("Case", "key"), itemgetter("case")),
@@ -48,7 +41,7 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     counts = Counter(record["state"] for record in records)
     counted = "; ".join(f"{counts[state]} {state}: {meaning}" for state, meaning in STATES.items() if counts[state])
     return table(
-        caption or "State of every measurement",
+        caption,
         columns,
         records,
         [f"{counted}." if counted else "No measurements."],
@@ -59,7 +52,7 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     )
 
 
-def failed(rows: "pd.DataFrame", caption: str = "", origin: str = "") -> Table:
+def failed(rows: "pd.DataFrame", origin: str = "") -> Table:
     """Return a table of failures: the newest row of each variant, case and device, if it failed or was not verified.
 
     origin: that of the rows, such as a device, so that "Nothing failed" claims no more than the rows say.
@@ -79,17 +72,26 @@ def failed(rows: "pd.DataFrame", caption: str = "", origin: str = "") -> Table:
     ]
     on_origin = f" on {origin}" if origin else ""
     notes = [] if failures else [f"Nothing failed{on_origin}."]
-    caption = caption or f"What failed{on_origin}, and why"
+    caption = f"What failed{on_origin}, and why"
     return table(caption, columns, failures, notes, "failures", marks=lambda _: "failed")
 
 
-def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], caption: str = "This run") -> Table:
-    """Return the card at the head of a page: the run's parameters and its provenance, each fact once, in a fixed order.
+def card(provenance: Mapping[str, Any], parameters: Mapping[str, Any]) -> Table:
+    """Return the card at the head of a page: the run's parameters and the facts of its provenance."""
+    records = [{"fact": name, "value": text} for name, text in run_facts(provenance, parameters).items()]
+    columns: list[Column[Record]] = [
+        Column("Fact", lambda record: record["fact"].replace("_", " ")),
+        Column("Value", itemgetter("value")),
+    ]
+    return table("This run", columns, records, (), "run-card", records=records, fields=("fact", "value"))
 
-    provenance: of a row (provenance.snapshot), as a mapping or its JSON; empty facts are left out. A parameter replaces the
-    fact of the same name.
+
+def run_facts(provenance: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters of a run and its provenance as texts by name, in a fixed order; empty facts are left out.
+
+    provenance: of a row, as made by provenance.snapshot. A parameter replaces the fact of the same name.
     """
-    facts: dict[str, Any] = read_json(provenance) if isinstance(provenance, str) else dict(provenance)
+    facts = dict(provenance)
     environment = dict(facts.pop("environment", None) or {})
     device = environment.pop("device", None) or {}
     git, gpu = facts.pop("git", None) or {}, facts.pop("gpu", None) or {}
@@ -99,14 +101,7 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     merged = {**parameters, **{name: fact for name, fact in merged.items() if name not in parameters}}
     for name in [name for name in merged if name.endswith("_bytes") and merged[name]]:
         merged[name.removesuffix("_bytes")] = show.quantity(float(merged.pop(name)), "B")
-    records: list[Record] = [
-        {"fact": name, "value": text} for name, fact in merged.items() if (text := _fact_text(fact))
-    ]
-    columns: list[Column[Record]] = [
-        Column("Fact", lambda record: record["fact"].replace("_", " ")),
-        Column("Value", itemgetter("value")),
-    ]
-    return table(caption, columns, records, (), "run-card", records=records, fields=("fact", "value"))
+    return {name: text for name, fact in merged.items() if (text := _fact_text(fact))}
 
 
 def _gpu_facts(gpu: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ Pair = tuple[str, str, str]
 """Topic of a comparison, its step, and the step that it is compared with."""
 
 
-def pairs(rows: "pd.DataFrame", topics: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
+def pairs(rows: "pd.DataFrame", topics: "Pairs", *, cases: Sequence[str]) -> Table:
     """Return a table with a line for each pair: the step, its reference, their ratio on each case, and the change.
 
     rows: store rows of one lab; the newest verified one of a variant counts. topics: what changes, and its pairs. Pairs that
@@ -61,4 +61,4 @@ def pairs(rows: "pd.DataFrame", topics: "Pairs", *, cases: Sequence[str], captio
         ROUND_NOTE,
         *run_notes(by_variant[name] for by_variant in readings.values() for name in names if name in by_variant),
     ]
-    return table(caption or "Steps compared", columns, shown, notes, "pairs", records=records)
+    return table("Steps compared", columns, shown, notes, "pairs", records=records)

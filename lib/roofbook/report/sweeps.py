@@ -13,6 +13,8 @@ from ..measure.stats import CONFIDENCE
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
 from .ladder_table import sweep_readings
+from .line_chart import SLANTED, add_line, finish_axes, line_axes, time_point
+from .variant_style import MARKERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,115 +24,59 @@ MOST_NAMED, MOST_KINDS = 3, 4  # most points and kinds of reasons in notes; othe
 AXIS_CHARACTERS = 48  # characters that fit below the axis of a line figure
 
 
-def line_sweep(
-    rows: "pd.DataFrame",
-    axis: str | Sequence[str],
-    *,
-    series: str | None = None,
-    case: str | None = None,
-    title: str = "",
-    xlabel: str = "",
-    notes: Sequence[str] = (),
-) -> Figure:
-    """Draw time per unit over the points of a 1-D sweep, a line with intervals for each value of the column `series`.
+def line_sweep(rows: "pd.DataFrame", axis: str, *, title: str = "", notes: Sequence[str] = ()) -> Figure:
+    """Draw time per unit over the points of a 1-D sweep, a line with intervals for each case.
 
-    rows: store rows; those of role sweep with this axis count. By default each case is a line, or each axis if there are
-    several. Points that are numbers lie to scale (logarithmic from a factor of 8 on), others side by side. A failed point is
-    a cross at the bottom, its reason a note. Errors: UsageError without such a sweep, or without a verified time.
+    rows: store rows; those of role sweep with this axis count. Points that are numbers lie to scale (logarithmic from a factor
+    of 8 on), others side by side. A failed point is a cross at the bottom, its reason a note. Errors: UsageError without such
+    a sweep, or without a verified time.
     """
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
-
-    axes = [axis] if isinstance(axis, str) else list(axis)
-    series = series or ("case" if len(axes) == 1 else "axis")
-    sweep_rows = rows[(rows["role"] == "sweep") & rows["axis"].isin(axes)] if len(rows) else rows
-    sweep_rows = sweep_rows if case is None or sweep_rows.empty else sweep_rows[sweep_rows["case"] == case]
+    sweep_rows = rows[(rows["role"] == "sweep") & (rows["axis"] == axis)] if len(rows) else rows
     if sweep_rows.empty:
         measured_axes = sorted(set(rows["axis"].dropna())) if len(rows) else []
-        on_case = f" on {case}" if case else ""
-        raise UsageError(f"no sweep over {', '.join(axes)}{on_case}; measured: {', '.join(measured_axes) or 'none'}")
+        raise UsageError(f"no sweep over {axis}; measured: {', '.join(measured_axes) or 'none'}")
     points = points_in_order(str(point) for point in sweep_rows["point"])
     places, kind = _positions(points)
     lines = {
         str(name): [
-            reading
-            for _, one_line in group.groupby(["case", "device"], sort=False)
-            for reading in newest(one_line).values()
+            reading for _, one_line in group.groupby("device", sort=False) for reading in newest(one_line).values()
         ]
-        for name, group in sweep_rows.groupby(series, sort=False)
+        for name, group in sweep_rows.groupby("case", sort=False)
     }
     good = [reading for readings in lines.values() for reading in readings if reading.ok]
     if not good:
-        raise UsageError(f"no point of the sweep over {', '.join(axes)} has a verified time")
+        raise UsageError(f"no point of the sweep over {axis} has a verified time")
     name, size = show.time_unit(reading.median for reading in good)
     spans_decades = max(reading.median for reading in good) / min(reading.median for reading in good) > 20
     with style():
-        drawing = Drawing(figsize=(WIDTH, 3.9))
-        ax = drawing.add_subplot()
-        ax.set(xscale="log" if kind == "log" else "linear", yscale="log" if spans_decades else "linear")
+        ax = line_axes(xscale="log" if kind == "log" else "linear", yscale="log" if spans_decades else "linear")
         failures, courses = {}, []
         for number, (label, readings) in enumerate(lines.items()):
-            colour = SERIES[number % len(SERIES)]
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
-            ok = [reading for reading in readings if reading.ok]
-            middle = [reading.median / size for reading in ok]
-            arms = [
-                [(reading.median - reading.low) / size for reading in ok],
-                [(reading.high - reading.median) / size for reading in ok],
-            ]
-            mark = ax.errorbar(
-                [places[str(reading.row["point"])] for reading in ok],
-                middle,
-                yerr=arms,
-                color=colour,
-                label=label,
-                marker="osD^vP*"[number % 7],
-                ms=5.5 if len(points) <= 20 else 4,
-                elinewidth=1.1,
-            )
-            times = [(str(reading.row["point"]), reading.median) for reading in ok]
-            add_tips(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
-            courses += [line_description(label, times)] * bool(times)
+            timed = [(str(reading.row["point"]), reading) for reading in readings if reading.ok]
+            line = [time_point(places[point], reading, size, f"{label}, {point}") for point, reading in timed]
+            add_line(ax, label, line, color=SERIES[number % len(SERIES)], marker=MARKERS[number % len(MARKERS)])
+            courses += [line_description(label, [(point, reading.median) for point, reading in timed])] * bool(timed)
             for reading in (reading for reading in readings if not reading.ok):
-                (cross,) = ax.plot(
-                    places[str(reading.row["point"])],
-                    0.02,
-                    "x",
-                    color=COLOURS["failed"],
-                    ms=7,
-                    mew=1.8,
-                    transform=ax.get_xaxis_transform(),
-                )
-                add_tips(cross, f"{label}, {reading.row['point']}: {reading.reason}")
-                failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.reason
+                point = str(reading.row["point"])
+                mark = {"color": COLOURS["failed"], "ms": 7, "mew": 1.8, "transform": ax.get_xaxis_transform()}
+                (cross,) = ax.plot(places[point], 0.02, "x", **mark)
+                add_tips(cross, f"{label}, {point}: {reading.reason}")
+                failures[f"{label}, {reading.row['axis']} = {point}"] = reading.reason
         if not spans_decades:
             ax.set_ylim(bottom=0)
         labels = points if kind == "words" else fitting_labels(points, places, log=kind == "log")
         slanted = kind == "words" and sum(map(len, points)) > AXIS_CHARACTERS - 3
-        ax.set_xticks(
-            [places[point] for point in labels],
-            labels,
-            rotation=45 if slanted else 0,
-            ha="right" if slanted else "center",
-            rotation_mode="anchor" if slanted else "default",
-        )
-        ax.xaxis.set_minor_locator(FixedLocator([places[point] for point in points if point not in labels]))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: show.tick(seconds)))
-        ax.grid(True)
-        ax.set_xlabel(xlabel or ", ".join(axes))
-        ax.set_ylabel(f"time per {good[0].row['unit']}, {name}")
-        if len(lines) > 1:
-            ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(3, len(lines)), borderaxespad=0.2)
+        columns = min(3, len(lines)) if len(lines) > 1 else 0
+        unit = good[0].row["unit"]
+        ylabel = f"time per {unit}, {name}"
+        finish_axes(ax, places, labels, axis, ylabel, slanted=slanted, columns=columns)
+        reasons = reason_notes(failures, sum(map(len, lines.values())))
         return finish(
-            drawing,
-            title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
-            [
-                StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."),
-                *notes,
-                *reason_notes(failures, sum(map(len, lines.values()))),
-            ],
-            description=describe(drawing, "; ".join(courses)),
+            ax.figure,
+            title or f"Time per {unit} over {axis}",
+            [StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."), *notes, *reasons],
+            description=describe(ax.figure, "; ".join(courses)),
         )
 
 
@@ -190,7 +136,7 @@ def reason_notes(reasons: Mapping[str, str], tried: int) -> list[str]:
 
 
 def sweep_grid(
-    data: CaseData, axis: str, skip_reasons: Mapping[str, str] | None = None, variant: str | None = None
+    data: CaseData, axis: str, skip_reasons: Mapping[str, str] | None = None
 ) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
     """Return a sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
 
@@ -199,7 +145,7 @@ def sweep_grid(
     """
     import pandas as pd
 
-    readings, _ = sweep_readings(data.rows, axis, data.case, variant)
+    readings, _ = sweep_readings(data.rows, axis, data.case)
     skipped = skip_reasons or {}
     pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *skipped)}
     not_pairs = [point for point, pair in pairs.items() if len(pair) != 2]
@@ -294,9 +240,7 @@ def heat_map(
         ax.set_xticks(
             [number + 0.5 for number in range(width)],
             [str(label) for label in frame.columns],
-            rotation=45 if slanted else 0,
-            ha="right" if slanted else "center",
-            rotation_mode="anchor" if slanted else "default",
+            **(SLANTED if slanted else {}),
         )
         ax.set_yticks([number + 0.5 for number in range(height)], [str(label) for label in frame.index])
         ax.tick_params(length=0)
