@@ -250,6 +250,12 @@ class Variant:
         check_words(self.name, self.predicts)
 
     @property
+    def text(self) -> Source:
+        """Kernel text with its knobs, of a variant that has a kernel of ours."""
+        assert self.source is not None, f"{self.name} has no kernel"
+        return self.source
+
+    @property
     def backends(self) -> frozenset[str]:
         """Names of the backends that have all features it needs; for a program of the host, only `host`."""
         if backends.HOST in self.needs:

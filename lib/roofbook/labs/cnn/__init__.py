@@ -138,13 +138,11 @@ def _sizes(sub: tuple[int, ...]) -> str:
 
 def _twice(fastest: Variant, part: str) -> Variant:
     """Return a variant of the fastest step on tensor cores that does one part of its work twice."""
-    assert fastest.source is not None
-    return fastest.at("twice", part.lower(), fastest.source.with_knobs(TWICE=part))
+    return fastest.at("twice", part.lower(), fastest.text.with_knobs(TWICE=part))
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
     """Return variants of the best step, each without one of its optimisations."""
-    assert best.source is not None
     undone = {
         "global number": {"START": "GROUP_NUMBER"},
         "permutation": {"ORDER": "INNERMOST"},
@@ -153,7 +151,7 @@ def _without(best: Variant) -> tuple[Variant, ...]:
         "bias as start value": {"STAGES": "ZEROED"},
         "alignment": {"ALIGN": "NATURAL"},
     }
-    points = (best.at("without", name, best.source.with_knobs(**knobs)) for name, knobs in undone.items())
+    points = (best.at("without", name, best.text.with_knobs(**knobs)) for name, knobs in undone.items())
     return tuple(replace(variant, same_code=NO_ADDRESS if variant.point == "alignment" else {}) for variant in points)
 
 

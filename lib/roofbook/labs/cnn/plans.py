@@ -46,19 +46,17 @@ class Convolution(KernelRun):
     @cached_property
     def constants(self) -> Constants:
         """Constants of the kernel's text for this layer."""
-        assert self.variant.source is not None
-        return constants(self.variant.source.with_knobs(**self.sizes(self.variant.source)))
+        return constants(self.variant.text.with_knobs(**self.sizes(self.variant.text)))
 
     conditions = staticmethod(stated_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         super().__init__(device, case.units)
         self.variant, self.layer = variant, layer(case)
         self.group = tuple(variant.options.get("group", self.group))
         self.size = self.lay_out()
         fit(device, self.group)
-        self.source = variant.source.with_knobs(**self.sizes(variant.source), **self.turned())
+        self.source = variant.text.with_knobs(**self.sizes(variant.text), **self.turned())
         self.program = device.build(self.source.render(device.backend), self.build_options())
         self.kernel = self.program.kernel(self.kernel_name)
         self.x, self.weight, self.bias = (device.upload(inputs[name]) for name in ("x", "weight", "bias"))
@@ -68,8 +66,7 @@ class Convolution(KernelRun):
     @property
     def items(self) -> int:
         """Number of work-items of a group, if the kernel's text fixes it."""
-        assert self.variant.source is not None
-        return work_items(self.variant.source, self.kernel_name)
+        return work_items(self.variant.text, self.kernel_name)
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:

@@ -20,9 +20,8 @@ class Tensor(Converting, Convolution):
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes; operands are multiplied in one part of two bytes or two, which a call that lays them out writes."""
-        assert variant.source is not None
         operands = operand_bytes(layer(case))
-        laid_out = operands * ((int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2) // 2
+        laid_out = operands * ((int(variant.text.settings.get("PRODUCTS", 1)) + 1) // 2) // 2
         return least - operands + (laid_out if variant.options.get("prepared") else operands + 2 * laid_out)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:

@@ -48,13 +48,11 @@ class Convolution(KernelRun):
     @cached_property
     def constants(self) -> Constants:
         """Constants of the kernel's text for this layer."""
-        assert self.variant.source is not None
-        return constants(self.variant.source.with_knobs(**self.sizes()))
+        return constants(self.variant.text.with_knobs(**self.sizes()))
 
     def items(self, kernel: str = "") -> int:
         """Return the number of work-items of a group that the text fixes for a kernel, by default the main one."""
-        assert self.variant.source is not None
-        return work_items(self.variant.source, kernel or self.kernel_name)
+        return work_items(self.variant.text, kernel or self.kernel_name)
 
     conditions = staticmethod(stated_conditions)
 
@@ -64,12 +62,11 @@ class Convolution(KernelRun):
         return "" if variant.dtype == "int8" else "wide"
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         super().__init__(device, case.units)
         self.variant, self.layer = variant, layer(case)
         self.size = self.lay_out()
         fit(device, self.group)
-        self.source = variant.source.with_knobs(**self.sizes(), **self.turned())
+        self.source = variant.text.with_knobs(**self.sizes(), **self.turned())
         fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
         self.program = device.build(self.source.render(device.backend), (*fast, *variant.options.get("build", ())))
         self.kernel = self.program.kernel(self.kernel_name)
@@ -164,14 +161,12 @@ class Pooled(Convolution):
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes; what lies between the two launches, outputs or the convolution's sums, is written and read."""
-        assert variant.source is not None
         one = layer(case)
-        is_atomic = variant.source.settings.get("POOL") == "ATOMIC"
+        is_atomic = variant.text.settings.get("POOL") == "ATOMIC"
         return least + 8 * prod(one.out_shape if is_atomic else one.conv_shape)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
-        self.kernel_name = variant.source.path.stem
+        self.kernel_name = variant.text.path.stem
         super().__init__(device, variant, case, inputs)
         self.atomic = self.source.settings.get("POOL") == "ATOMIC"
         ending = Source.of(HERE / "pool.k", FILTERS=self.layer.filters, SIZE=self.layer.size)
@@ -205,8 +200,7 @@ class Lists(Pooled):
     """Convolution and pooling in two launches; the first kernel turns its filters into lists, a few channels at a time."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
-        layers, taps = int(variant.source.settings["LAYERS"]), layer(case).kernel ** 2
+        layers, taps = int(variant.text.settings["LAYERS"]), layer(case).kernel ** 2
         needed = 4 * layers * (2 * taps + 1)
         if needed > device.local_bytes:
             raise Unsupported(
@@ -263,9 +257,8 @@ class Both(Built):
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes, also those of the maps of each group."""
-        assert variant.source is not None
         one = layer(case)
-        maps = 4 * one.filters * int(variant.source.settings["PARTS"]) * (one.size + one.kernel - 1) ** 2
+        maps = 4 * one.filters * int(variant.text.settings["PARTS"]) * (one.size + one.kernel - 1) ** 2
         return super().traffic(case, variant, least) + 2 * maps
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -277,8 +270,7 @@ class Both(Built):
         self.buffers += [self.neurons, self.lengths, self.maps]
 
     def lay_out(self) -> tuple[int, ...]:
-        assert self.variant.source is not None
-        return (32 * self.layer.filters * int(self.variant.source.settings["PARTS"]),)
+        return (32 * self.layer.filters * int(self.variant.text.settings["PARTS"]),)
 
     def submit(self) -> None:
         self.submit_build()

@@ -55,8 +55,7 @@ class Cached(Vectors):
     """Several filters a work-item, some channels at a time: as many as fit the cache, in turns of equal length."""
 
     def lay_out(self) -> tuple[int, ...]:
-        one, source = self.layer, self.variant.source
-        assert source is not None
+        one, source = self.layer, self.variant.text
         self.together = min(
             int(source.settings["TOGETHER"]), max(1, one.filters // (ITEMS * self.device.compute_units))
         )

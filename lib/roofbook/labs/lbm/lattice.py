@@ -75,7 +75,6 @@ def _queued(kind: str, count: int) -> Variant:
 
 def _without(best: Variant) -> tuple[Variant, ...]:
     """Return variants of the best step, each without one of its optimisations."""
-    assert best.source is not None
     undone: dict[str, dict[str, int | str]] = {
         "structure of arrays": {"LAYOUT": "AOS"},
         "one buffer": {"GRID": "STRUCT"},
@@ -85,7 +84,7 @@ def _without(best: Variant) -> tuple[Variant, ...]:
         "hoisted constants": {"CONSTANTS": "DIVIDED"},
         "byte obstacles": {"SOLID": "int"},
     }
-    return tuple(best.at("without", name, best.source.with_knobs(**knobs)) for name, knobs in undone.items())
+    return tuple(best.at("without", name, best.text.with_knobs(**knobs)) for name, knobs in undone.items())
 
 
 COUNTS = (1, 2, 4, 8, 16, 24)

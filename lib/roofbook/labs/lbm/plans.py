@@ -25,8 +25,7 @@ FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 
 def knob(variant: Variant, name: str, otherwise: str = "") -> str:
     """Return the value of a knob that the ladder sets, or `otherwise`."""
-    assert variant.source is not None
-    return str(variant.source.settings.get(name, otherwise))
+    return str(variant.text.settings.get(name, otherwise))
 
 
 BYTES_PER_CELL = 9 * 4 * 2 + 1
@@ -159,7 +158,6 @@ class Simulation(Plan):
     """Options with which one run takes all steps of a case; None if no run can."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         self.device, self.variant, self.units = device, variant, case.units
         self.params: Params = inputs["params"]
         self.start, obstacles = inputs["f"], inputs["obstacles"]
@@ -170,7 +168,7 @@ class Simulation(Plan):
         self.lay_out()
         self.row = -(-params.nx // self.group_size) * self.group_size
         self.queue = device.queue()
-        self.source = variant.source.with_knobs(**self.knobs())
+        self.source = variant.text.with_knobs(**self.knobs())
         fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
         self.program = device.build(self.source.render(device.backend), fast)
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
@@ -432,8 +430,7 @@ class Vectors(KeptPartials):
     """Work-items that each compute a vector of cells of a row and their own partial sum."""
 
     def lay_out(self) -> None:
-        assert self.variant.source is not None
-        columns = ceil_div(self.params.nx, constants(self.variant.source)["WIDTH"])
+        columns = ceil_div(self.params.nx, constants(self.variant.text)["WIDTH"])
         self.size = (-(-columns // self.local[0]) * self.local[0], -(-self.params.ny // self.local[1]) * self.local[1])
         self.groups = columns * self.params.ny
 
@@ -479,10 +476,9 @@ class Persistent(KeptPartials):
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes that neighbouring blocks exchange in a step."""
-        assert variant.source is not None
         if not (rows := rows_of_case(case)):
             return least
-        word = 8 if variant.source.settings["EXCHANGE"] == "TAGS" else 4
+        word = 8 if variant.text.settings["EXCHANGE"] == "TAGS" else 4
         return float(2 * CROSSING * word * cells(case) // rows)
 
     @classmethod
@@ -639,11 +635,10 @@ class QueueOnly(Plan):
         return LAUNCHES.get(case.scale, 50000)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         self.device, self.units = device, case.units
         self.count: int = variant.options["count"]
         self.queue = device.queue()
-        self.kernel = device.build(variant.source.render(device.backend)).kernel("queued")
+        self.kernel = device.build(variant.text.render(device.backend)).kernel("queued")
         self.out = device.empty(4)
         buffers = [device.empty(64) for _ in range(self.count)]
         integers = [np.int32(1) for _ in range(self.count)]

@@ -159,18 +159,17 @@ class Slabs(Plan):
     run_options = staticmethod(summed_in_chunks)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         self.units, self.params, self.start = case.units, inputs["params"], inputs["f"]
         ny, count = self.params.ny, int(variant.options["devices"])
         if count > ny:
             raise Unsupported(f"{count} devices: the grid has {ny} rows")
         self.chunk = min(int(variant.options.get("chunk", self.units)), self.units, self.steps_kept(self.units))
-        group = int(variant.source.settings["GROUP_SIZE"])
+        group = int(variant.text.settings["GROUP_SIZE"])
         self.devices: Sequence[Device] = device.several(
             count, variant.options.get("cores"), overlapping=bool(variant.options.get("overlapping"))
         )
         self.slabs = [
-            Slab(member, variant.source, self.params, rows, group, self.chunk)
+            Slab(member, variant.text, self.params, rows, group, self.chunk)
             for member, rows in zip(self.devices, shares(ny, count), strict=True)
         ]
         for slab in self.slabs:

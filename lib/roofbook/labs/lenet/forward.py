@@ -71,9 +71,8 @@ class Forward(Plan):
         return (*stated_conditions(variant), *[POOLS] * cls.pooled)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
-        self.device, self.variant, self.source, self.units = device, variant, variant.source, case.units
-        self.knobs = variant.source.settings
+        self.device, self.variant, self.source, self.units = device, variant, variant.text, case.units
+        self.knobs = variant.text.settings
         self.constant = self.knobs.get("WEIGHTS") == "CONSTANT_MEMORY"
         self.queue = device.queue(profiling=True)
         self.x, self.labels, self.weights = inputs["x"], inputs["labels"], inputs["weights"]

@@ -20,13 +20,12 @@ class SequentialC(OpenMP):
     sources = ()  # type: ignore[assignment]  # not the page of C
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         host, self.kernels = one_thread.OneThread(device), dict[int, Kernel]()
         self.units, self.queue = case.units, host.queue()
         self.flags, self.threads, self.note = one_thread.FLAGS, 1, None
         for layer in LAYERS:
             sizes = {"CHANNELS": layer.channels, "FILTERS": layer.filters, "SIZE": layer.size}
-            text = variant.source.with_knobs(**sizes).render(host.backend)
+            text = variant.text.with_knobs(**sizes).render(host.backend)
             self.kernels[layer.size] = host.build(text).kernel("sequential")
         self.prepare(inputs)
 

@@ -100,12 +100,11 @@ class Stream(Peak):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        assert variant.source is not None
         self.action = variant.options["action"]
         self.data = stream_data(inputs["data"], self.action)
         self.amount = case.params["kib"] * KIB
         vector, lanes = ("float16", 16) if self.cpu else ("float4", 4)
-        source = variant.source.with_knobs(WALK="BLOCKED" if self.cpu else "STRIDED", VECTOR=vector)
+        source = variant.text.with_knobs(WALK="BLOCKED" if self.cpu else "STRIDED", VECTOR=vector)
         self.kernel = device.build(source.render(device.backend)).kernel("move")
         self.vectors = self.data.size // lanes
         self.items, self.group = (device.compute_units, 1) if self.cpu else (device.compute_units * 2048, GROUP)
@@ -176,12 +175,11 @@ class Chains(Peak):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        assert variant.source is not None
         self.kind = variant.options["kind"]
         starts, a, b = chain(self.kind)
         self.width = 64 // starts.itemsize if self.cpu else 1
-        scalar = dict(variant.source.knobs)["SCALAR"]
-        source = variant.source.with_knobs(VECTOR=f"{scalar}{self.width}" if self.cpu else scalar)
+        scalar = dict(variant.text.knobs)["SCALAR"]
+        source = variant.text.with_knobs(VECTOR=f"{scalar}{self.width}" if self.cpu else scalar)
         self.kernel = device.build(source.render(device.backend)).kernel("chains")
         self.items = device.compute_units * (GROUP if self.cpu else 2048)
         self.scalars = (a, b)
@@ -278,10 +276,9 @@ class Tensor(Peak):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        assert variant.source is not None
         knobs = variant.options
         options = COMPILER_OPTIONS if knobs["swizzled"] else ()
-        self.kernel = device.build(variant.source.render(device.backend), options).kernel("tensor")
+        self.kernel = device.build(variant.text.render(device.backend), options).kernel("tensor")
         self.group = knobs["work_items"]
         rows, columns, _ = operands(variant, inputs["numbers"])
         if knobs["swizzled"]:
@@ -406,10 +403,9 @@ class Launches(Peak):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        assert variant.source is not None
         self.how = variant.options["how"]
         self.queue = device.queue()
-        self.kernel = device.build(variant.source.render(device.backend)).kernel("count")
+        self.kernel = device.build(variant.text.render(device.backend)).kernel("count")
         self.counter = device.empty(4)
         self.buffers = [self.counter]
         self.reset()
@@ -451,9 +447,8 @@ class Barriers(Peak):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        assert variant.source is not None
         self.blocks = variant.options.get("blocks") or device.compute_units
-        self.kernel = device.build(variant.source.render(device.backend)).kernel(variant.options["kernel"])
+        self.kernel = device.build(variant.text.render(device.backend)).kernel(variant.options["kernel"])
         self.kernel.configure(cooperative="blocks" not in variant.options)
         self.arrivals, self.words, self.right = (device.empty(4 * n) for n in (1, 2 * self.blocks, self.blocks))
         self.buffers = [self.arrivals, self.words, self.right]
@@ -476,8 +471,7 @@ class Barriers(Peak):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        assert variant.source is not None
-        expected = min(case.units, constants(variant.source)["WATCHED"])
+        expected = min(case.units, constants(variant.text)["WATCHED"])
         return float(np.abs(outputs["right"] - expected).max()), 0.0, "words that were not there in time"
 
 

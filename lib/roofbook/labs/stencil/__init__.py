@@ -108,10 +108,9 @@ class RsqrtStencil(NamedCases):
 
     def device_losses(self, device: Device, variant: Variant) -> Mapping[str, Any]:
         """Return the error of this device's native root, for a kernel that calls it."""
-        if not native_functions(variant.source):
+        if not native_functions(variant.text):
             return {}
-        assert variant.source is not None
-        lanes = int(constants(variant.source).get("LANES", 1))
+        lanes = int(constants(variant.text).get("LANES", 1))
         return {"native_root": native_root_loss(device, lanes)}
 
     def verified_on(self, variant: Variant) -> str:
@@ -143,7 +142,6 @@ def _sides(name: str) -> tuple[int, int]:
 
 def _without(best: Variant) -> tuple[Variant, ...]:
     """Return variants of the best step, each without one of its optimisations."""
-    assert best.source is not None
     return (
         best.at("without", "one launch", wide(4)),
         best.at("without", "wide types", wide(1, FUSED)),

@@ -25,15 +25,14 @@ class Stencil(KernelRun):
     conditions = staticmethod(no_conditions)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
         super().__init__(device, case.units)
         self.g_start = inputs["g"]
         self.height, self.width = self.g_start.shape
-        self.knobs = variant.source.settings
+        self.knobs = variant.text.settings
         self.group: tuple[int, ...] = variant.options.get("group", (128, 1))
         self.size = self.lay_out()
         fit(device, self.group)
-        program = device.build(variant.source.with_knobs(**self.turned()).render(device.backend))
+        program = device.build(variant.text.with_knobs(**self.turned()).render(device.backend))
         self.kernel = program.kernel(self.kernel_name)
         self.offset = int(self.knobs.get("OFFSET", 0))
         self.r, self.b, self.g = self.buffers = [self.place(inputs[name]) for name in "rbg"]
@@ -95,8 +94,7 @@ class Passes(Stencil):
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:
-        assert variant.source is not None
-        knobs, group = variant.source.settings, variant.options.get("group", (128, 1))
+        knobs, group = variant.text.settings, variant.options.get("group", (128, 1))
         if knobs["BOUNDS"] != "NONE":
             return None
         across, down = group[0] * int(knobs["TASKS"]), group[1]
@@ -135,13 +133,11 @@ class Flat(Stencil):
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes, divided by the passes of a launch."""
-        assert variant.source is not None
-        return least * PUBLISHED_PASSES / int(variant.source.settings["PASSES"])
+        return least * PUBLISHED_PASSES / int(variant.text.settings["PASSES"])
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:
-        assert variant.source is not None
-        lanes = int(variant.source.settings["LANES"])
+        lanes = int(variant.text.settings["LANES"])
         return f"not on this case: the width is not a multiple of {lanes}" if case.params["width"] % lanes else None
 
     def lay_out(self) -> tuple[int, ...]:
