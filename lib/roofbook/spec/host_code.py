@@ -123,8 +123,8 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
 def _recorded_hashes() -> dict[str, str]:
     """Return today's hash of a plan -> its hash in recorded rows.
 
-    The rows were made when names of variables counted. Plans were also written anew since: constants come from the kernel's text,
-    and what several share is written once. On a device on paper they queue the launches and copies that they queued before.
+    The rows were made when names of variables counted. Since then plans were also written anew: constants come from the
+    kernel's text, and code that several plans share is written once. They queue the same launches and copies as before.
     """
     return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
 
