@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from roofbook.book import device_pages, notebook_cells
-from roofbook.book.case_markup import OfCase, OfMainCase, embed_cases, mark_case, mark_sentences, split_cases
+from roofbook.book.case_markup import OfCase, embed_cases, mark_case, mark_sentences, split_cases
 from roofbook.book.device_choices import DeviceChoice, cells_script
 from roofbook.escaping import escape
 from roofbook.report.html import Cell, Row, Table
@@ -64,7 +64,7 @@ def rooflines(other_case: str, main_case: str) -> dict[str, str]:
     def roofline(case: str) -> Table:
         return replace(table(case), caption=f"The roofline on {case}")
 
-    html = OfMainCase(roofline(main_case), main_case, {other_case: lambda: roofline(other_case)}).html
+    html = OfCase(roofline(main_case), main_case, True, {other_case: lambda: roofline(other_case)}).html
     return {"rooflines": f"{html}<p>And once more:</p>{html}"}
 
 
@@ -270,7 +270,7 @@ def test_a_missing_script_of_a_case_is_reported(open_page: Open, site: Path) -> 
 
 
 def test_other_cases_are_moved_out_of_cells() -> None:
-    ladder = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
+    ladder = OfCase(table(LARGE), LARGE, True, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
     page_cells, cells_by_case = split_cases({"one": f"<p>a</p>{ladder.html}<p>b</p>", "two": "<p>c</p>"})
     assert page_cells["two"] == "<p>c</p>"
     assert "<template" not in page_cells["one"] and page_cells["one"].endswith("<p>b</p>")

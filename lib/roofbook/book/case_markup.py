@@ -6,6 +6,7 @@ from functools import partial, wraps
 from html import unescape
 from inspect import signature
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ..analysis.lab_data import LabData
@@ -25,41 +26,32 @@ _END = "<!-- of a case -->"
 class OfCase:
     """A table, figure or note of one case. It behaves like the original; its HTML also names the case.
 
-    main: whether the page shows this case until its reader chooses another.
+    main: whether the page shows this case until its reader chooses another. others: functions that draw the output on other
+    cases, which the HTML embeds in <template>s that the site shows on demand.
     """
 
-    def __init__(self, output: Any, case: str, main: bool) -> None:
-        self.output, self.case, self.main = output, case, main
+    def __init__(
+        self, output: Any, case: str, main: bool, others: Mapping[str, Callable[[], Any]] = MappingProxyType({})
+    ) -> None:
+        self.output, self.case, self.main, self.others = output, case, main, others
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["output"], name)
 
     @property
     def html(self) -> str:
+        templates = (
+            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n' for case, draw in self.others.items()
+        )
         main = " data-main" * self.main
-        return f'<div data-case="{escape(self.case)}"{main}>\n{self.output.html}\n</div>{_END}\n'
+        own = f'<div data-case="{escape(self.case)}"{main}>\n{self.output.html}\n</div>{_END}\n'
+        return own + "".join(templates)
 
     def _repr_html_(self) -> str:
         return self.html
 
     def __repr__(self) -> str:
         return repr(self.output)
-
-
-class OfMainCase(OfCase):
-    """Output for the main case; the other cases are embedded in <template>s that the site shows on demand."""
-
-    def __init__(self, output: Any, case: str, draw_by_case: Mapping[str, Callable[[], Any]]) -> None:
-        super().__init__(output, case, main=True)
-        self.draw_by_case = draw_by_case
-
-    @property
-    def html(self) -> str:
-        templates = (
-            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n'
-            for case, draw in self.draw_by_case.items()
-        )
-        return super().html + "".join(templates)
 
 
 _OTHER = re.compile(r'<template data-of-case="([^"]*)">(.*?)</template>', re.S)
@@ -128,18 +120,14 @@ def embed_cases(draw: Callable[..., Any]) -> Callable[..., Any]:
         main = page.data.case().name
         if case:
             return OfCase(draw(page, case), case, case == main)
-        draw_by_case = {
-            other_case.name: partial(draw, page, other_case.name)
-            for other_case in page.data.cases
-            if other_case.name != main
-        }
-        return OfMainCase(draw(page), main, draw_by_case) if draw_by_case else draw(page)
+        others = {other.name: partial(draw, page, other.name) for other in page.data.cases if other.name != main}
+        return OfCase(draw(page), main, True, others) if others else draw(page)
 
     return draw_cases
 
 
 def mark_case(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a page method with a parameter `case`: output for a given case is mark_case with that case.
+    """Wrap a page method with a parameter `case`: output for a given case is marked with that case.
 
     Without a case, the output is of the page's main case, whatever a reader chooses.
     """

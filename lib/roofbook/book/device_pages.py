@@ -164,8 +164,9 @@ def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str) -> str:
     scripts: address of the folder with the page's scripts. cases: options of the cases on the first device.
     """
     first = devices[0]
-    numbers = f"All numbers of this page are of {escape(first.label)}."
-    noscript = f"{numbers} With JavaScript you can choose another device and a case."
+    label = "this machine" if first == HERE else escape(first.label)
+    choice = "another device and a case" if len(devices) > 1 else "a case"
+    noscript = f"All numbers of this page are of {label}. With JavaScript you can choose {choice}."
     options = "".join(
         f'<option value="{escape(device.name)}" data-script="{escape(device.script)}">{escape(device.label)}</option>'
         for device in devices
