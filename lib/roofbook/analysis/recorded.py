@@ -14,7 +14,7 @@ from ..spec.lab import Case, Lab, Variant, missing
 from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
-from ..store.todays_code import matching_source, newest_measurements, source_hashes
+from ..store.todays_code import newest_measurements, rows_of_today, source_hashes
 from .lab_data import LabData
 from .store_devices import StoreDevice, peers_by_other_backends, rows_by_device
 
@@ -81,14 +81,14 @@ class RecordedData(LabData):
         peaks = registry.get(registry.PEAKS)
         units = {case.name: case.units for case in peaks.cases(self.scale)}
         only = {"device": self.store_device.slug, "backend": self.store_device.backend}
-        rows = matching_source(peaks, self._store.rows(registry.PEAKS, parts=self._parts, **only))
+        rows = rows_of_today(peaks, self._store, parts=self._parts, **only)
         rows = rows[[units.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return newest_measurements(rows)
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
-        rows = self._store.rows(self.lab.name, parts=self._parts, role=PROFILE, device=self.store_device.slug)
-        return matching_source(self.lab, rows)
+        device = self.store_device.slug
+        return rows_of_today(self.lab, self._store, parts=self._parts, role=PROFILE, device=device)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
         """Return the reasons why variants were not measured on a case, by variant."""
@@ -131,7 +131,7 @@ def recorded(
 
 
 def _read(lab: Lab, store: Store, scale: str, parts: Sequence[StorePart]) -> list[RecordedData]:
-    rows = matching_source(lab, store.rows(lab.name, scale=scale, parts=parts))
+    rows = rows_of_today(lab, store, scale=scale, parts=parts)
 
     def order(record: RecordedData) -> tuple[bool, bool, int, str]:
         device = record.store_device

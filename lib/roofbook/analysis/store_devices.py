@@ -1,6 +1,7 @@
 """The devices in the store: each with its rows, and with those that the host of the same machine measured."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..devices.backends import HOST, label
@@ -84,6 +85,7 @@ def peers_by_other_backends(lab: "Lab", rows: "pd.DataFrame", device_rows: "pd.D
     return peer_rows.iloc[[number for number, pair in enumerate(pairs) if pair in chosen]]
 
 
+@lru_cache(maxsize=1 << 16)
 def machine(provenance: object) -> tuple[str, str | None]:
     """Return (processor and usable threads, identifier) of a row's machine; the identifier is None in older rows."""
     facts = read_json(provenance) if isinstance(provenance, str) and provenance else {}  # a null may read as NaN

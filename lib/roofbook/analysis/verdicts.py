@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..measure import stats
 from ..store.published_results import claims
 from ..store.schema import PROFILE
-from ..store.todays_code import matching_source
+from ..store.todays_code import rows_of_today
 from .claim_data import ClaimData, MissingData, NotApplicable
 from .evidence import Counted, Evidence, Finding, NotTestable
 from .publication import publication
@@ -189,8 +189,8 @@ def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
     needed = dict.fromkeys(name for piece in every for name in piece.variants(lab))
     if not needed:
         return {}
-    rows = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(needed)))
-    profiles = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(needed), role=PROFILE))
+    rows = rows_of_today(lab, store, scale=SCALE, variant=list(needed))
+    profiles = rows_of_today(lab, store, scale=SCALE, variant=list(needed), role=PROFILE)
     by_device = {}
     for device, device_rows in rows_by_device(lab, rows):
         backend = device.backend

@@ -30,7 +30,7 @@ from ..store.files import STORE_PARTS, StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
-from ..store.todays_code import matching_source, newest_measurements, with_current_traffic
+from ..store.todays_code import newest_measurements, rows_of_today, with_current_traffic
 from .background_jobs import BackgroundJobs
 from .input_hashes import InputHashes
 from .page import Note, Page, noted, published_of
@@ -143,15 +143,14 @@ class MeasuredData(LabData):
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
-        rows = self._experiment.store.rows(self.lab.name, role=PROFILE, device=self.device.slug)
-        return matching_source(self.lab, rows)
+        return rows_of_today(self.lab, self._experiment.store, role=PROFILE, device=self.device.slug)
 
     def rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
         """Return all rows of these measurements, oldest first. A key holds everything that matters: a row may be from another
         scale.
         """
-        rows = self._experiment.store.rows(cells[0].lab.name if cells else self.lab.name)
-        return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
+        keys = dict.fromkeys(cell.cell_key for cell in cells)
+        return self._experiment.store.rows(cells[0].lab.name if cells else self.lab.name, cell_key=list(keys))
 
 
 class Experiment(Page):

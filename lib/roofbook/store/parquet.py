@@ -150,23 +150,24 @@ class Store:
         return list(self._ask(sql, params, lab, device).column(0).to_pylist())
 
     def rows(
-        self, lab: str, *, parts: Sequence[StorePart] | None = None, **filters: str | Sequence[str] | None
+        self, lab: str, *, parts: Sequence[StorePart] | None = None, **filters: str | Sequence[str | None] | None
     ) -> "pd.DataFrame":
         """Return the rows of a lab, oldest first by `age`. A filter names a column and its allowed texts: `case="128x128"`.
 
-        Rows of role PROFILE are left out unless a filter names that role.
+        None among them stands for null. Rows of role PROFILE are left out unless a filter names that role.
         """
-        allowed = {name: [v] if isinstance(v, str) else list(v) for name, v in filters.items() if v is not None}
+        allowed: dict[str, list[str | None]] = {
+            name: [v] if isinstance(v, str) else list(v) for name, v in filters.items() if v is not None
+        }
         for name in allowed:
             if COLUMNS.get(name) != "VARCHAR":
                 raise one_of("column to filter by", name, TEXT)
         devices = allowed.get("device", [])
-        device = devices[0] if len(devices) == 1 else "*"
+        device = devices[0] or "*" if len(devices) == 1 else "*"
 
         def select() -> "pa.Table":
-            without_profiles = [role for role in ROLES if role != PROFILE]
-            fitting = {"role": without_profiles, **allowed, "lab": [lab]}
-            table = selection.with_texts(self.table(lab, device, parts), fitting)
+            without_profiles = {"role": [role for role in ROLES if role != PROFILE]}
+            table = selection.with_texts(self.table(lab, device, parts), without_profiles | allowed | {"lab": [lab]})
             return table.take(selection.oldest_first(table)).select(schema().names).cast(schema())
 
         return self._cached(("rows", repr(allowed)), select, lab, device, parts).to_pandas()

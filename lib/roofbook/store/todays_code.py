@@ -1,7 +1,7 @@
 """Stored rows that match today's code: measured with today's kernels, and with the traffic that the labs model today."""
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..spec.lab import Case, Lab
@@ -10,11 +10,19 @@ from .schema import MEASUREMENT
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .parquet import Store
+
 
 def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return the rows whose kernel text equals that of today's code, with today's traffic (`with_current_traffic`)."""
     is_current = rows["variant"].map(source_hashes(lab)) == rows["source_sha256"].fillna("")
     return with_current_traffic(lab, rows[is_current]) if len(rows) else rows
+
+
+def rows_of_today(lab: Lab, store: "Store", **filters: Any) -> "pd.DataFrame":
+    """Return `matching_source` of the store's rows. filters: as of `Store.rows`. Rows of older kernels are not even copied."""
+    hashes = [*dict.fromkeys(digest or None for digest in source_hashes(lab).values()), ""]
+    return matching_source(lab, store.rows(lab.name, source_sha256=hashes, **filters))
 
 
 def source_hashes(lab: Lab) -> dict[str, str]:
