@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from .. import paths
@@ -16,9 +17,10 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
-from ..store.files import STORE_PARTS
+from ..store import selection
 from ..store.parquet import Store
-from ..store.schema import MEASUREMENT, age
+from ..store.row_cache import FILE
+from ..store.schema import MEASUREMENT
 from .throttled import without_slowed
 
 
@@ -113,26 +115,18 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
 
 def _read(lab: Lab, store: Store) -> list[Timed]:
     """Return the result of `timed` from the checked rows, without DuckDB and pandas."""
-    import pyarrow.compute as pc
-
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    further = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
-    rows = []
-    for part in STORE_PARTS:
-        table = store.checked(lab.name, parts=(part,)).table
-        steps = table.filter(pc.equal(table["role"].cast("string"), "step")).select([*names, *further])
-        rows += [row | {"recorded": part == "recorded"} for row in steps.to_pylist()]
-    runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
-        runs.setdefault((row["device"], row["backend"], row["case"], row["variant"]), []).append(row)
+    columns = [*names, *MEASUREMENT, "status", "samples_s", "units", "sample_throttle", FILE]
+    steps = selection.with_texts(store.table(lab.name), {"lab": [lab.name], "role": ["step"]})
     times = []
-    for variant_rows in runs.values():
-        last = variant_rows[-1]
+    for rows in selection.rows_by_group(steps, ("device", "backend", "case", "variant"), columns):
+        last = rows[-1]
         if _is_timed(last):
-            same = [row for row in variant_rows if _is_timed(row) and all(row[n] == last[n] for n in MEASUREMENT)]
+            same = [row for row in rows if _is_timed(row) and all(row[n] == last[n] for n in MEASUREMENT)]
             medians = [statistics.median(row["samples_s"]) / row["units"] for row in map(without_slowed, same)]
-            fields = {name: last[name] for name in (*names, "recorded")}
-            times.append(Timed(**fields, seconds=statistics.median(medians)))
+            is_recorded = Path(last[FILE]).parts[-4] == "recorded"
+            fields = {name: last[name] for name in names}
+            times.append(Timed(**fields, recorded=is_recorded, seconds=statistics.median(medians)))
     return times
 
 

@@ -4,6 +4,7 @@ Serves the card of a measurement and the page of history. A version is one measu
 equal environment. Each difference from the version before, or from run to run within one, is named.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ from .readings import (
     faster,
     input_facts,
     measurement_of,
+    number_field,
     over_runs,
     read_measurement,
     text_field,
@@ -235,8 +237,9 @@ def _code(was: Row, now: Row) -> list[str]:
     differences = ["the kernel's source changed"] * (sources[0] != sources[1])
     if text_field(was, "timed") != text_field(now, "timed"):
         differences.append(f"what is timed changed: {text_field(was, 'timed')} -> {text_field(now, 'timed')}")
-    if was["units"] == was["units"] and now["units"] == now["units"] and was["units"] != now["units"]:
-        differences.append(f"a sample repeats it {int(now['units'])} times, no longer {int(was['units'])}")
+    units = number_field(was, "units"), number_field(now, "units")
+    if units[0] != units[1] and not any(map(math.isnan, units)):
+        differences.append(f"a sample repeats it {units[1]:.0f} times, no longer {units[0]:.0f}")
     policies = _fields(text_field(was, "policy")), _fields(text_field(now, "policy"))
     differences += [
         f"{name} of the protocol changed: {policies[0][name]} -> {policies[1][name]}"

@@ -17,7 +17,7 @@ from ..paths import cache_dir, cache_key, read_cached, read_regular, write_cache
 from . import file_check, files, row_rules
 from . import schema as columns
 from .checker import check_file
-from .file_check import MOST_BYTES, NUMBER, Facts, checked_schema
+from .file_check import FACTS, MOST_BYTES, NUMBER, Facts, checked_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +33,6 @@ _MOST_KEPT = 1 << 26
 """Largest number of bytes of rows that this process keeps in memory; others are read from the cache again."""
 _KIND = "rows"
 """Folder of the cache."""
-_FACTS = b"roofbook.facts"
-"""Metadata key of a cached table's schema for the facts on its files."""
 
 StampedPath = tuple[Path, files.Stamp]
 
@@ -124,7 +122,7 @@ def _read_cache(group: tuple[StampedPath, ...]) -> CheckedRows | None:
         return None
     with pa.ipc.open_file(pa.py_buffer(content)) as file:
         table = file.read_all()
-    texts = json.loads(table.schema.metadata[_FACTS])
+    texts = json.loads(table.schema.metadata[FACTS])
     facts = {path: Facts.of_json(text) for (path, _), text in zip(group, texts, strict=True)}
     return CheckedRows(table.replace_schema_metadata(), facts)
 
@@ -132,7 +130,7 @@ def _read_cache(group: tuple[StampedPath, ...]) -> CheckedRows | None:
 def _encoded(rows: CheckedRows) -> bytes:
     import pyarrow as pa
 
-    table = rows.table.replace_schema_metadata({_FACTS: json.dumps([facts.as_json() for facts in rows.facts.values()])})
+    table = rows.table.replace_schema_metadata({FACTS: json.dumps([facts.as_json() for facts in rows.facts.values()])})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
