@@ -84,26 +84,27 @@ def hostile_stores(devices: tuple[str, ...], variants: tuple[str, ...]) -> Itera
     files had left one out.
     """
 
+    def hostile(answer: Any) -> Any:
+        is_arrow = isinstance(answer, pa.Table)
+        frame = answer.to_pandas() if is_arrow else answer
+        for name, allowed in (("device", devices), ("variant", variants)):
+            if name in frame:
+                chosen = frame[name].isin(allowed)
+                frame = (
+                    frame[chosen | (frame["lab"] == "peaks")] if name == "variant" and "lab" in frame else frame[chosen]
+                )
+        hostile_rows = hostile_frame(frame)
+        return pa.Table.from_pandas(hostile_rows, preserve_index=False) if is_arrow else hostile_rows
+
     def wrapped(method: Any) -> Any:
         def ask(store: Store, *arguments: Any, **named: Any) -> Any:
             answer = method(store, *map(_honest, arguments), **{name: _honest(value) for name, value in named.items()})
-            is_arrow = isinstance(answer, pa.Table)
-            frame = answer.to_pandas() if is_arrow else answer
-            for name, allowed in (("device", devices), ("variant", variants)):
-                if name in frame:
-                    chosen = frame[name].isin(allowed)
-                    frame = (
-                        frame[chosen | (frame["lab"] == "peaks")]
-                        if name == "variant" and "lab" in frame
-                        else frame[chosen]
-                    )
-            hostile = hostile_frame(frame)
-            return pa.Table.from_pandas(hostile, preserve_index=False) if is_arrow else hostile
+            return map(hostile, answer) if isinstance(answer, Iterator) else hostile(answer)
 
         return ask
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("rows", "latest", "query", "arrow"):
+        for name in ("rows", "query", "arrow", "all_rows", "by_device"):
             patch.setattr(Store, name, wrapped(getattr(Store, name)))
         yield
 
