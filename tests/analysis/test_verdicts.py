@@ -341,7 +341,7 @@ def test_the_command_measures_the_cells_again(lab: str) -> None:
             parsed = [cli.app.commands["profile"].make_context("profile", line[1:]).params for line in commands]
             assert {options["variant"] for options in parsed} == set(pieces[0].variants(lab_))
             for options in parsed:
-                assert (options["lab"], options["case"], options["scale"]) == (lab, pieces[0].case, verdicts.SCALE)
+                assert (options["lab"], options["case"], options["scale"]) == (lab_, pieces[0].case, verdicts.SCALE)
                 assert options["remeasure"]
             continue
         assert words[:2] == ["roofbook", "run"]
