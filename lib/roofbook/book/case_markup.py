@@ -26,14 +26,14 @@ _END = "<!-- of a case -->"
 class OfCase:
     """A table, figure or note of one case. It behaves like the original; its HTML also names the case.
 
-    main: whether the page shows this case until its reader chooses another. others: functions that draw the output on other
-    cases, which the HTML embeds in <template>s that the site shows on demand.
+    main: whether the page shows this case until its reader chooses another. draw_by_case: functions that draw the output on
+    other cases, which the HTML embeds in <template>s that the site shows on demand.
     """
 
     def __init__(
-        self, output: Any, case: str, main: bool, others: Mapping[str, Callable[[], Any]] = MappingProxyType({})
+        self, output: Any, case: str, main: bool, draw_by_case: Mapping[str, Callable[[], Any]] = MappingProxyType({})
     ) -> None:
-        self.output, self.case, self.main, self.others = output, case, main, others
+        self.output, self.case, self.main, self.draw_by_case = output, case, main, draw_by_case
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["output"], name)
@@ -41,11 +41,12 @@ class OfCase:
     @property
     def html(self) -> str:
         templates = (
-            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n' for case, draw in self.others.items()
+            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n'
+            for case, draw in self.draw_by_case.items()
         )
         main = " data-main" * self.main
-        own = f'<div data-case="{escape(self.case)}"{main}>\n{self.output.html}\n</div>{_END}\n'
-        return own + "".join(templates)
+        output = f'<div data-case="{escape(self.case)}"{main}>\n{self.output.html}\n</div>{_END}\n'
+        return output + "".join(templates)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -120,8 +121,9 @@ def embed_cases(draw: Callable[..., Any]) -> Callable[..., Any]:
         main = page.data.case().name
         if case:
             return OfCase(draw(page, case), case, case == main)
-        others = {other.name: partial(draw, page, other.name) for other in page.data.cases if other.name != main}
-        return OfCase(draw(page), main, True, others) if others else draw(page)
+        names = [other_case.name for other_case in page.data.cases if other_case.name != main]
+        draw_by_case = {name: partial(draw, page, name) for name in names}
+        return OfCase(draw(page), main, True, draw_by_case) if draw_by_case else draw(page)
 
     return draw_cases
 

@@ -64,8 +64,8 @@ def cells_file(root: Path, lab: str, choice: DeviceChoice) -> Path:
     """Return the file with the output of a lab's notebook on a device; it may not exist."""
     if choice != HERE:
         return root / FOLDER / lab / f"{choice.stem}.json"
-    of_lab, other = root / "book" / "labs" / f"{lab}.ipynb", root / "book" / f"{lab}.ipynb"
-    return other if other.exists() else of_lab
+    page_of_lab, other_page = root / "book" / "labs" / f"{lab}.ipynb", root / "book" / f"{lab}.ipynb"
+    return other_page if other_page.exists() else page_of_lab
 
 
 def raw_cells(root: Path, lab: str, choice: DeviceChoice) -> dict[str, str]:

@@ -51,8 +51,8 @@ def add_places(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     app.env.metadata[docname][OFFERED] = [device.name for device in devices]
     if not devices or not cells_of(notebook):
         return
-    shown = [devices[0], *(without_script(devices) if page == STORY else [])]
-    app.env.dependencies[docname].update(str(cells_file(root, lab, device)) for device in shown)
+    devices_of_page = [devices[0], *(without_script(devices) if page == STORY else [])]
+    app.env.dependencies[docname].update(str(cells_file(root, lab, device)) for device in devices_of_page)
     for cell in cells_of(notebook):
         data = {"text/html": _PLACE.format(key_of(cell), ""), "text/plain": ""}
         cell["source"] = compact("".join(cell["source"]))

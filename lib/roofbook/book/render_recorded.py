@@ -58,15 +58,15 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     with _processes() as submit:
         extent_tasks = {lab: submit(extents, root, lab) for lab in due}
         extents_by_lab = {lab: task.result() for lab, task in extent_tasks.items()}
-        wanted = {lab: listed[: 1 if best_only else None] for lab, listed in extents_by_lab.items()}
-        to_draw = [(lab, extent) for lab in due for extent in wanted[lab] if not is_current(lab, extent.choice)]
+        extents_due = {lab: listed[: 1 if best_only else None] for lab, listed in extents_by_lab.items()}
+        to_draw = [(lab, extent) for lab in due for extent in extents_due[lab] if not is_current(lab, extent.choice)]
         longest_first = sorted(to_draw, key=lambda pair: -pair[1].rows)
         tasks = {(lab, extent): submit(_draw, root, lab, extent) for lab, extent in longest_first}
         for (lab, extent), task in tasks.items():
             task.result()
             manifest.record(cells_file(root, lab, extent.choice), made_from[lab])
     for lab in due:
-        devices, index = [extent.choice for extent in wanted[lab]], root / FOLDER / lab / "index.json"
+        devices, index = [extent.choice for extent in extents_due[lab]], root / FOLDER / lab / "index.json"
         for path in index.parent.glob("*.json"):
             if path not in (index, *(cells_file(root, lab, choice) for choice in devices)):
                 path.unlink()
