@@ -196,3 +196,14 @@ def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
 
 def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     banded_reference.same_by_bands(LAB, "37x64", "g", {"g"}, monkeypatch)
+
+
+def test_only_kernels_with_a_native_root_ask_for_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel for CPUs has no knob for its vector: the width is a constant of its text."""
+    asked: list[int] = []
+    monkeypatch.setattr("roofbook.labs.stencil.native_root_loss", lambda device, lanes: asked.append(lanes))
+    losses = {variant.name: LAB.device_losses(DEVICE, variant) for variant in LAB.all_variants()}
+    assert not losses["openmp"] and not losses["sequential"] and not losses["checked"], "no kernel, or an exact root"
+    asked.clear()
+    for name, lanes in {"native-rsqrt": 1, "float4": 4, "fused-float16": 16, "streams": 16}.items():
+        assert LAB.device_losses(DEVICE, LAB.variant(name)) and asked[-1] == lanes, name

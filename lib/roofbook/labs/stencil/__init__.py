@@ -108,7 +108,7 @@ class RsqrtStencil(NamedCases):
 
     def device_losses(self, device: Device, variant: Variant) -> Mapping[str, Any]:
         """Return the error of this device's native root, for a kernel that calls it."""
-        if not native_functions(variant.text):
+        if not native_functions(variant.source):
             return {}
         lanes = int(constants(variant.text).get("LANES", 1))
         return {"native_root": native_root_loss(device, lanes)}
