@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices import provenance
 from ..escaping import read_json
 from ..store import selection
+from ..store.row_cache import AT
 from ..store.schema import COLUMNS, CONTROL, PROFILE, ROLES, age
 from .readings import (
     FEW_RUNS,
@@ -93,9 +94,10 @@ def measurements(table: "pa.Table") -> Iterator[Sequence[Row]]:
     """Yield the rows of each measurement in a table of the store, oldest first, as `by_measurement` would return them."""
     import pyarrow.compute as pc
 
-    with_times = selection.with_texts(table, {"role": [role for role in ROLES if role != PROFILE]})
-    is_control = pc.equal(with_times["role"].cast("string"), CONTROL)
     columns = [name for name in COLUMNS if name not in _UNUSED]
+    roles = {"role": [role for role in ROLES if role != PROFILE]}
+    with_times = selection.with_texts(table.select([*columns, *AT]), roles)
+    is_control = pc.equal(with_times["role"].cast("string"), CONTROL)
     yield from selection.rows_by_group(
         with_times.append_column("is_control", is_control), (*KEY, "is_control"), columns
     )
