@@ -106,13 +106,18 @@ def ratio_cell(ratio: Speedup | None, *, head_how: str = "") -> Cell:
     if TOO_FEW in ratio.how:
         return Cell(show.number(ratio.estimate), "num same", small=f"({ratio.how})", card_id=ratio.of)
     how = ratio.how or f"over {ratio.runs} runs"
-    text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != head_how else ""
+    text = ratio_text(ratio.estimate, ratio.low, ratio.high, ratio.word)
+    small = f"({how})" if ratio.how != head_how else ""
     if ratio.same:
-        wide = ratio.word == "undecided"
-        ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
-        small = " ".join(filter(None, [ends, small]))
+        small = f"{text[text.find('[') :]} {small}".rstrip()
         return Cell(ratio.word, "num same", small=small, card_id=ratio.of)
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small, card_id=ratio.of)
+
+
+def ratio_text(estimate: float, low: float, high: float, word: str) -> str:
+    """Return a ratio with its interval; if nothing may be claimed, an end beyond a factor of ten is cut."""
+    text = show.factor(estimate, low, high)
+    return f"{text.partition(' [')[0]} {show.undecided(estimate, low, high)}" if word == "undecided" else text
 
 
 def usual_how(ratios: Iterable[Speedup | None]) -> str:
@@ -143,10 +148,8 @@ ABOVE_REASON = "a peak was measured too low, or less work is done than is counte
 
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     """Return the cell of the bound as a share of the reading's time; 'above' if the reading is faster than its bound."""
-    if reading.role == "probe":
+    if floor is None or reading.role == "probe":  # a note lists the bounds, and precisions without a peak
         return Cell(show.DASH, "num")
-    if floor is None:
-        return Cell(show.DASH, "num")  # a note lists the bounds, and precisions without a peak
     if is_above_bound(floor, reading):
         return Cell("above", "num above-bound", card_id=reading.id)
     return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", card_id=reading.id)

@@ -10,7 +10,7 @@ from ..analysis import format as show
 from ..analysis.store_devices import StoreDevice, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
-from .cell_format import INTERVAL_WORDS
+from .cell_format import INTERVAL_WORDS, ratio_text
 from .columns import Column, table, text_column
 from .html import Cell, Row, Table
 
@@ -128,13 +128,11 @@ def _unlinked_verdict_cell(outcome: "Verdict", unit: str) -> Cell:
     estimate, (size, ending) = outcome.finding, _unit_scale(unit)
     if estimate is None:
         return Cell(outcome.verdict, "absent wrap", small=f"({outcome.reason})")
+    number, low, high = (size * end for end in (estimate.estimate, estimate.low, estimate.high))
     if estimate.low == estimate.high:
-        small = show.number(size * estimate.estimate)
+        small = show.number(number)
     else:
-        write = show.factor if unit == "x" else show.interval
-        small = write(*(size * end for end in (estimate.estimate, estimate.low, estimate.high)))
-        if outcome.verdict == "undecided" and unit == "x":
-            small = f"{small.partition(' [')[0]} {show.undecided(estimate.estimate, estimate.low, estimate.high)}"
+        small = ratio_text(number, low, high, outcome.verdict) if unit == "x" else show.interval(number, low, high)
     how = f" ({estimate.how})" if estimate.how else ""
     return Cell(outcome.verdict, f"verdict {outcome.verdict.replace(' ', '-')} wrap", small=f"{small}{ending}{how}")
 

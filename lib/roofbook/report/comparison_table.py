@@ -15,7 +15,7 @@ from ..analysis.store_devices import StoreDevice
 from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
-from .cell_format import INTERVAL_WORDS
+from .cell_format import INTERVAL_WORDS, ratio_text
 from .columns import Column, count_column, number_column, table
 from .html import Cell, Html, StandingNote, Table
 
@@ -213,9 +213,7 @@ def _published_cell(times: Mapping[str, Time], size: float) -> Cell:
 def _ratio_text(ratio: Speedup) -> str:
     text = show.number(ratio.estimate)
     if TOO_FEW not in ratio.how:
-        text = show.factor(ratio.estimate, ratio.low, ratio.high)
-        if ratio.word == "undecided":
-            text = f"{text.partition(' [')[0]} {show.undecided(ratio.estimate, ratio.low, ratio.high)}"
+        text = ratio_text(ratio.estimate, ratio.low, ratio.high, ratio.word)
     return text if ratio.how in USUAL_HOWS else f"{text} ({ratio.how})"
 
 
