@@ -125,7 +125,7 @@ def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
     assert code == 0 and out.startswith("--- kept-partials\n+++ select\n@@")
     assert not re.search(r"^[+-]\s*#", out, re.M), "a macro that is not expanded"
     code, out, _ = roofbook("diff", "lbm", "no-finish")
-    assert code == 0 and "same as in ported" in out and "options" in out
+    assert code == 0 and "Same kernel as ported" in out and "options" in out
 
 
 @pytest.mark.parametrize("variant", ["fused", "half-storage", "flat-grid@wg=16x16", "graph"])
