@@ -30,6 +30,8 @@ from roofbook.spec.lab import SCALES, Case, Lab, Variant
 from ..labs.sweep_points import variants
 
 ARCHITECTURES = (80, 90)
+BY_ARCHITECTURE = [pytest.param(80, marks=pytest.mark.thorough), 90]
+"""The architectures as parameters of a test; the older one is thorough."""
 LABS: dict[str, Lab] = {**{name: registry.get(name) for name in registry.names()}, "peaks": peaks.LAB}
 KINDS = {"u64": contract.Buffer, "u32": np.int32, "s32": np.int32, "f32": np.float32, "f64": np.float64}
 REGISTERS, THREADS = 65536, 1024  # of a block, on every architecture here

@@ -18,7 +18,7 @@ from roofbook.devices.contract import BuildFailed, Unsupported
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
-from .paper import ARCHITECTURES, compiled, cuda_variants, drive, skip_without_compiler
+from .paper import ARCHITECTURES, BY_ARCHITECTURE, compiled, cuda_variants, drive, skip_without_compiler
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,12 +29,13 @@ def compiler() -> None:
 def each_for_its_architectures() -> Iterator[Any]:
     """Yield (lab, variant, architecture): every step for all architectures, and points of sweeps by turns for one each.
 
-    Points of a sweep differ by a number in their text.
+    Points of a sweep differ by a number in their text. Steps on the older architecture are thorough.
     """
     swept = cycle(ARCHITECTURES)
     for lab, variant in (param.values for param in cuda_variants()):
         for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
-            yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}")
+            marks = [pytest.mark.thorough] if variant.role != "sweep" and architecture != max(ARCHITECTURES) else []
+            yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}", marks=marks)
 
 
 @pytest.mark.parametrize(("lab", "variant", "architecture"), list(each_for_its_architectures()))
@@ -76,7 +77,7 @@ def ptx_of(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.Mo
     return {name: report.body for built in device.built for name, report in built.kernels.items()}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 @pytest.mark.parametrize(
     ("lab", "variant"), [param for param in cuda_variants() if param.values[1].shows or param.values[1].omits]
 )
@@ -102,7 +103,7 @@ def test_what_lbm_shows_is_there_to_be_read() -> None:
     assert telling >= {"no-compute", "device-struct", "bit-neighbours", "byte-obstacles", "half-storage"}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 def test_hoisted_constants_take_most_divisions_out(architecture: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = registry.get("lbm")
     divisions = {
@@ -113,7 +114,7 @@ def test_hoisted_constants_take_most_divisions_out(architecture: int, monkeypatc
     assert divisions["accelerate-fused"] >= 5 * divisions["hoisted"]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 def test_a_text_with_an_error_fails_in_one_line(architecture: int) -> None:
     with pytest.raises(BuildFailed, match=r"^[^\n]*error[^\n]*missing[^\n]*$"):
         nvrtc.compile_cuda('extern "C" __global__ void k(float *x) { x[0] = missing; }', architecture)

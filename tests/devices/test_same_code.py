@@ -15,7 +15,7 @@ from roofbook.devices.contract import Unsupported
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
-from .paper import ARCHITECTURES, LABS, Paper, Report, common, compiled, drive, skip_without_compiler
+from .paper import BY_ARCHITECTURE, LABS, Paper, Report, common, compiled, drive, skip_without_compiler
 
 NVRTC = "NVRTC"
 PAIRS = {
@@ -105,7 +105,7 @@ def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> b
     raise AssertionError(f"{variant.name} and {parent.name} have no case in common")
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 @pytest.mark.parametrize("name", LABS)
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, architecture: int) -> None:
     lab = LABS[name]
@@ -117,7 +117,7 @@ def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, arc
     assert {variant.name for variant in lab.all_variants() if NVRTC in variant.same_code} == listed
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 def test_the_two_loads_differ_in_their_cache_and_in_nothing_else(architecture: int) -> None:
     lab = registry.get("convpool")
     case = lab.cases("quick")[0].name
@@ -132,7 +132,7 @@ FLAG = "--ptxas-options=-dlcm=cg"
 READ = 'extern "C" __global__ void k({0} *{1} x, int *out) {{ out[threadIdx.x] = x[threadIdx.x] + 1; }}'
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 def test_the_reports_flag_does_not_reach_loads_of_what_is_constant_and_restricted(architecture: int) -> None:
     """The flag has no effect on such loads, so the steps name the cache themselves."""
     for declared, reached in ((("const int", "__restrict__"), False), (("int", ""), True)):

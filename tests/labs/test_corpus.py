@@ -17,6 +17,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
 from .. import mutants
+from ..whole_notebooks import WHOLE
 from .unoptimised_builds import unoptimised
 
 LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
@@ -43,9 +44,16 @@ def refused(lab: Lab, variant: Variant, case: str, target: Target) -> bool:
 
 
 def named(kind: type) -> list[Any]:
+    """Return the mistakes of a kind as parameters; all but each third are thorough."""
     named_mistakes = [(lab, mistake) for lab, mistake in MISTAKES if isinstance(mistake, kind)]
     return [
-        pytest.param(lab, mistake, id=f"{lab}, {mistake.variant}: {mistake.wrong}") for lab, mistake in named_mistakes
+        pytest.param(
+            lab,
+            mistake,
+            id=f"{lab}, {mistake.variant}: {mistake.wrong}",
+            marks=[pytest.mark.thorough] if number % 3 else [],
+        )
+        for number, (lab, mistake) in enumerate(named_mistakes)
     ]
 
 
@@ -85,7 +93,7 @@ USED = sorted(
 
 def in_the_book(lab: str, case: str) -> bool:
     """Return whether the executed book has verified the variants of the lab on this case (tests/book/site/test_notebook.py)."""
-    return case in {c.name for c in registry.get(lab).cases("test")}
+    return lab in WHOLE and case in {c.name for c in registry.get(lab).cases("test")}
 
 
 APART = [(lab, variant, case) for lab, variant, case in USED if len(devices()) > 1 or not in_the_book(lab, case)]

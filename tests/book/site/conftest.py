@@ -10,31 +10,38 @@ from typing import Any
 import pytest
 
 from roofbook.spec import registry
+from roofbook.spec.lab import Lab
 
 from ...labs import page_exceptions
 from ...served import served
+from ...whole_notebooks import WHOLE
 
 ROOT = Path(__file__).parents[3]
-SWEPT = ("lbm", "stencil")
+FEW = 4
+"""Number of a notebook's first steps that stand for its ladder."""
+
+
+def steps_of(lab: Lab, *, few: bool) -> list[str]:
+    """Return the variants that a notebook measures: a few steps that stand for the ladder, or all but those of sweeps."""
+    if few:
+        return list(dict.fromkeys([*[step.name for step in lab.ladder[:FEW]], lab.best]))
+    swept = {variant.name for sweep in lab.sweeps for variant in sweep.variants}
+    return [variant.name for variant in lab.all_variants() if variant.name not in swept]
 
 
 @pytest.fixture(scope="session")
-def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
+def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> dict[str, Path]:
     """Execute every notebook at scale `test` in a separate checkout, three samples a measurement; return the pages by lab.
 
-    Only the labs in SWEPT measure their sweeps; tests/book/test_record_device.py draws those of all labs from recorded rows.
+    Without the thorough tests only the labs in WHOLE measure all their steps; the others' notebooks measure a few.
     """
     from roofbook.book import execute
 
-    root = unmeasured()
-    pages = {}
+    root, markexpr, pages = unmeasured(), request.config.option.markexpr, {}
     for notebook in execute.notebooks(root):
-        lab = registry.get(notebook.stem)
-        swept = {variant.name for sweep in lab.sweeps for variant in sweep.variants}
-        unswept = [variant.name for variant in lab.all_variants() if variant.name not in swept]
         parameters: dict[str, Any] = {"scale": "test", "budget_s": 1e-6}
-        if swept and notebook.stem not in SWEPT:
-            parameters["variants"] = unswept
+        if notebook.stem not in WHOLE:
+            parameters["variants"] = steps_of(registry.get(notebook.stem), few="not thorough" in markexpr)
         with pytest.MonkeyPatch.context() as patch:
             for name, value in page_exceptions.of_lab(notebook.stem, "ENVIRONMENT").items():
                 patch.setenv(name, value)
