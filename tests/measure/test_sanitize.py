@@ -59,15 +59,16 @@ from roofbook.spec.source import Source
 
 TREE = RIGHT.variant("tree")
 
-def plan(*given):
-    HOW
+class Bad(TREE.plan):
+    def __init__(self, *arguments):
+        HOW
 
 SOURCE = Source.of(Path(__file__).with_name("fused.k"), **dict(TREE.source.knobs))
 
 class Ended(type(RIGHT)):
     name, sweeps, peers = "ended", (), ()
     ladder = tuple(
-        replace(TREE, name=name, parent=None, source=SOURCE, plan=plan if name == "bad" else TREE.plan)
+        replace(TREE, name=name, parent=None, source=SOURCE, plan=Bad if name == "bad" else TREE.plan)
         for name in ("one", "bad", "two")
     )
 

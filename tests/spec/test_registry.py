@@ -47,6 +47,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     [
         ("import nosuch", r"__init__\.py, line 1: ModuleNotFoundError: No module named 'nosuch'"),
         ("\nx = (", r"__init__\.py, line 2: SyntaxError: '\(' was never closed"),
+        (
+            WHOLE + "LAB.ladder = (replace(LADDER[0], plan=print),)",
+            "print, the plan of sequential, is no class that derives from roofbook.spec.lab.Plan",
+        ),
         (WHOLE + "LAB.name = 'sgemm'", "it calls itself 'sgemm'; a lab is named as its folder is, 'mine'"),
         (WHOLE + "LAB.name = 'stencil'", "it calls itself 'stencil'; a lab is named as its folder is, 'mine'"),
         ("", "AttributeError: module 'roofbook.labs.mine' has no attribute 'LAB'"),

@@ -71,8 +71,10 @@ def get(name: str) -> "Lab":
 
 
 def _check(lab: "Lab") -> None:
-    """Raise ValueError if two variants have one name, the parent of a step is no variant, or a plan lacks a method."""
+    """Raise ValueError for two variants of one name, a parent that is no variant, and a plan that is none or lacks a method."""
     from collections import Counter
+
+    from .lab import Plan
 
     names = Counter(variant.name for variant in lab.all_variants())
     if repeated := [name for name, times in names.items() if times > 1]:
@@ -80,8 +82,10 @@ def _check(lab: "Lab") -> None:
     if orphans := [f"{v.parent!r} of {v.name}" for v in lab.ladder if v.parent and v.parent not in names]:
         raise ValueError(f"no variant is the parent {', '.join(orphans)}")
     for variant in lab.all_variants():
-        if lacks := sorted(getattr(variant.plan, "__abstractmethods__", ())):
-            where = f"{variant.plan.__qualname__}, the plan of {variant.name},"
+        where = f"{getattr(variant.plan, '__qualname__', repr(variant.plan))}, the plan of {variant.name},"
+        if not (isinstance(variant.plan, type) and issubclass(variant.plan, Plan)):
+            raise ValueError(f"{where} is no class that derives from roofbook.spec.lab.Plan")
+        if lacks := sorted(variant.plan.__abstractmethods__):
             raise ValueError(f"{where} lacks {', '.join(lacks)}: roofbook.spec.lab.Plan says what each returns")
 
 

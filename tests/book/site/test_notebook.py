@@ -77,7 +77,9 @@ def test_the_code_only_asks_the_lab_and_shows_its_answers(path: Path) -> None:
         tree = ast.parse(cell.source)
         imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         assert imported in ([], ["roofbook"])
-        banned = (ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.While, ast.Lambda, ast.With, ast.BinOp)
+        modules = [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert all(module.startswith(f"roofbook.labs.{path.stem}.") for module in modules), "only a lab's own figures"
+        banned = (ast.FunctionDef, ast.ClassDef, ast.While, ast.Lambda, ast.With, ast.BinOp)
         assert not [node for node in ast.walk(tree) if isinstance(node, banned)]
         assert "__kernel" not in cell.source and "__global__" not in cell.source
 
