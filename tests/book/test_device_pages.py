@@ -152,6 +152,12 @@ def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll(tmp_path: Pa
     assert 'class="table-scroll"' in places["two"]
 
 
+def test_a_comment_in_a_cell_divides_no_cell(tmp_path: Path) -> None:
+    cells = {"one": "<p>a</p><!-- a cell --><p>b</p>", "two": "<!-- --><p>c</p>"}
+    places = finish(cells, GPU, tmp_path, "labs/a").places
+    assert "<p>a</p>" in places["one"] and "<p>b</p>" in places["one"] and "<p>c</p>" in places["two"]
+
+
 def test_a_script_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "a.js"
     assert script_places(path) == {}

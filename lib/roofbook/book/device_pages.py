@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -36,7 +37,8 @@ OFFERED = "devices"
 _BAR = '<div class="device-bar"></div>'
 _PLACE = '<div class="on-device" data-cell="{}">{}</div>'
 _PLACE_KEY = re.compile(_PLACE.format('([^"]*)', ""))
-_SEPARATOR = "<!-- a cell -->"
+_SEPARATOR = f"<!-- {secrets.token_hex(16)} -->"
+"""Text between two cells, which no cell can hold."""
 _RECORDS = "device-pages"
 """Folder among Sphinx's doctrees with a file for each page: its name, and the terms that are linked before each cell."""
 

@@ -131,8 +131,8 @@ def reason_notes(reasons: Mapping[str, str], tried: int) -> list[str]:
         is_one_reason = len(set(kind.values())) == 1
         subject = ", ".join(kind) if is_one_reason and len(kind) <= MOST_NAMED else f"{len(kind)} of {tried}"
         notes.append(f"{subject}: {reason}" if is_one_reason else f"{subject}, such as {first}: {reason}")
-    others = [name for kind in by_frequency[MOST_KINDS:] for name in kind]
-    return notes + [f"{len(others)} of {tried}: other reasons, listed among the failures."] * bool(others)
+    unlisted = sum(map(len, by_frequency[MOST_KINDS:]))
+    return notes + [f"{unlisted} of {tried}: other reasons, listed among the failures."] * bool(unlisted)
 
 
 def sweep_grid(

@@ -47,7 +47,7 @@ def work_items(source: Source, kernel: str) -> int:
 @lru_cache(maxsize=256)
 def _evaluated(path: Path, knobs: tuple[tuple[str, Knob], ...], texts: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     """Evaluate the macros of a file. texts: those of the files that it may include. The values are cached on the disk."""
-    key = cache_key(__file__, str(path), *map(str, knobs), *texts)
+    key = cache_key(Path(__file__).read_text(encoding="utf-8"), str(path), *map(str, knobs), *texts)
     values: dict[str, int] = json.loads(
         cached_text("constants", key, lambda: json.dumps(_evaluate(path, knobs, texts[0])))
     )
