@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from roofbook.ctrl_c import is_ctrl_c, plain_ctrl_c
 from roofbook.devices import opencl
-from roofbook.errors import UsageError, is_ctrl_c
+from roofbook.errors import UsageError
 from roofbook.paths import scratch_folder
 from roofbook.store.parquet import Store
 
@@ -47,7 +48,7 @@ def interrupted(
         time.sleep(after_s)
         os.killpg(run.pid, number)
         printed, err = run.communicate(timeout=500)
-        assert (run.returncode, printed) == (130, out)
+        assert (run.returncode, printed) == (130, out), err
         assert (
             err.strip() == "stopped; finished measurements are in the store, and the same command continues from there"
         )
@@ -58,7 +59,7 @@ def interrupted(
 STOPPED = """
 import signal, sys
 from contextlib import nullcontext
-from roofbook.errors import plain_ctrl_c
+from roofbook.ctrl_c import plain_ctrl_c
 
 class Half:
     def __del__(self):
@@ -88,6 +89,63 @@ def test_ctrl_c_in_evaluated_code_or_a_half_made_object_prints_our_line_only(tmp
     assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err and "never awaited" in err, (
         "else there is nothing to forget"
     )
+
+
+DROPPED = """
+import signal, sys, time
+from roofbook.errors import program
+
+class Library:
+    def __del__(self):
+        signal.raise_signal(NUMBER)  # the error leaves a destructor, and Python drops it
+
+def steps():
+    try:
+        yield
+    finally:
+        time.sleep(1.5)  # meanwhile it would be raised again
+        print("closed", flush=True)
+
+def work():
+    generator = steps()
+    next(generator)
+    try:
+        library = Library()
+        del library
+        print("dropped", flush=True)
+        while True:
+            time.sleep(0.01)
+    finally:
+        generator.close()
+        time.sleep(1.5)
+        print("tidied up", flush=True)
+
+sys.unraisablehook = lambda _: None
+sys.exit(program(work, "stopped"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_that_a_library_drops_comes_again_and_does_not_disturb_what_tidies_up(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "dropped.py").write_text(DROPPED.replace("NUMBER", str(int(number))))
+    run = process(cwd=tmp_path, module="dropped")
+    assert (*run.communicate(timeout=500), run.returncode) == ("dropped\nclosed\ntidied up\n", "stopped\n", 130)
+
+
+@pytest.mark.usefixtures("listens")
+def test_a_timer_that_was_set_before_is_set_again() -> None:
+    previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    timer = signal.setitimer(signal.ITIMER_REAL, 500)
+    try:
+        with pytest.raises(KeyboardInterrupt), plain_ctrl_c():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGALRM) == signal.SIG_IGN
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @pytest.mark.parametrize("kind", [ImportError, RuntimeError])

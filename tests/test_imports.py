@@ -21,6 +21,7 @@ ROOMS = (
         "escaping",
         "strict_json",
         "terminal",
+        "ctrl_c",
         "errors",
         "git",
         "memory",
@@ -42,7 +43,7 @@ ROOMS = (
 )
 """In the order in which a figure travels: a room knows those before it. The package itself knows all of them."""
 
-LAB_KNOWS = {"errors", "paths", "process_tree", "terminal", "devices", "spec", "peers", "analysis", "report"}
+LAB_KNOWS = {"ctrl_c", "errors", "paths", "process_tree", "terminal", "devices", "spec", "peers", "analysis", "report"}
 KNOWS_LABS = {"book", "cli"}
 FINDS_LABS = ("spec.registry", "labs")
 """The one module that imports the package of the labs, and no lab, to find them by name."""

@@ -3,14 +3,11 @@
 import contextlib
 import io
 import os
-import signal
 import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import IO
 
+from .ctrl_c import plain_ctrl_c
 from .escaping import printable
 from .terminal import printable_stream
 
@@ -141,65 +138,3 @@ def _let_go(stream: IO[str]) -> None:
         stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-@contextmanager
-def plain_ctrl_c() -> Iterator[None]:
-    """Have Ctrl-C, SIGTERM and SIGHUP leave the block as KeyboardInterrupt, without further messages.
-
-    Click and the import of an extension module make another error of it, as does what fails on its way out. Python notes an
-    interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever
-    the exit code. Other code of a string takes the note back. And objects of libraries that were left half made complain when
-    they are thrown away, as do coroutines that nobody awaits any more.
-    """
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):  # whoever ends it, what was measured is kept
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # `nohup` ignores SIGHUP
-                signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    except (KeyboardInterrupt, Exception) as error:
-        if not is_ctrl_c(error):
-            raise
-        sys.unraisablehook = lambda _: None
-        warnings.simplefilter("ignore")
-        exec("")
-        raise KeyboardInterrupt from error
-
-
-def is_ctrl_c(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, or was caused by it.
-
-    >>> is_ctrl_c(OSError()), is_ctrl_c(KeyboardInterrupt())
-    (False, True)
-    """
-    chain: list[BaseException] = [error]
-    for link in chain:  # grows in the loop; errors may name one another
-        chain += [cause for cause in (link.__cause__, link.__context__) if cause and cause not in chain]
-    return any(isinstance(link, KeyboardInterrupt) for link in chain)
-
-
-@contextmanager
-def ctrl_c_waits() -> Iterator[None]:
-    """Delay Ctrl-C, SIGTERM and SIGHUP to the end of the block.
-
-    While a process starts, nobody could end it yet. A module by nanobind, such as duckdb or pyopencl, aborts Python where its
-    import is interrupted, or loses the interrupt.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
-    held = [number for number, handler in before.items() if callable(handler)]  # an ignored one stays ignored
-    for number in held:
-        signal.signal(number, lambda which, _: came.append(which))
-    try:
-        yield
-    finally:
-        for number in held:
-            signal.signal(number, before[number])
-        if came:
-            signal.raise_signal(came[0])

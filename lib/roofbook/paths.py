@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from .errors import UsageError, ctrl_c_waits
+from .ctrl_c import ctrl_c_waits
+from .errors import UsageError
 
 LIBRARY = Path(__file__).resolve().parent
 """This package."""

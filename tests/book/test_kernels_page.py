@@ -186,7 +186,7 @@ Open = Callable[..., Any]
 def open_page(browser: Any, site: Path) -> Iterator[Open]:
     """Yield a function that opens a page on a phone, from the disk, always in the same tab; fail on any error of its scripts.
 
-    Another tab might be another process, which sees the choices that this one stores only a moment later.
+    It is loaded anew in the same process: another one, as of another tab, sees stored choices only a moment later.
     """
     context = browser.new_context(viewport={"width": 390, "height": 844})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -196,8 +196,10 @@ def open_page(browser: Any, site: Path) -> Iterator[Open]:
     tab.on("console", lambda message: page_errors.append(message.text) if message.type == "error" else None)
 
     def open_address(address: str = PAGE) -> Any:
-        tab.goto("about:blank")
-        tab.goto(f"file://{site}/{address}")
+        is_first = tab.url == "about:blank"
+        tab.goto(f"file://{site}/{address}")  # where only the part after `#` differs, nothing is loaded
+        if not is_first:
+            tab.reload()
         return tab
 
     yield open_address

@@ -97,6 +97,8 @@ class Plan(LabPlan):
                 time.sleep(3600)
         if what == "slow":
             time.sleep(0.2)
+        if what == "sleep":
+            time.sleep(3600)
         if what == "python":
             raise AttributeError("libcudart: undefined symbol: cuLaunchKernel")
         if what == "usage":
@@ -145,7 +147,7 @@ class Faulty(Lab):
         made("one"), made("two", run1="print"), made("crash", run1="SIGSEGV"), made("late", run4="abort"),
         made("exit", run2="exit"),
         made("hang", run1="hang"), made("hang-late", run3="hang"), made("python", run1="python"), made("usage", run1="usage"),
-        made("lost", run1="lost"), made("lost-late", run4="lost"), made("slow", run1="slow"),
+        made("lost", run1="lost"), made("lost-late", run4="lost"), made("slow", run1="slow"), made("sleep", run1="sleep"),
         made("ends-later", "plan ends-later"),
         *(made(f"{fault} in {stage}", f"{stage} {fault}") for stage in STAGES for fault in FAULTS),
     )
@@ -431,7 +433,7 @@ os._exit(case_worker.main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("name", "code"), [("slow", 130), ("hang", -signal.SIGKILL)])
+@pytest.mark.parametrize(("name", "code"), [("sleep", 130), ("hang", -signal.SIGKILL)])
 def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_path: Path, name: str, code: int) -> None:
     """Also one whose kernel does not end."""
     import json

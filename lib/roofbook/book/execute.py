@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import own_python
-from ..errors import Failed, UsageError, ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
+from ..errors import Failed, UsageError
 from ..measure import progress
 from ..paths import scratch_folder
 from ..spec import registry

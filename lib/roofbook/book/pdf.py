@@ -11,7 +11,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from ..errors import Failed, UsageError, ctrl_c_waits, one_of
+from ..ctrl_c import ctrl_c_waits
+from ..errors import Failed, UsageError, one_of
 from ..escaping import page_json
 from ..paths import scratch_folder, write_whole
 from ..spec import registry

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..ctrl_c import accept_ctrl_c
 from ..errors import Failed, UsageError
 from ..spec import registry
 from ..terminal import say as tell
@@ -191,6 +192,7 @@ def serve(site: Path, port: int = 8000) -> None:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
+            accept_ctrl_c()
             print()
 
 

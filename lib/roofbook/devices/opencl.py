@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import UsageError, ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
+from ..errors import UsageError
 from ..paths import cache_dir, cache_key
 from . import contract, driver_caches, intel, pocl_cpu, pocl_probe, settings
 from .backends import OPENCL

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..errors import ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
 
 VARIABLE = "ROOFBOOK_BESIDE"
 """Variable with the group's number, a colon, and the folder of its done files."""

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import own_python
-from ..errors import Failed, UsageError, ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
+from ..errors import Failed, UsageError
 from ..escaping import printable
 from ..paths import scratch_folder
 from . import gpu_claim, host_locks, messages

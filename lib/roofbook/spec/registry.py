@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import labs
-from ..errors import UsageError, UserFacingError, is_ctrl_c, one_of
+from ..ctrl_c import is_ctrl_c
+from ..errors import UsageError, UserFacingError, one_of
 
 if TYPE_CHECKING:
     from .lab import Lab

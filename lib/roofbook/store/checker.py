@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import own_python
-from ..errors import ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
 from ..process_tree import name_of_signal
 from .file_check import CPU_S, FACTS, Facts, checked_schema
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError, ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb

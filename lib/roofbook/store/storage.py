@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..errors import UsageError, ctrl_c_waits
+from ..ctrl_c import ctrl_c_waits
+from ..errors import UsageError
 from ..paths import expanded, read_regular, write_whole
 from .file_check import MOST_BYTES
 from .files import name_fault, warn_of_closed
