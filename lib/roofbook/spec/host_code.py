@@ -24,7 +24,7 @@ from ..paths import cache_key, cached_text, read_cached, write_cached
 from . import python_names
 from .python_names import Address, Naming, is_of_module, name_elsewhere, resolve_names, tree_text
 
-PLAN_MODULES = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
+PLAN_MODULES = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run", "roofbook.spec.kernel_launch")
 """Prefixes of modules whose code drives launches. A definition in them that a plan uses is part of its identity, and so is
 one of the package of a lab outside of `roofbook`. Other definitions count by their names alone."""
 PACKAGE = "roofbook"

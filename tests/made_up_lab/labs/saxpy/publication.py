@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from roofbook.analysis.evidence import Evidence, Pair
 from roofbook.analysis.publication import Publication
 
-from . import ELEMENTS, LAB
+from . import LAB
 
-CASE = f"n{ELEMENTS['published']}"
+CASE = LAB.cases("published")[0].name
 
 
 class Report(Publication):
