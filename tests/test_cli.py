@@ -361,20 +361,28 @@ def test_explain_says_the_state_of_every_cell_and_why(
     assert re.search(r"2 fresh: .*; \d+ missing: ", out)
 
 
-def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cli) -> None:
+def test_rerun_appends_the_step_its_parent_and_the_control_and_touches_no_other_row(
+    measured: Path, roofbook: Cli
+) -> None:
     files = {path: path.read_bytes() for path in (measured / "results").rglob("*.parquet")}
     before = rows(measured)
     page = (measured / "book" / "labs" / "lbm.ipynb").read_bytes()
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
-    assert re.search(r"^1 measurement taken; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert re.search(r"^2 measurements taken; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    joined = " ".join(out.split())
+    assert re.search(r"per step \S.*\] \S.*no-finish \([\d.]+ .?s\), in one run ", joined)
+    assert "] : no-finish over itself, the A/A control of the same rounds".replace("] ", "]") in joined
+    assert "`roofbook rerun lbm fused 40x24 --no-page --runs 3` measures 3" in joined
     assert max(map(width, out.splitlines())) <= 80
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
-    assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
-        ("fused", "40x24", "step", "test")
+    assert sorted(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
+        ("fused", "40x24", "step", "test"),
+        ("no-finish", "40x24", "again", "test"),
+        ("no-finish", "40x24", "step", "test"),
     ], "the scale is that of the page"
-    assert len(after) == len(before) + 1
+    assert len(after) == len(before) + 3
     assert {path: path.read_bytes() for path in files} == files
     assert (measured / "book" / "labs" / "lbm.ipynb").read_bytes() == page
 
@@ -425,9 +433,49 @@ def test_rerun_makes_the_page_again_only_if_it_shows_the_measurement(
 def test_rerun_of_a_cell_that_fails_says_why(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(registry.get("lbm")), "check", lambda *_: (float("nan"), 1.0, "a check that found NaN"))
     code, out, err = roofbook("rerun", "lbm", "tree", "40x24", "--no-page")
-    assert code == 1 and "1 of them failed" in out
+    assert code == 1 and "2 of them failed" in out, "its parent as well"
     assert re.fullmatch(r"error: tree on 40x24: failed in \S+ .*: wrong result: error nan, allowed 1 \(.*\)\n", err)
     assert rows(measured).iloc[-1]["status"] == "failed"
+
+
+def test_rerun_with_a_knob_is_a_point_of_a_sweep_beside_the_step(measured: Path, roofbook: Cli) -> None:
+    code, out, err = roofbook(
+        "rerun", "stencil", "checked", "7x48", "--scale", "test", "--no-page", "--knob", "ROOT=ACCURATE"
+    )
+    assert (code, err) == (0, "") and "checked@ROOT=ACCURATE on 7x48: " in out
+    new = rows(measured, "select * from cells where lab = 'stencil' order by role")
+    assert [(row.variant, row.role, row.axis, row.point) for row in new.fillna("").itertuples()] == [
+        ("checked", "again", "", ""), ("checked", "step", "", ""), ("checked@ROOT=ACCURATE", "sweep", "ROOT", "ACCURATE"),
+    ]  # fmt: skip
+    code, out, _ = roofbook(
+        "rerun", "stencil", "checked", "7x48", "--scale", "test", "--no-page", "--knob", "ROOT=ACCURATE"
+    )
+    assert code == 0 and re.search(r"before, on \d{4}-\d\d-\d\d: .* checked, in", " ".join(out.split()))
+
+
+@pytest.mark.parametrize(
+    ("step", "settings", "message"),
+    [
+        ("tasks-4", ["TASKS"], "--knob TASKS is no NAME=VALUE"),
+        ("tasks-4", ["TASKS=2", "TASKS=3"], "--knob TASKS=3 sets a knob twice"),
+        ("tasks-4", ["TASKS=2;x"], "'TASKS=2;x' is no knob of tasks-4: write NAME=VALUE"),
+        ("tasks-4", ["TASK=2"], "has no knob TASK; its knobs: BOUNDS, "),
+        ("tasks-4", ["STAGING=TWICE"], ": knob STAGING has no choice TWICE"),
+        ("tasks-4", ["TASKS=4"], " is the same code with TASKS=4"),
+        ("tasks-4", ["WIDTH=4"], "WIDTH is a size of the case: choose another case"),
+        ("tasks-4@OFFSET=1", ["TASKS=2"], "is no knob of tasks-4@OFFSET=1"),
+        ("lbm tree 40x24", ["GROUP_SIZE=32"], "GROUP_SIZE cannot be turned: the launch or the case sets it, here to "),
+    ],
+)
+def test_a_knob_that_cannot_be_turned_is_refused_before_anything_is_measured(
+    measured: Path, roofbook: Cli, step: str, settings: list[str], message: str
+) -> None:
+    before = len(rows(measured))
+    options = [option for setting in settings for option in ("--knob", setting)]
+    measurement = step.split() if " " in step else ["stencil", step, "7x48"]
+    code, out, err = roofbook("rerun", *measurement, "--scale", "test", "--no-page", *options)
+    assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+    assert len(rows(measured)) == before
 
 
 def test_export_writes_the_rows_of_a_query(measured: Path, roofbook: Cli, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def drawn(
 def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
     data, card_data, _ = drawn
     cards = {fields["id"]: fields for fields in card_data["cards"]}
-    readings = measurements.readings(data)
+    readings = [reading for reading, _ in measurements.measured_with_ratios(data)]
     assert len(cards) == len(card_data["cards"]) == len(readings) > 30
     key = ("run", "variant", "case", "role")
     rows = {tuple(record[column] for column in key): record for record in data.rows.to_dict("records")}

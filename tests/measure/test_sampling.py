@@ -71,7 +71,9 @@ def test_the_control_is_the_parent_of_most(bench: Bench) -> None:
     bench(made("a"))
     assert [row["role"] for row in bench.rows] == ["step"], "one variant alone has nothing to be compared with"
     bench(made("a"), made("b", "a", role="sweep"), made("c", "a", role="probe"))
-    assert sorted(row["role"] for row in bench.rows) == ["probe", "step", "sweep"]
+    assert sorted(row["role"] for row in bench.rows) == ["again", "probe", "step", "sweep"]
+    bench(made("b", "a", role="sweep"), made("c", "a", role="probe"))
+    assert sorted(row["role"] for row in bench.rows) == ["probe", "sweep"], "no step could be the control"
 
 
 def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

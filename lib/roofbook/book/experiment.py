@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -13,19 +13,21 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.recorded import recorded
 from ..analysis.roofline import needed_peaks
+from ..analysis.step_rerun import StepRerun, step_rerun
 from ..analysis.store_devices import peers_by_other_backends
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
-from ..errors import UsageError, one_of
+from ..errors import Failed, UsageError, one_of
 from ..escaping import escape, file_name
 from ..measure import background_group, schedule
+from ..measure.case_process import Workers
 from ..measure.policy import UNTIMED, Policy
-from ..measure.progress import Reporter
+from ..measure.progress import Progress, Reporter
 from ..measure.schedule import Planned
 from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
-from ..spec.lab import SCALES, Case, Variant
+from ..spec.lab import SCALES, Case, Variant, turned_name
 from ..store.files import STORE_PARTS, StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
@@ -125,7 +127,8 @@ class MeasuredData(LabData):
 
     @cached_property
     def rows(self) -> "pd.DataFrame":
-        return with_current_traffic(self.lab, self.rows_of(self._experiment.plan(self.lab.all_variants())))
+        variants = [*self.lab.all_variants(), *self._experiment.turned_variants()]
+        return with_current_traffic(self.lab, self.rows_of(self._experiment.plan(variants)))
 
     @cached_property
     def peer_rows(self) -> "pd.DataFrame":
@@ -215,6 +218,17 @@ class Experiment(Page):
     def data(self) -> MeasuredData:
         return MeasuredData(self)
 
+    def turned_variants(self) -> list[Variant]:
+        """Return the steps with other knobs that the store has for this device; knobs that are gone are left out."""
+        rows = self.store.rows(self.lab.name, device=self.device.slug, scale=self.scale, role="sweep")
+        listed = {variant.name for variant in self.lab.all_variants()}
+        turned = []
+        for name in dict.fromkeys(rows["variant"]):
+            if name not in listed:
+                with suppress(UsageError):
+                    turned.append(self.lab.variant(name))
+        return turned
+
     def plan(self, variants: Sequence[Variant] | None = None) -> list[schedule.Planned]:
         """Return the measurements of this experiment with their state in the store, each once, those of its series last."""
         chosen = self.variants if variants is None else variants
@@ -237,10 +251,16 @@ class Experiment(Page):
         peaks, needed = registry.get(registry.PEAKS), needed_peaks(self.lab)
         return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
-    def measure(self) -> Html:
+    def measure(self, *steps: str, knobs: Mapping[str, Any] | None = None, case: str | None = None) -> Html:
         """Measure the device's peaks and every measurement that is not fresh, in the requested number of runs. Return their
         number as text.
+
+        steps: measure only these, where they are not fresh, on one case, and return their table. knobs: values of knobs of
+        their sources, such as `{"GROUP_SIZE": 32}`, with which they become points of a sweep. case: by default the first.
+        Errors: UsageError for an unknown step, knob or case.
         """
+        if steps:
+            return self._measure_steps(steps, knobs or {}, case, {})
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
@@ -264,6 +284,62 @@ class Experiment(Page):
             show.end()
         self.__dict__.pop("data", None)
         return Html(f"<p>{escape(done)}.</p>")
+
+    def rerun(
+        self, *steps: str, knobs: Mapping[str, Any] | None = None, case: str | None = None, runs: int = 1
+    ) -> Html:
+        """Measure steps again, each beside its parent in the same rounds. Return the ratios in sentences, and the table.
+
+        steps, knobs, case: as of `measure`. runs: processes that start afresh; from three on, intervals are between runs.
+        """
+        return self._measure_steps(steps, knobs or {}, case, {"remeasure": True, "runs": runs})
+
+    def _measure_steps(
+        self, steps: Sequence[str], knobs: Mapping[str, Any], case: str | None, parameters: Mapping[str, Any]
+    ) -> Html:
+        names = [turned_name(step, knobs) for step in steps]
+        beside = self.beside_parents(names, case or self.cases[0].name, parameters)
+        show = Reporter()
+        try:
+            done = beside.take(show)
+        finally:
+            show.end()
+        self.__dict__.pop("data", None)
+        outcomes = [line for name in names for line in beside.outcome(name, done).lines()] if parameters else []
+        sentences = "".join(f"<p>{escape(line)}</p>" for line in outcomes)
+        return Html(f"<p>{escape(done)}.</p>{sentences}{''.join(table.html for table in beside.tables())}")
+
+    def beside_parents(self, names: Sequence[str], case: str, parameters: Mapping[str, Any]) -> "Experiment":
+        """Return this experiment with only these variants and their parents, on one case, and with other parameters."""
+        parents = [self.lab.variant(name).parent for name in names]
+        both = [name for pair in zip(parents, names, strict=True) for name in pair if name]
+        chosen = {"variants": list(dict.fromkeys(both)), "cases": [case], "remeasure": False, "runs": 1}
+        return Experiment(self.lab.name, {**self.parameters, **chosen, **parameters}, self.root)
+
+    def take(self, progress: Progress, workers: Workers | None = None) -> schedule.Done:
+        """Measure what is not fresh, or all if asked to remeasure, without peaks. workers: see `schedule.bring_up_to_date`."""
+        remeasure = self.parameters["remeasure"]
+        return schedule.bring_up_to_date(
+            self.plan(), self.device, self.store, self.policy, runs=self.parameters["runs"], remeasure=remeasure,
+            resume=not remeasure, progress=progress, isolated=True, workers=workers,
+        )  # fmt: skip
+
+    def outcome(self, name: str, done: schedule.Done) -> StepRerun:
+        """Return the outcome of new runs of a step and its parent, both variants of this experiment of one case.
+
+        Raise Failed with the reason if the step has no verified time.
+        """
+        cells = {cell.variant.name: cell for cell in self.plan()}
+        cell, case = cells[name], self.cases[0].name
+        if cell.state == "failed":
+            shown = f" (lines of the output of `roofbook show {self.lab.name} {name}`)"
+            raise Failed(f"{name} on {case}: {cell.why}{shown * cell.why.startswith('does not build')}")
+        pair = [cells[variant] for variant in (name, cell.variant.parent) if variant in cells]
+        rows = self.store.rows(
+            self.lab.name, case=case, scale=self.scale, variant=[member.variant.name for member in pair],
+            device=[member.device.slug for member in pair], backend=[member.backend for member in pair],
+        )  # fmt: skip
+        return step_rerun(rows, name, cell.variant.parent, case, done.run.split(", "))
 
     def _compiling_ahead(self, plans: Sequence[tuple[Sequence[Planned], Policy]]) -> AbstractContextManager[Any]:
         """Compile the lab's kernels while the peaks are measured, unless another process does so for all labs already."""

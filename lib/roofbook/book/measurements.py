@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.history import Row, by_measurement, key_of, versions
 from ..analysis.lab_data import LabData
-from ..analysis.readings import Reading, cases_of, newest, records
+from ..analysis.readings import Reading, Speedup, cases_of, faster, newest, records
 from ..analysis.recorded import RecordedData
 from ..devices.backends import BACKENDS
 from ..devices.find import spec_of
@@ -41,8 +41,9 @@ def draw(root: Path, data: LabData, name: str, label: str, history: Iterable[Row
             changes.get(str(reading.row["variant"]), ""),
             data.scale,
             _device_for(reading, data, device),
+            over_parent,
         )
-        for reading in readings(data)
+        for reading, over_parent in measured_with_ratios(data)
     ]
     lab, title = data.lab.name, data.lab.title
     contents = {"lab": lab, "title": title, "name": name, "on": label, "machines": machines.listed, "cards": cards}
@@ -59,10 +60,14 @@ def _device_for(reading: Reading, data: LabData, device: str | None) -> str | No
     return f"{backend}:0" if is_peer_of_device and backend in BACKENDS and backend != data.device.backend else device
 
 
-def readings(data: LabData) -> list[Reading]:
-    """Return all measurements that a lab's page may show, case by case."""
+def measured_with_ratios(data: LabData) -> list[tuple[Reading, Speedup | None]]:
+    """Return all measurements that a lab's page may show, case by case, each with its ratio to its parent."""
     rows = data.rows_with_peers
-    return [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
+    return [
+        (reading, faster(by_name.get(reading.parent or ""), reading))
+        for by_name in (newest(rows, case) for case in cases_of(rows))
+        for reading in by_name.values()
+    ]
 
 
 def draw_recorded(root: Path, data: RecordedData, name: str, label: str, store: Store) -> set[str]:

@@ -214,6 +214,12 @@ class Page(ABC):
         return replace(table, notes=[*table.notes, *self._left_out(sweep)])
 
     @noted
+    def turned_knobs(self) -> Table:
+        """Return the steps that a reader measured with other knobs, on all cases; see `roofbook rerun --knob`."""
+        lab = self.data.lab
+        return report.turned_knobs(self.data.rows, {variant.name for variant in lab.all_variants()}, lab.name)
+
+    @noted
     def line_sweep(self, axis: str) -> "Figure | Note":
         """Return a chart of time by the points of a sweep, with one line for each case."""
         data, sweep = self.data, self.data.sweep(axis)

@@ -151,6 +151,18 @@ def _measure_by_cluster(
     return False
 
 
+def _knobs(settings: tuple[str, ...]) -> dict[str, str]:
+    """Return knob -> value. Raise UsageError for a setting that is not NAME=VALUE, and for a knob that is set twice."""
+    values: dict[str, str] = {}
+    for setting in settings:
+        knob, equals, value = setting.partition("=")
+        if not equals or knob in values:
+            reason = "sets a knob twice" if knob in values else "is no NAME=VALUE, such as GROUP_SIZE=32"
+            raise UsageError(f"--knob {setting} {reason}")
+        values[knob] = value
+    return values
+
+
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 
 
@@ -173,52 +185,64 @@ def _literal(text: str) -> Any:
 @LAB
 @VARIANT
 @click.argument("case")
+@click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="A knob of its source; may be repeated.")
+@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Processes that start afresh.")
 @of_scale(help=f"{SCALES}.  [default: that of the lab's page, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
 @click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
 @click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
 @without_collection()
 def rerun(
-    lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
+    lab: str,
+    variant: str,
+    case: str,
+    knobs: tuple[str, ...],
+    runs: int,
+    scale: str | None,
+    device: str | None,
+    results: str | None,
+    page: bool,
 ) -> None:
-    """Repeat one measurement, and keep it.
+    """Measure a step again beside its parent, and keep both.
 
-    Appends a row for VARIANT on CASE to the store, and rebuilds the page of LAB if it shows this measurement:
+    Appends rows for VARIANT, its parent and the A/A control on CASE, measured in the same rounds. Prints the ratio to the
+    parent, and the ratio before. Rebuilds the page of LAB if it shows this measurement. With --knob, VARIANT with other
+    values of its knobs becomes a point of a sweep, and VARIANT itself is the parent:
 
     \b
       roofbook rerun lbm fused 128x128
+      roofbook rerun lbm tree 128x128 --knob GROUP_SIZE=32
     """
+    import shlex
     from contextlib import ExitStack, nullcontext
 
-    from ..analysis.sentences import time_text
     from ..book import execute, fragments, manifest, site
     from ..book.experiment import Experiment
     from ..book.preload_imports import ImportPreloader
     from ..measure.case_process import Workers
     from ..measure.progress import Reporter
-    from ..measure.schedule import bring_up_to_date
+    from ..measure.stats import ENOUGH_RUNS
     from ..paths import project_root
+    from ..spec.lab import turned_name
 
     root = project_root()
     notebook = root / "experiments" / f"{lab}.ipynb"
     page_parameters = execute.parameters_of(root, notebook)
-    options = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
-    experiment = Experiment(
-        lab, page_parameters | {name: option for name, option in options.items() if option is not None}, root
-    )
+    options = {"scale": scale, "device": device, "results": results}
+    given = {name: option for name, option in options.items() if option is not None}
+    name = turned_name(variant, _knobs(knobs))
+    whole = Experiment(lab, page_parameters | given | {"variants": None, "cases": None}, root)
+    experiment = whole.beside_parents([name], case, {"remeasure": True, "runs": runs})
+    name = experiment.variants[-1].name
     reporter, builders = Reporter(), list[site.Builder]()
     has_page = page and bool(page_parameters) and execute.page_of(root, notebook).exists()
     with ExitStack() as resources:
-        workers = resources.enter_context(Workers(lab, experiment.device.spec, cases=1))
+        workers = resources.enter_context(Workers(lab, experiment.device.spec, cases=runs))
         workers.prepare()  # while this process plans
-        cells = experiment.plan()
-        if not cells:
-            lab_variant = experiment.lab.variant(variant)
-            reason = (
-                experiment.lab.skip_reason(lab_variant, experiment.cases[0])
-                or f"it does not run on {experiment.device.spec}"
-            )
-            raise UsageError(f"{variant} on {case} cannot be measured: {reason}")
+        if name not in {cell.variant.name for cell in experiment.plan()}:
+            reason = experiment.lab.skip_reason(experiment.variants[-1], experiment.cases[0])
+            reason = reason or f"it does not run on {experiment.device.spec}"
+            raise UsageError(f"{name} on {case} cannot be measured: {reason}")
 
         def start() -> None:  # it gets ready beside the page, and beside no sample
             builders.append(resources.enter_context(site.start(root)))
@@ -226,35 +250,24 @@ def rerun(
 
         try:
             with ImportPreloader(reporter, start) if has_page else nullcontext(reporter) as progress:
-                summary = bring_up_to_date(
-                    cells,
-                    experiment.device,
-                    experiment.store,
-                    experiment.policy,
-                    remeasure=True,
-                    resume=False,
-                    progress=progress,
-                    isolated=True,
-                    workers=workers,
-                )
+                done = experiment.take(progress, workers)
         finally:
             reporter.end()
-        say(str(summary))
-        newest = experiment.plan()[0]
-        if newest.state == "failed":
-            lines = f" (lines of the output of `roofbook show {lab} {variant}`)" * newest.why.startswith(
-                "does not build"
-            )
-            raise Failed(f"{variant} on {case}: {newest.why}{lines}")
-        time = time_text(experiment.data.rows_of([newest]), variant, case)
-        say(f"{variant} on {case}: {time} per {experiment.lab.unit}")
+        say(str(done))
+        outcome = experiment.outcome(name, done)
+        for line in outcome.lines():
+            say(line)
+        if outcome.ratio and runs < ENOUGH_RUNS:
+            again = shlex.join(["roofbook", *sys.argv[1:], "--runs", str(ENOUGH_RUNS)])
+            say(f"Other runs may differ by more: `{again}` measures {ENOUGH_RUNS}")
+        newest = next(cell for cell in experiment.plan() if cell.variant.name == name)
         if not page:
             return
         if not has_page:
             say("There is no page to show it yet; `roofbook build` makes one")
             return
         page_experiment = Experiment(lab, page_parameters, root)
-        planned = page_experiment.plan()
+        planned = page_experiment.plan() + page_experiment.plan(page_experiment.turned_variants())
         if page_experiment.store.address != experiment.store.address or newest.cell_key not in {
             cell.cell_key for cell in planned
         }:

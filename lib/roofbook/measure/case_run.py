@@ -234,16 +234,20 @@ def _verify_again(
 
 
 def measurements(setting: Setting, variants: Sequence[Variant]) -> Iterator[Measurement]:
-    """Yield a measurement of each variant that runs on this case and device, then the A/A control of the device's own steps."""
-    steps = []
+    """Yield a measurement of each variant that runs on this case and device, then the A/A control of the device's own steps.
+
+    There is a control if a step can be compared with another variant of the device.
+    """
+    steps, others = list[Variant](), 0
     for variant in variants:
         target = target_of(variant, setting.device)
         if target is None or setting.lab.skip_reason(variant, setting.case):
             continue
         yield Measurement(variant, variant.role, *target)
-        if variant.role == "step" and target.device is setting.device:
-            steps.append(variant)
-    if len(steps) > 1:
+        if target.device is setting.device:
+            steps += [variant] * (variant.role == "step")
+            others += variant.role != "step"
+    if len(steps) > 1 or (steps and others):
         yield Measurement(control_of(steps), CONTROL, setting.device, setting.device.backend)
 
 

@@ -15,6 +15,7 @@ from .html import Html as Html
 from .html import Table as Table
 from .html import html_diff as html_diff
 from .html import html_source as html_source
+from .knob_table import turned_knobs as turned_knobs
 from .ladder_descent import descent as descent
 from .ladder_descent import glance as glance
 from .ladder_table import ladder as ladder

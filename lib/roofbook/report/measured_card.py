@@ -14,7 +14,8 @@ from typing import Any
 from ..analysis import format as show
 from ..analysis.history import Change, Version, answer, commit_of, within
 from ..analysis.provenance_check import untraced
-from ..analysis.readings import FEW_RUNS, Reading, number_field, text_field
+from ..analysis.readings import FEW_RUNS, Reading, Speedup, number_field, text_field
+from ..analysis.sentences import ratio_words
 from ..analysis.store_devices import machine
 from ..devices.backends import label
 from ..escaping import read_json
@@ -53,12 +54,17 @@ class Machines:
 
 
 def card(
-    versions: Sequence[Version], machines: Machines, change: str, scale: str, device: str | None
+    versions: Sequence[Version],
+    machines: Machines,
+    change: str,
+    scale: str,
+    device: str | None,
+    over_parent: Speedup | None = None,
 ) -> dict[str, Any]:
     """Return a measurement as JSON data; texts are as readers see them, times in seconds per unit.
 
     versions: the last one is shown. change: what its variant changes. scale, device: options of the command that measures it
-    again; device None for that of the lab's page.
+    again; device None for that of the lab's page. over_parent: the ratio of its time to its parent's.
     """
     last = versions[-1].reading
     row = last.row
@@ -75,7 +81,7 @@ def card(
         "why": last.reason,
         "answer": answer(versions),
         "command": command(last, scale, device),
-        "facts": facts(last),
+        "facts": [*_compared(last, over_parent), *facts(last)],
         "versions": [_version(version, size, machines) for version in versions],
         **({"axis": axis(times, size)} if times else {}),
     }
@@ -119,6 +125,14 @@ def command(reading: Reading, scale: str, device: str | None) -> str:
     measurement = [str(row["lab"]), name, str(row["case"])]
     device_options = ["--scale", scale, "--device", device] if device else []
     return shlex.join(["roofbook", "rerun", *measurement, *device_options])
+
+
+def _compared(reading: Reading, over_parent: Speedup | None) -> list[list[str]]:
+    """Return the fact that compares a reading with its parent, or an A/A control with its original; [] for none."""
+    if over_parent is None:
+        return []
+    how = f" ({over_parent.how})" if over_parent.how else ""
+    return [["Compared with", f"its parent: {ratio_words(over_parent)} {reading.parent}{how}"]]
 
 
 def facts(reading: Reading) -> list[list[str]]:

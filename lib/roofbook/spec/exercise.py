@@ -8,7 +8,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..devices.contract import BuildFailed
 from ..errors import one_of
 from .lab import SCALES
-from .source import Knob, Source, stranger_text
+from .source import Source, stranger_text
 
 if TYPE_CHECKING:
     from .lab import Case, Lab
@@ -174,10 +174,7 @@ class Answer(Source):
     @classmethod
     def to(cls, exercise: Write, step: Source, text: Path) -> "Answer":
         """Return the source with the reader's `text` in place of the kernel of `step`."""
-        return cls(step.path, step.knobs, text, exercise.plan_knobs)
-
-    def with_knobs(self, **knobs: Knob) -> "Answer":
-        return replace(self, knobs=super().with_knobs(**knobs).knobs)
+        return cls(step.path, step.knobs, text=text, plan_knobs=exercise.plan_knobs)
 
     def render(self, dialect: str) -> str:
         """Return the reader's text in a plain language. Raise BuildFailed for a text that cannot be expanded."""

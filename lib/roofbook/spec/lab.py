@@ -641,10 +641,17 @@ class Lab(ABC):
         return [case for case in cases if case is cases[0] or case.scale not in ("quick", "test")]
 
     def variant(self, name: str) -> Variant:
-        """Return the variant of a name, peers and points of sweeps included. Raise UsageError if there is none."""
+        """Return the variant of a name, peers and points of sweeps included. Raise UsageError if there is none.
+
+        `STEP@KNOB=VALUE` is a step of the ladder with another value of any knob of its source; several are joined by commas.
+        """
         for candidate in self.all_variants():
             if candidate.name == name:
                 return candidate
+        if turned_name := _TURNED.fullmatch(name):
+            step = next((step for step in self.ladder if step.name == turned_name["step"]), None)
+            if step and step.source:
+                return _turned(step, turned_name["knobs"], self.sizes(self.cases(SCALES[0])[0]))
         points = [f"{sweep.variants[0].name.partition('=')[0]}={_points(sweep)}" for sweep in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
         raise one_of("variant", name, valid + points, near=[variant.name for variant in self.all_variants()])
@@ -688,6 +695,36 @@ class NamedCases(Lab):
 
     def sized(self, name: str, scale: str) -> Case | None:
         return self.named_case(name, scale) if re.fullmatch(self.name_pattern, name) else None
+
+
+_TURNED = re.compile(r"(?P<step>[^@]+)@(?P<knobs>[A-Z]\w*=[\w.+-]+(?:,[A-Z]\w*=[\w.+-]+)*)", re.ASCII)
+"""Name of a step with other knobs, such as `tree@GROUP_SIZE=32`. Knobs are names in capitals; values go into the kernel."""
+
+
+def turned_name(step: str, knobs: Mapping[str, object]) -> str:
+    """Return the name by which `Lab.variant` knows a step with other knobs. Raise UsageError for what is no knob or value.
+
+    >>> turned_name("tree", {"GROUP_SIZE": 32, "ACCUMULATE": "PAIRS"})
+    'tree@ACCUMULATE=PAIRS,GROUP_SIZE=32'
+    """
+    if not knobs:
+        return step
+    settings = sorted(f"{knob}={value}" for knob, value in knobs.items())
+    name = f"{step}@{','.join(settings)}"
+    if not _TURNED.fullmatch(name) or "@" in step:
+        raise UsageError(f"{', '.join(settings)!r} is no knob of {step}: write NAME=VALUE, such as GROUP_SIZE=32")
+    return name
+
+
+def _turned(step: Variant, settings: str, sizes: Mapping[str, int]) -> Variant:
+    """Return a step with other knobs as a point of a sweep. Raise UsageError for a knob that it lacks or that is a size."""
+    values = dict(sorted(setting.split("=") for setting in settings.split(",")))
+    for knob in values:
+        if knob in sizes:
+            raise UsageError(f"{knob} is a size of the case: choose another case")
+    knobs = {knob: int(value) if value.isdecimal() else value for knob, value in values.items()}
+    variant = step.at(",".join(values), ",".join(values.values()), step.text.turned(**knobs))
+    return replace(variant, name=turned_name(step.name, values))
 
 
 def _points(sweep: Sweep) -> str:

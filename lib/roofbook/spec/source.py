@@ -71,6 +71,8 @@ class Source:
     folder and of the dialect."""
     knobs: tuple[tuple[str, Knob], ...] = field(default=())
     """(name, value) of each knob that is set, sorted."""
+    pinned: frozenset[str] = frozenset()
+    """Names of the knobs that a reader has turned: a plan must not set them to another value."""
 
     @classmethod
     def of(cls, path: Path, **knobs: Knob) -> "Source":
@@ -83,9 +85,25 @@ class Source:
         return cls(path, tuple(sorted(knobs.items())))
 
     def with_knobs(self, **knobs: Knob) -> "Source":
-        """Return the same text with some knobs set to other values. Raise TextError as `of` does."""
-        changed = dict(Source.of(self.path, **knobs).knobs)
-        return Source(self.path, tuple(sorted({**dict(self.knobs), **changed}.items())))
+        """Return the same text with some knobs set to other values. Raise TextError as `of` does, and for a pinned knob."""
+        before, changed = dict(self.knobs), dict(Source.of(self.path, **knobs).knobs)
+        for name in self.pinned & changed.keys():
+            if changed[name] != before[name]:
+                raise TextError(
+                    f"{self.path.name}: {name} cannot be turned: the launch or the case sets it, here to {changed[name]}"
+                )
+        return replace(self, knobs=tuple(sorted({**before, **changed}.items())))
+
+    def turned(self, **knobs: Knob) -> "Source":
+        """Return the same text with some knobs set and pinned. Raise TextError as `of` does, and if no code changes."""
+        for name in knobs:
+            if name not in self.settings:
+                raise TextError(f"{self.path.name} has no knob {name}; its knobs: {', '.join(sorted(self.settings))}")
+        changed = self.with_knobs(**knobs)
+        if changed.sha256 == self.sha256:
+            values = ", ".join(f"{name}={value}" for name, value in knobs.items())
+            raise TextError(f"{self.path.name} is the same code with {values}")
+        return replace(changed, pinned=self.pinned | set(knobs))
 
     def of_size(self, sizes: Mapping[str, Knob]) -> "Source":
         """Return the same text for a problem size: with those knobs of `Lab.sizes` that it has."""
