@@ -18,7 +18,7 @@ from roofbook.devices.contract import BuildFailed, Unsupported
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
-from .paper import ARCHITECTURES, BY_ARCHITECTURE, compiled, cuda_variants, drive, skip_without_compiler
+from .paper import ARCHITECTURES, BY_ARCHITECTURE, LABS, compiled, cuda_variants, drive, skip_without_compiler
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,12 +29,15 @@ def compiler() -> None:
 def each_for_its_architectures() -> Iterator[Any]:
     """Yield (lab, variant, architecture): every step for all architectures, and points of sweeps by turns for one each.
 
-    Points of a sweep differ by a number in their text. Steps on the older architecture are thorough.
+    Points of a sweep differ by a number in their text. Steps on the older architecture are thorough, and so are points
+    that a quick run of the book leaves out.
     """
     swept = cycle(ARCHITECTURES)
+    quick = {variant.name for lab in LABS.values() for variant in lab.at_scale("quick")}
     for lab, variant in (param.values for param in cuda_variants()):
         for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
-            marks = [pytest.mark.thorough] if variant.role != "sweep" and architecture != max(ARCHITECTURES) else []
+            is_quick = variant.name in quick if variant.role == "sweep" else architecture == max(ARCHITECTURES)
+            marks = [] if is_quick else [pytest.mark.thorough]
             yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}", marks=marks)
 
 

@@ -187,11 +187,20 @@ RUN = ("stencil", "fused", "7x48", "--scale", "test", "--no-page", "--device", "
 @pytest.mark.parametrize(
     ("linker", "words"),
     [
-        ("", r'Executable "ld" doesn\'t exist'),
-        ("echo cannot find -lm >&2; exit 1", r"linker command failed with exit code 1"),
-        ("kill -9 $$", r"(Killed|linker command|unable to execute command).*"),
+        pytest.param("", r'Executable "ld" doesn\'t exist', id="none"),
+        pytest.param(
+            "echo cannot find -lm >&2; exit 1",
+            r"linker command failed with exit code 1",
+            id="fails",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "kill -9 $$",
+            r"(Killed|linker command|unable to execute command).*",
+            id="is killed",
+            marks=pytest.mark.thorough,
+        ),
     ],
-    ids=["none", "fails", "is killed"],
 )
 def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
     linker: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -219,6 +228,7 @@ def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
         assert done.returncode == 2 and re.search(error, done.stderr) and "Traceback" not in done.stderr + done.stdout
 
 
+@pytest.mark.thorough
 def test_tests_of_machine_code_hold_on_a_cpu_whose_name_does_not_fit(tmp_path: Path) -> None:
     """The tests pass, or are skipped with the reason."""
     chosen_tests = (

@@ -1,9 +1,14 @@
-"""Points of a sweep that stand for all of it: the ends, and enough others that each value of each knob is there."""
+"""Points of a sweep that stand for all of it: the ends, and enough others that each value of each knob is there; and sweeps as
+parameters of a test.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
 
 from roofbook.spec.lab import Lab, Sweep, Variant
 
@@ -35,3 +40,16 @@ def variants(lab: Lab) -> Iterator[Variant]:
     swept = {variant.name: variant for sweep in lab.sweeps for variant in sweep.variants}
     taken = {variant.name for sweep in lab.sweeps for variant in points(sweep)}
     yield from (variant for variant in lab.all_variants() if variant.name not in swept or variant.name in taken)
+
+
+def params(sweeps: Sequence[Sweep]) -> list[Any]:
+    """Return the points of sweeps as parameters of a test. Points that a quick run of the book leaves out are thorough."""
+    return [
+        pytest.param(
+            variant,
+            id=variant.name,
+            marks=[] if variant in sweep.at_scale("quick") else [pytest.mark.thorough],
+        )
+        for sweep in sweeps
+        for variant in sweep.variants
+    ]

@@ -17,6 +17,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
 from .. import mutants
+from ..naming import naming
 from ..whole_notebooks import WHOLE
 from .unoptimised_builds import unoptimised
 
@@ -28,6 +29,8 @@ MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
 OPTIMISED = True
 LONG = {"batch-40"}
 """Cases whose runs outlast the compiler; kernels of all others are compiled as they stand."""
+SIXTH = 6
+"""The quick tests try one of so many mistakes, and of so many kernels without them."""
 SEEN: dict[tuple[str, str], References] = {}
 
 
@@ -43,17 +46,20 @@ def refused(lab: Lab, variant: Variant, case: str, target: Target) -> bool:
     return reason is not None
 
 
+def of_kind(kind: type) -> list[tuple[str, Any]]:
+    return [(lab, mistake) for lab, mistake in MISTAKES if isinstance(mistake, kind)]
+
+
 def named(kind: type) -> list[Any]:
-    """Return the mistakes of a kind as parameters; all but each third are thorough."""
-    named_mistakes = [(lab, mistake) for lab, mistake in MISTAKES if isinstance(mistake, kind)]
+    """Return the mistakes of a kind as parameters; all but each sixth are thorough."""
     return [
         pytest.param(
             lab,
             mistake,
             id=f"{lab}, {mistake.variant}: {mistake.wrong}",
-            marks=[pytest.mark.thorough] if number % 3 else [],
+            marks=[pytest.mark.thorough] if number % SIXTH else [],
         )
-        for number, (lab, mistake) in enumerate(named_mistakes)
+        for number, (lab, mistake) in enumerate(of_kind(kind))
     ]
 
 
@@ -68,7 +74,6 @@ def target(device: Device, variant: Variant) -> Target:
 def test_a_mistake_is_refused(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: mutants.Mutant
 ) -> None:
-    """The mistake's text must stand in the source even if the device is not for its variant."""
     lab = registry.get(name)
     wrong = mistake.applied(lab, tmp_path, monkeypatch)
     place = target(device, lab.variant(mistake.variant))
@@ -86,9 +91,17 @@ def test_an_emulated_mistake_is_refused_and_what_is_right_is_not(
     assert refused(lab, wrong, case_of(name, mistake), place) == (not mistake.survives)
 
 
-USED = sorted(
-    {(lab, mistake.variant, case_of(lab, mistake)) for lab, mistake in MISTAKES if isinstance(mistake, mutants.Mutant)}
-)
+@pytest.mark.parametrize("name", LABS)
+def test_the_words_of_each_mistake_stand_in_the_text_that_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for lab, mistake in MISTAKES:
+        if lab == name:
+            with naming(mistake.wrong):
+                mistake.applied(registry.get(name), tmp_path, monkeypatch)
+
+
+USED = sorted({(lab, mistake.variant, case_of(lab, mistake)) for lab, mistake in of_kind(mutants.Mutant)})
 
 
 def in_the_book(lab: str, case: str) -> bool:
@@ -96,10 +109,13 @@ def in_the_book(lab: str, case: str) -> bool:
     return lab in WHOLE and case in {c.name for c in registry.get(lab).cases("test")}
 
 
-APART = [(lab, variant, case) for lab, variant, case in USED if len(devices()) > 1 or not in_the_book(lab, case)]
+APART = [used for used in USED if len(devices()) > 1 or not in_the_book(used[0], used[2])]
 
 
-@pytest.mark.parametrize(("name", "variant", "case"), APART)
+@pytest.mark.parametrize(
+    ("name", "variant", "case"),
+    [pytest.param(*used, marks=[pytest.mark.thorough] if number % SIXTH else []) for number, used in enumerate(APART)],
+)
 def test_without_a_mistake_it_passes(device: Device, name: str, variant: str, case: str) -> None:
     lab = registry.get(name)
     right = lab.variant(variant)

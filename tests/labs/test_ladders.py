@@ -18,16 +18,14 @@ from roofbook.spec.kernel_constants import constants
 from roofbook.spec.lab import SCALES, Lab, Variant
 from roofbook.store import published_results
 
+from ..naming import naming
+
 RESULTS = Path(__file__).parents[2] / "results"
 LABS = [pytest.param(registry.get(name), id=name) for name in registry.names()]
 
 
-def variants(*roles: str) -> list[Any]:
-    """Return a parameter (lab, variant) for every variant of these roles in every lab."""
-    pairs = [
-        (registry.get(name), variant) for name in registry.names() for variant in registry.get(name).all_variants()
-    ]
-    return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in pairs if pair[1].role in roles]
+def of_roles(lab: Lab, *roles: str) -> list[Variant]:
+    return [variant for variant in lab.all_variants() if variant.role in roles]
 
 
 class Timed:
@@ -84,12 +82,14 @@ def test_there_is_one_base_and_the_best_is_a_rung(lab: Lab) -> None:
     assert {variant.role for variant in lab.peers} <= {"peer"}
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "peer"))
-def test_a_rung_says_what_it_changes_and_what_is_expected(lab: Lab, variant: Variant) -> None:
-    for text in (variant.change, variant.expect):
-        assert text.endswith(".") and len(text) > 12 and "\n" not in text
-    assert variant.backends and variant.backends <= {"opencl", "cuda", "host"}
-    assert not {"@", "=", "/", " "} & set(variant.name)
+@pytest.mark.parametrize("lab", LABS)
+def test_a_rung_says_what_it_changes_and_what_is_expected(lab: Lab) -> None:
+    for variant in of_roles(lab, "step", "base", "probe", "peer"):
+        with naming(variant.name):
+            for text in (variant.change, variant.expect):
+                assert text.endswith(".") and len(text) > 12 and "\n" not in text
+            assert variant.backends and variant.backends <= {"opencl", "cuda", "host"}
+            assert not {"@", "=", "/", " "} & set(variant.name)
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -105,34 +105,42 @@ def test_lookup_by_name(lab: Lab) -> None:
 # -- a step differs from its parent in what it names -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "sweep"))
-def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Variant) -> None:
-    if variant.parent is None:
-        return
-    parent = lab.variant(variant.parent)
-    assert variant.source and parent.source
-    differs = {
-        "source": variant.source.resolve() != parent.source.resolve(),
-        "plan": variant.plan is not parent.plan,
-        "options": dict(variant.options) != dict(parent.options),
-    }
-    unchanged = variant.role == "sweep" and not any(differs.values())  # the point at which its parent stands
-    assert unchanged or set(variant.differs) == {name for name, is_so in differs.items() if is_so}
-    assert len(set(variant.differs)) == len(variant.differs) >= 1
-    if variant.source.path != parent.source.path:
-        assert "plan" in variant.differs, "another data flow has a plan of its own"
-    elif differs["source"]:
-        changed = {name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())}
-        assert 1 <= len(changed) <= 3, changed
+@pytest.mark.parametrize("lab", LABS)
+def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab) -> None:
+    for variant in of_roles(lab, "step", "base", "probe", "sweep"):
+        with naming(variant.name):
+            if variant.parent is None:
+                continue
+            parent = lab.variant(variant.parent)
+            assert variant.source and parent.source
+            differs = {
+                "source": variant.source.resolve() != parent.source.resolve(),
+                "plan": variant.plan is not parent.plan,
+                "options": dict(variant.options) != dict(parent.options),
+            }
+            unchanged = variant.role == "sweep" and not any(differs.values())  # the point at which its parent stands
+            assert unchanged or set(variant.differs) == {name for name, is_so in differs.items() if is_so}
+            assert len(set(variant.differs)) == len(variant.differs) >= 1
+            if variant.source.path != parent.source.path:
+                assert "plan" in variant.differs, "another data flow has a plan of its own"
+            elif differs["source"]:
+                changed = {
+                    name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())
+                }
+                assert 1 <= len(changed) <= 3, changed
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "sweep"))
-def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant) -> None:
-    assert variant.source
-    assert variant.source.with_knobs() == variant.source, "its knobs are those of its text"
-    for backend, word in (("opencl", "__kernel"), ("cuda", "__global__")):
-        if backend in variant.backends:
-            assert f"{word} void " in variant.source.render(backend) or f"{word} __" in variant.source.render(backend)
+@pytest.mark.parametrize("lab", LABS)
+def test_every_variant_renders_where_it_says_it_runs(lab: Lab) -> None:
+    for variant in of_roles(lab, "step", "base", "probe", "sweep"):
+        with naming(variant.name):
+            assert variant.source
+            assert variant.source.with_knobs() == variant.source, "its knobs are those of its text"
+            for backend, word in (("opencl", "__kernel"), ("cuda", "__global__")):
+                if backend in variant.backends:
+                    assert f"{word} void " in variant.source.render(backend) or f"{word} __" in variant.source.render(
+                        backend
+                    )
 
 
 # -- sweeps and series -------------------------------------------------------------------------------------------------

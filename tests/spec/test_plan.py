@@ -26,11 +26,6 @@ from roofbook.spec.host_code import UNTIMED_METHODS, hash_of_plan
 from roofbook.spec.kernel_run import KernelRun
 from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT, Plan, Variant, stated_conditions
 
-VARIANTS = [
-    pytest.param(name, variant, id=f"{name}-{variant.name}")
-    for name in (*registry.names(), registry.PEAKS)
-    for variant in registry.get(name).all_variants()
-]
 BASES = (
     cnn.Convolution, convpool.Convolution, lbm.Simulation, lbm.ReadEachStep, on_chip.SeveralSteps, on_chip.OneLaunch,
     lenet.Forward, stencil.Stencil, KernelRun, Call, CProgram, Plan,
@@ -52,10 +47,11 @@ LAB.ladder = (*OTHER.ladder, replace(OTHER.ladder[0], name="new", plan=New))
 """
 
 
-@pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_each_plan_states_what_no_default_can(name: str, variant: Variant) -> None:
-    lacks = sorted(getattr(variant.plan, "__abstractmethods__", ()))
-    assert not lacks, f"{variant.plan.__qualname__}, the plan of {name} {variant.name}, lacks {', '.join(lacks)}"
+@pytest.mark.parametrize("name", [*registry.names(), registry.PEAKS])
+def test_each_plan_states_what_no_default_can(name: str) -> None:
+    for variant in registry.get(name).all_variants():
+        lacks = sorted(getattr(variant.plan, "__abstractmethods__", ()))
+        assert not lacks, f"{variant.plan.__qualname__}, the plan of {name} {variant.name}, lacks {', '.join(lacks)}"
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: f"{base.__module__}.{base.__name__}")

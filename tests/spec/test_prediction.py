@@ -5,7 +5,7 @@ import math
 import pytest
 
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
 from roofbook.spec.prediction import (
     FASTER,
     FEW_PERCENT,
@@ -24,6 +24,8 @@ from roofbook.spec.prediction import (
     predicted,
     up_to,
 )
+
+from ..naming import naming
 
 LABS = [registry.get(name) for name in registry.names()]
 
@@ -65,18 +67,16 @@ def test_a_prediction_holds_where_all_of_its_words_do_and_of_several_the_first()
     assert predicted(up_to(3), set()) == up_to(3) and predicted(None, {"gpu"}) is None
 
 
-def of_labs() -> list[tuple[Lab, Variant]]:
-    return [(lab, v) for lab in LABS for v in lab.all_variants() if v.predicts is not None]
-
-
-@pytest.mark.parametrize(("lab", "variant"), of_labs(), ids=lambda param: param.name)
-def test_a_step_predicts_over_a_parent_by_known_words_and_says_so_in_a_sentence(lab: Lab, variant: Variant) -> None:
-    assert variant.parent and variant.expect and variant.role in ("step", "base", "probe")
-    if not isinstance(variant.predicts, Prediction):
-        assert variant.predicts and all({*words.split()} <= SCOPE_WORDS for words in variant.predicts)
-        classes = {lab.case_class(case) for scale in ("quick", "published") for case in lab.cases(scale)}
-        for words in variant.predicts:
-            assert {*words.split()} & {SMALL, LARGE} <= classes, "a class that a case of the lab has"
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_a_step_predicts_over_a_parent_by_known_words_and_says_so_in_a_sentence(lab: Lab) -> None:
+    for variant in filter(lambda variant: variant.predicts is not None, lab.all_variants()):
+        with naming(variant.name):
+            assert variant.parent and variant.expect and variant.role in ("step", "base", "probe")
+            if not isinstance(variant.predicts, Prediction):
+                assert variant.predicts and all({*words.split()} <= SCOPE_WORDS for words in variant.predicts)
+                classes = {lab.case_class(case) for scale in ("quick", "published") for case in lab.cases(scale)}
+                for words in variant.predicts:
+                    assert {*words.split()} & {SMALL, LARGE} <= classes, "a class that a case of the lab has"
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +13,10 @@ from roofbook import paths
 from roofbook.labs import peaks
 from roofbook.spec import registry
 from roofbook.spec.host_code import tokens_of
+from roofbook.spec.lab import Lab
 from roofbook.spec.source import Source, _family, _wrap, documented, line_directives
+
+from ..naming import naming
 
 DIALECT = paths.LIBRARY / "spec" / "dialect"
 KERNELS = [path for end in ("k", "cu", "h", "inc") for path in sorted(paths.LIBRARY.rglob(f"*.{end}"))]
@@ -157,41 +160,56 @@ def macros(paths: Iterable[Path]) -> set[str]:
     return {name for path in paths for name in re.findall(r"^\s*#\s*define\s+(\w+)", path.read_text(), re.MULTILINE)}
 
 
-def every_source() -> list[Any]:
+def sources_of(lab: Lab) -> dict[Source, str]:
+    """Return each text of a lab's kernels with the name of the first variant that has it."""
     name_by_source: dict[Source, str] = {}
-    for lab in (*map(registry.get, registry.names()), peaks.LAB):
-        for variant in lab.all_variants():
-            if variant.source:
-                name_by_source.setdefault(variant.source, f"{lab.name}-{variant.name}")
-    return [pytest.param(source, id=name) for source, name in name_by_source.items()]
+    for variant in lab.all_variants():
+        if variant.source:
+            name_by_source.setdefault(variant.source, variant.name)
+    return name_by_source
+
+
+def every_source() -> list[Source]:
+    return [source for lab in LABS for source in sources_of(lab)]
+
+
+LABS = [*map(registry.get, registry.names()), peaks.LAB]
+OF_LABS = [pytest.param(lab, id=lab.name) for lab in LABS]
 
 
 def languages(source: Source) -> tuple[str, ...]:
     return ("cuda",) if source.path.suffix == ".cu" else ("opencl", "cuda")
 
 
-@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
-@pytest.mark.parametrize("source", every_source())
-def test_render_leaves_no_word_of_ours(source: Source, dialect: str) -> None:
-    if dialect not in languages(source):
-        pytest.skip("CUDA only")
-    text = source.render(dialect)
-    family = _family(source.path)
-    ours = macros((*DIALECT.glob("*.h"), *family)) | knobs(family) | {name for name, _ in source.knobs}
-    left = sorted(ours & set(re.findall(r"\w+", code(text))))
-    assert not left, f"left unexpanded: {left}"
-    assert not re.search(r"^\s*#(?!\s*(pragma|include <))", text, re.MULTILINE)
-    assert "Knob" not in text and "<kernel>" not in text
-    assert text.count("{") == text.count("}") and ("__kernel" if dialect == "opencl" else "__global__") in text
+@pytest.mark.parametrize("lab", OF_LABS)
+def test_render_leaves_no_word_of_ours(lab: Lab) -> None:
+    for (source, name), dialect in product(sources_of(lab).items(), ("opencl", "cuda")):
+        if dialect not in languages(source):
+            continue
+        with naming(f"{name} in {dialect}"):
+            text = source.render(dialect)
+            family = _family(source.path)
+            ours = macros((*DIALECT.glob("*.h"), *family)) | knobs(family) | {name for name, _ in source.knobs}
+            left = sorted(ours & set(re.findall(r"\w+", code(text))))
+            assert not left, f"left unexpanded: {left}"
+            assert not re.search(r"^\s*#(?!\s*(pragma|include <))", text, re.MULTILINE)
+            assert "Knob" not in text and "<kernel>" not in text
+            assert text.count("{") == text.count("}") and ("__kernel" if dialect == "opencl" else "__global__") in text
 
 
-@pytest.mark.parametrize("source", every_source())
-def test_resolve_leaves_only_the_dialects_words(source: Source) -> None:
-    words = set(re.findall(r"\w+", code(source.resolve())))
-    dialect = macros(DIALECT.glob("*.h"))
-    assert not (macros(_family(source.path)) - dialect) & words
-    if source.path.suffix == ".k":
-        assert "GLOBAL" in words and {"KERNEL", "KERNEL_OF"} & words and not {"__global__", "get_global_id"} & words
+@pytest.mark.parametrize("lab", OF_LABS)
+def test_resolve_leaves_only_the_dialects_words(lab: Lab) -> None:
+    for source, name in sources_of(lab).items():
+        with naming(name):
+            words = set(re.findall(r"\w+", code(source.resolve())))
+            dialect = macros(DIALECT.glob("*.h"))
+            assert not (macros(_family(source.path)) - dialect) & words
+            if source.path.suffix == ".k":
+                assert (
+                    "GLOBAL" in words
+                    and {"KERNEL", "KERNEL_OF"} & words
+                    and not {"__global__", "get_global_id"} & words
+                )
 
 
 def test_diff_names_both_and_shows_only_what_differs(scale: Path) -> None:
@@ -277,8 +295,7 @@ def test_a_comment_is_not_broken_into_code() -> None:
 
 
 def test_kernels_are_rendered_in_lines_of_a_page() -> None:
-    for param in every_source():
-        source = param.values[0]
+    for source in every_source():
         for text in map(source.render, languages(source)):
             lines = re.sub(r'"[^"\n]*"', lambda match: "_" * len(match[0]), code(text)).split("\n")
             assert not [line for line in lines if ", " in line.rstrip()[10:116] and len(line) > 116]
@@ -375,41 +392,41 @@ def test_a_knob_of_an_included_file_is_needed_too(wide: Path) -> None:
 # -- files of kernels --------------------------------------------------------------------------------------------------
 
 
-def named(path: Path) -> Any:
-    return pytest.param(path, id=f"{path.parent.name}/{path.name}")
-
-
 def included(path: Path) -> list[str]:
     """Return the names of files that a file includes, by a macro too."""
     return re.findall(r'^#(?:include|define \w+) "([\w.]+\.\w+)"', path.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", [named(path) for path in KERNELS])
-def test_a_file_has_few_knobs_and_documents_them_at_its_head(path: Path) -> None:
+def test_a_file_has_few_knobs_and_documents_them_at_its_head() -> None:
     """A file documents its own knobs: its headers document theirs, and a fragment has none."""
-    text = path.read_text()
-    knobs_at_head = documented(text)
-    assert len(knobs_at_head) == len(set(knobs_at_head))
-    assert len(documented(re.sub(r"^// Knobs? [^:]*: as in [^\n]*", "", text, flags=re.MULTILINE))) <= MOST_KNOBS
-    assert path.suffix != ".inc" or not knobs_at_head
-    head = re.match(r"(//[^\n]*\n)*", text)
-    assert head and documented(head[0]) == knobs_at_head, "all in one place"
-    defaults = re.findall(r"^#ifndef (\w+)\n#define (\w+)", text, re.MULTILINE)
-    assert all(name == again for name, again in defaults)
-    last = max((text.index(f"#ifndef {name}\n") for name, _ in defaults if name in knobs_at_head), default=0)
-    assert not re.search(r"^(KERNEL|DEVICE|#if )", text[:last], re.MULTILINE), "defaults are at the top"
+    for path in KERNELS:
+        with naming(path):
+            text = path.read_text()
+            knobs_at_head = documented(text)
+            assert len(knobs_at_head) == len(set(knobs_at_head))
+            assert (
+                len(documented(re.sub(r"^// Knobs? [^:]*: as in [^\n]*", "", text, flags=re.MULTILINE))) <= MOST_KNOBS
+            )
+            assert path.suffix != ".inc" or not knobs_at_head
+            head = re.match(r"(//[^\n]*\n)*", text)
+            assert head and documented(head[0]) == knobs_at_head, "all in one place"
+            defaults = re.findall(r"^#ifndef (\w+)\n#define (\w+)", text, re.MULTILINE)
+            assert all(name == again for name, again in defaults)
+            last = max((text.index(f"#ifndef {name}\n") for name, _ in defaults if name in knobs_at_head), default=0)
+            assert not re.search(r"^(KERNEL|DEVICE|#if )", text[:last], re.MULTILINE), "defaults are at the top"
 
 
-@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix in (".k", ".cu")])
-def test_a_knob_is_documented_once_in_all_that_a_kernel_includes(path: Path) -> None:
-    every = [name for text in _family(path).values() for name in documented(text)]
-    assert sorted(every) == sorted(set(every))
+def test_a_knob_is_documented_once_in_all_that_a_kernel_includes() -> None:
+    for path in [path for path in KERNELS if path.suffix in (".k", ".cu")]:
+        with naming(path):
+            every = [name for text in _family(path).values() for name in documented(text)]
+            assert sorted(every) == sorted(set(every))
 
 
 def test_every_knob_is_set_by_someone() -> None:
     """A variant or the code that drives the kernel sets each knob; one that nobody sets is dead."""
     folders = {path.parent for path in KERNELS} - {DIALECT}
-    knobs_set = {name for param in every_source() for name, _ in param.values[0].knobs}
+    knobs_set = {name for source in every_source() for name, _ in source.knobs}
     code_of = {folder: " ".join(file.read_text() for file in folder.glob("*.py")) for folder in folders}
     for path in KERNELS:
         everywhere = " ".join(code_of.values()) if path.parent == DIALECT else code_of[path.parent]
@@ -417,18 +434,19 @@ def test_every_knob_is_set_by_someone() -> None:
             assert name in knobs_set or re.search(rf"\b{name}\b", everywhere), f"{path.name}: nobody sets {name}"
 
 
-@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".inc"])
-def test_a_fragment_says_in_its_first_line_what_it_uses(path: Path) -> None:
-    first, _, body = path.read_text().partition("\n")
-    uses = re.match(r"// Uses (.+)\.$", first)
-    assert uses
-    words = {word for word in re.findall(r"\w+", uses[1]) if not (path.parent / f"{word}.k").exists()}
-    for begin, end in re.findall(r"\b([a-z]\d) to ([a-z]\d)\b", uses[1]):
-        words |= {f"{begin[0]}{n}" for n in range(int(begin[1]), int(end[1]) + 1)}
-    users = [kernel for kernel in KERNELS if kernel.parent == path.parent and path.name in included(kernel)]
-    shared = {name for user in users for name in locals_of(user)}
-    used = shared & set(re.findall(r"\b[a-z]\w*\b", code(body))) - locals_of(path)
-    assert used <= words, f"not said: {sorted(used - words)}"
+def test_a_fragment_says_in_its_first_line_what_it_uses() -> None:
+    for path in [path for path in KERNELS if path.suffix == ".inc"]:
+        with naming(path):
+            first, _, body = path.read_text().partition("\n")
+            uses = re.match(r"// Uses (.+)\.$", first)
+            assert uses
+            words = {word for word in re.findall(r"\w+", uses[1]) if not (path.parent / f"{word}.k").exists()}
+            for begin, end in re.findall(r"\b([a-z]\d) to ([a-z]\d)\b", uses[1]):
+                words |= {f"{begin[0]}{n}" for n in range(int(begin[1]), int(end[1]) + 1)}
+            users = [kernel for kernel in KERNELS if kernel.parent == path.parent and path.name in included(kernel)]
+            shared = {name for user in users for name in locals_of(user)}
+            used = shared & set(re.findall(r"\b[a-z]\w*\b", code(body))) - locals_of(path)
+            assert used <= words, f"not said: {sorted(used - words)}"
 
 
 def locals_of(path: Path) -> set[str]:
@@ -439,34 +457,42 @@ def locals_of(path: Path) -> set[str]:
     return {name for part in re.findall(rf"\b{kinds}\b([^;{{}}]*)", text) for name in re.findall(names, part)}
 
 
-@pytest.mark.parametrize("path", [named(path) for path in KERNELS])
-def test_a_files_ending_says_how_it_is_used(path: Path) -> None:
+def test_a_files_ending_says_how_it_is_used() -> None:
     """A kernel is never included, a header any number of times, a fragment within a kernel or header of its folder."""
-    users = [kernel for kernel in KERNELS if path.name in included(kernel) and path.parent in (kernel.parent, DIALECT)]
-    if path.suffix in (".k", ".cu"):
-        assert not users and "#pragma once" not in path.read_text()
-    elif path.suffix == ".inc":
-        assert users and "#pragma once" not in path.read_text()
-    elif path.parent != DIALECT or users:
-        assert users and path.read_text().count("\n#pragma once\n") == 1
+    for path in KERNELS:
+        with naming(path):
+            users = [
+                kernel
+                for kernel in KERNELS
+                if path.name in included(kernel) and path.parent in (kernel.parent, DIALECT)
+            ]
+            if path.suffix in (".k", ".cu"):
+                assert not users and "#pragma once" not in path.read_text()
+            elif path.suffix == ".inc":
+                assert users and "#pragma once" not in path.read_text()
+            elif path.parent != DIALECT or users:
+                assert users and path.read_text().count("\n#pragma once\n") == 1
 
 
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
-@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".h" and path.parent != DIALECT])
-def test_a_header_stands_alone(path: Path, dialect: str, tmp_path: Path) -> None:
+def test_a_header_stands_alone(dialect: str, tmp_path: Path) -> None:
     """Included twice and by nothing but itself, it gives its text once; it lacks nothing but knobs."""
-    if dialect == "opencl" and "hopper.h" in included(path):
-        pytest.skip("CUDA only")
-    for file in path.parent.glob("*.h"):
-        (tmp_path / file.name).write_text(file.read_text())
-    alone = tmp_path / "alone.k"
-    alone.write_text(f'#include "{path.name}"\n#include "{path.name}"\nKERNEL void alone() {{}}\n')
-    settings = {name: 4 for name in knobs(_family(alone)) - set(Source.of(alone).settings)}
-    text = Source.of(alone, **settings).render(dialect)
-    left = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", code(re.sub(r'"[^"\n]*"', "", text)))) - {"CLK_LOCAL_MEM_FENCE"}
-    assert not left, f"left: {sorted(left)}"
-    kernels = re.findall(r"(?:__kernel|__global__) void (\w+)", text)
-    assert len(kernels) == len(set(kernels))
+    for number, path in enumerate(path for path in KERNELS if path.suffix == ".h" and path.parent != DIALECT):
+        if dialect == "opencl" and "hopper.h" in included(path):
+            continue
+        with naming(path):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            for file in path.parent.glob("*.h"):
+                (folder / file.name).write_text(file.read_text())
+            alone = folder / "alone.k"
+            alone.write_text(f'#include "{path.name}"\n#include "{path.name}"\nKERNEL void alone() {{}}\n')
+            settings = {name: 4 for name in knobs(_family(alone)) - set(Source.of(alone).settings)}
+            text = Source.of(alone, **settings).render(dialect)
+            shouted = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", code(re.sub(r'"[^"\n]*"', "", text))))
+            assert shouted <= {"CLK_LOCAL_MEM_FENCE"}, "a macro is not expanded"
+            kernels = re.findall(r"(?:__kernel|__global__) void (\w+)", text)
+            assert len(kernels) == len(set(kernels))
 
 
 def test_a_comment_of_an_included_file_stays_where_its_code_does(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,15 +31,18 @@ from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Runnable, Variant
 
 from ... import mutants
+from ...naming import naming
+from ..sweep_points import params
 from .corpus import MISTAKES
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
 """Layers of the tests. The third takes a second turn of lists; the last is larger than a tile, chunk or group's filters."""
+FEW = [LAYERS[2]]
+"""Layers that each variant computes; all others are thorough."""
 SMALL = "5x7x9x9-k3"
 DENSEST = "-w0-x0"
 ZEROS = ["", DENSEST, "-w98-x50"]
 TIMED = [variant for variant in (*LAB.ladder, *LAB.peers) if variant.role != "probe"]
-SWEPT = [variant for sweep in LAB.sweeps for variant in sweep.variants]
 
 
 def variants(chosen: list[Variant]) -> list[Any]:
@@ -108,15 +112,22 @@ def is_exact(device: Device, variant: Variant, name: str) -> None:
         assert is_right(device, variant, name)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "layers",
+    [
+        pytest.param(FEW, id="few"),
+        pytest.param([name for name in LAYERS if name not in FEW], id="further", marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("variant", variants(TIMED))
-def test_every_variant_is_exact(device: Device, variant: Variant, name: str) -> None:
-    for zeros in ZEROS:
+def test_every_variant_is_exact(device: Device, variant: Variant, layers: Sequence[str]) -> None:
+    for name, zeros in product(layers, ZEROS):
         if not (variant.dtype == "float16" and zeros == DENSEST):  # sums beyond 65504, which fp16 does not hold
-            is_exact(device, variant, name + zeros)
+            with naming(name + zeros):
+                is_exact(device, variant, name + zeros)
 
 
-@pytest.mark.parametrize("variant", variants(SWEPT))
+@pytest.mark.parametrize("variant", params(LAB.sweeps))
 def test_every_point_of_the_sweeps_is_exact(device: Device, variant: Variant) -> None:
     is_exact(device, variant, f"{LAYERS[-1]}-w50")
 

@@ -41,13 +41,16 @@ from roofbook.peers import cc
 from roofbook.spec.lab import Case, Runnable, Variant, missing
 
 from ... import mutants
+from ...naming import naming
+from ..sweep_points import params
 
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
 """Grid -> its walls. All other grids have obstacles at random, a third of row ny-2 among them."""
+FEW = ("33x130", "64x32")
+"""Grids of the quick tests: the first is awkward, the second for variants that do not take it. Each grid is a kernel to be
+compiled, so all others are thorough."""
 WALKS = ("walk-down", "walk-paired", "walk-momentum", "walk-half")
-FEWER = {"walk-paired": ("17x9",), "walk-momentum": ("17x9", "33x130"), "walk-half": ("33x130",)}
-"""Variant -> its grids. `walk-down`, which walks in the same way, tries all of SIZES: each grid is a kernel to be compiled."""
 
 
 @cache
@@ -122,7 +125,10 @@ def simulating() -> list[Variant]:
     return [v for v in LAB.all_variants() if v.role != "probe" and v.plan not in without_flow]
 
 
-VARIANTS = [pytest.param(variant, id=variant.name) for variant in simulating()]
+VARIANTS = [
+    *(pytest.param(variant, id=variant.name) for variant in simulating() if variant.role != "sweep"),
+    *(param for param in params(LAB.sweeps) if param.values[0] in simulating()),
+]
 LADDER = [pytest.param(variant, id=variant.name) for variant in simulating() if variant.role == "step"]
 
 
@@ -166,28 +172,31 @@ def held_in_tiles(nx: int, ny: int) -> bool:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES)
+def quick_size(variant: Variant) -> str:
+    return FEW[1] if why_not(variant, FEW[0]) else FEW[0]
+
+
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["quick", "further"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
+def test_variant_lies_within_the_bound(device: Device, variant: Variant, quick: bool) -> None:
     """An odd number of steps, and twice an even one: the second run goes on from where the first ended.
 
     Variants that can go on from an odd step do; the others say that they cannot.
     """
-    reason = why_not(variant, size)
-    assert LAB.skip_reason(variant, case_of(size, 7)) == reason
-    if reason or size not in FEWER.get(variant.name, SIZES):
-        return
     even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.GraphedSteps))
-    for steps, times in ((7, 1), (4, 2), (1, 1) if even_only else (3, 2)):
-        outputs = run(device, variant, case_of(size, steps), inputs_of(size), times)
-        expected = dict(right(size, steps * times))
-        assert outputs["f"].shape == expected["f"].shape and outputs["av_vels"].shape == (steps,)
-        expected["av_vels"] = expected["av_vels"][-steps:]
-        case = case_of(size, steps * times)
-        measured, allowed, quantity = LAB.check(case, variant, outputs, expected)
-        assert measured <= allowed, f"{steps} steps, {times} times: {quantity} is {measured:.3g}"
-        if "unit_roundoff" not in variant.options:
-            assert error(outputs["f"], expected["f"]) <= bound(case.units)
+    for size in SIZES:
+        if why_not(variant, size) or quick != (size == quick_size(variant)):
+            continue
+        for steps, times in ((7, 1), (4, 2), (1, 1) if even_only else (3, 2)):
+            outputs = run(device, variant, case_of(size, steps), inputs_of(size), times)
+            expected = dict(right(size, steps * times))
+            assert outputs["f"].shape == expected["f"].shape and outputs["av_vels"].shape == (steps,)
+            expected["av_vels"] = expected["av_vels"][-steps:]
+            case = case_of(size, steps * times)
+            measured, allowed, quantity = LAB.check(case, variant, outputs, expected)
+            assert measured <= allowed, f"{size}, {steps} steps, {times} times: {quantity} is {measured:.3g}"
+            if "unit_roundoff" not in variant.options:
+                assert error(outputs["f"], expected["f"]) <= bound(case.units)
 
 
 @pytest.mark.parametrize(
@@ -211,10 +220,16 @@ def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     assert error_av_vels(outputs["av_vels"], av_vels) <= bound_av_vels(av_vels, int((~obstacles).sum()))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
+def test_a_variant_is_kept_from_a_backend_for_a_reason() -> None:
     """Graphs, NCCL and .cu files are CUDA's alone; OpenCL's alone are vector loads, the host's one work-item, the bands of a
     CPU, and a host in another language. C for one thread is the host's."""
+    for variant in simulating():
+        with naming(variant.name):
+            compare_backends(variant)
+
+
+def compare_backends(variant: Variant) -> None:
+    """Compare the backends of a variant with those that its plan and kernel allow."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
@@ -233,9 +248,12 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
 
 
 def test_the_grids_reach_every_variant_and_every_reason() -> None:
-    reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
-    for name, all_of in reasons.items():
-        assert None in all_of or missing(LAB.variant(name)), f"{name} runs on no grid of this file"
+    reasons: dict[str, list[str | None]] = {}
+    for variant in simulating():
+        reasons[variant.name] = [why_not(variant, size) for size in SIZES]
+        assert [LAB.skip_reason(variant, case_of(size, 7)) for size in SIZES] == reasons[variant.name], variant.name
+        runs = why_not(variant, quick_size(variant)) is None
+        assert runs or missing(variant), f"{variant.name} runs on no grid of the quick tests"
     for name in (
         "bit-neighbours",
         "vectors",
@@ -280,13 +298,14 @@ def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> 
 @pytest.mark.parametrize("variant", LADDER)
 def test_a_push_that_would_empty_a_population_is_refused(device: Device, variant: Variant) -> None:
     """With accel = 1 the noise decides, cell by cell, whether there is enough to take from."""
-    if why_not(variant, "64x32") or "unit_roundoff" in variant.options:
+    size = quick_size(variant)
+    if why_not(variant, size) or "unit_roundoff" in variant.options:
         pytest.skip("fp16 rounds the comparison itself")
-    params, obstacles, start = problem("64x32")
+    params, obstacles, start = problem(size)
     params = replace(params, accel=1.0, omega=1.0)
-    before = start[[3, 6, 7], 30][:, ~obstacles[30]] > 0.1 * np.array([[1 / 9], [1 / 36], [1 / 36]])
+    before = start[[3, 6, 7], -2][:, ~obstacles[-2]] > 0.1 * np.array([[1 / 9], [1 / 36], [1 / 36]])
     assert 0.05 < before.all(axis=0).mean() < 0.5, "some cells are pushed, most are not"
-    case = Case("64x32", "test", asdict(params), 2)
+    case = Case(size, "test", asdict(params), 2)
     outputs = run(device, variant, case, {"params": params, "obstacles": obstacles, "f": start})
     expected, av_wanted = reference(params, obstacles, 2, start)
     assert error(outputs["f"], expected) <= bound(2)
@@ -363,7 +382,7 @@ def test_half_storage_is_coarser_than_single_and_within_its_own_bound(device: De
 
 @pytest.mark.parametrize("variant", LADDER + named("openmp", "given-c"))
 def test_mass_is_conserved(device: Device, variant: Variant) -> None:
-    size = "64x64" if why_not(variant, "33x130") else "33x130"
+    size = quick_size(variant)
     start = mass(problem(size)[2])
     after = mass(run(device, variant, case_of(size, 20), inputs_of(size))["f"])
     allowed = 1e-5 if "unit_roundoff" in variant.options else 20 * UNIT_ROUNDOFF
@@ -372,11 +391,13 @@ def test_mass_is_conserved(device: Device, variant: Variant) -> None:
 
 @pytest.mark.parametrize("variant", LADDER + named("openmp", "given-c"))
 def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, variant: Variant) -> None:
-    params = replace(problem("64x32")[0], accel=0.0)
-    start = initial(params, np.float32) * np.random.default_rng(3).uniform(0.9, 1.1, (9, 32, 64)).astype(np.float32)
+    size = quick_size(variant)
+    params = replace(problem(size)[0], accel=0.0)
+    noise = np.random.default_rng(3).uniform(0.9, 1.1, (9, params.ny, params.nx)).astype(np.float32)
+    start = initial(params, np.float32) * noise
     start[1] *= np.float32(1.2)  # a wind from the west
-    inputs = {"params": params, "obstacles": np.zeros((32, 64), bool), "f": start}
-    after = run(device, variant, Case("64x32", "test", asdict(params), 20), inputs)["f"]
+    inputs = {"params": params, "obstacles": np.zeros((params.ny, params.nx), bool), "f": start}
+    after = run(device, variant, Case(size, "test", asdict(params), 20), inputs)["f"]
     was, now = np.array(momentum(start)) / mass(start), np.array(momentum(after)) / mass(start)
     assert was[0] > 0.01
     allowed = (20 if "unit_roundoff" in variant.options else 2) * UNIT_ROUNDOFF

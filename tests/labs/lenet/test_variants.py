@@ -20,12 +20,13 @@ from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, er
 from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 
+from ..sweep_points import params
 from ..unoptimised_builds import unoptimised
 
 OPTIMISED = True
 """Whether kernels are optimised: with forty images of 86x86 the runs outlast the compiler."""
-BATCHES = (1, 3, 40)
-"""Sizes of batches. In the last not every image is sampled."""
+MANY = 40
+"""Size of a batch of which not every image is sampled."""
 STEPS = [pytest.param(v, id=v.name) for v in LAB.ladder if v.role == "step"]
 """Steps with kernels, whose images may be computed a part at a time."""
 POOLED = (
@@ -106,15 +107,25 @@ def accepted(variant: Variant, batch: int, out: Mapping[str, NDArray[Any]]) -> b
 # -- against the reference ---------------------------------------------------------------------------------------------
 
 
+STEPS_AND_PEERS = [pytest.param(variant, id=variant.name) for variant in (*LAB.ladder, *LAB.peers)]
+
+
+@pytest.mark.parametrize("variant", [*STEPS_AND_PEERS, *params(LAB.sweeps)])
+def test_every_variant_is_right(device: Device, variant: Variant) -> None:
+    is_right(device, variant, 3)
+
+
+@pytest.mark.parametrize("batch", [1, MANY])
 @pytest.mark.parametrize(
-    ("variant", "batch"),
-    [
-        pytest.param(variant, batch, id=f"{variant.name}-{batch}")
-        for variant in LAB.all_variants()
-        for batch in ((3,) if variant.role == "sweep" else BATCHES)
-    ],
+    "variant",
+    [pytest.param(v, id=v.name, marks=[] if v.name == LAB.best else [pytest.mark.thorough]) for v in LAB.ladder],
 )
-def test_every_variant_is_right(device: Device, variant: Variant, batch: int) -> None:
+def test_a_batch_of_one_and_one_of_which_some_images_are_sampled(device: Device, variant: Variant, batch: int) -> None:
+    is_right(device, variant, batch)
+
+
+def is_right(device: Device, variant: Variant, batch: int) -> None:
+    """Run a variant on a batch, and compare shapes and values of its outputs with the reference."""
     out = run(device, variant, batch)
     few = min(batch, 32)
     maps = {"conv1": (few, 4, 80, 80), "conv2": (few, 16, 34, 34)}

@@ -6,7 +6,7 @@ Grids are small, with sides that no work-group and no vector divides where the v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -20,11 +20,13 @@ from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 
 from ... import mutants
+from ..sweep_points import params
 from . import native
 
 SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
+FEW = ["5x13", "7x48", "5x2048"]
+"""Grids that reach every step, with sides that divide nothing where a step allows it; all others are thorough."""
 STEPS = [pytest.param(v, id=v.name) for v in LAB.ladder]
-POINTS = [pytest.param(v, id=v.name) for sweep in LAB.sweeps for v in sweep.variants]
 
 
 def case_of(size: str, passes: int) -> Case:
@@ -92,18 +94,23 @@ def why_not(variant: Variant, size: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(FEW, id="few"),
+        pytest.param([size for size in SIZES if size not in FEW], id="further", marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("variant", STEPS)
-def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
+def test_rung_lies_within_the_bound(device: Device, variant: Variant, sizes: Sequence[str]) -> None:
     """Two runs and one alone: the second run goes on from where the first ended."""
-    reason = why_not(variant, size)
-    assert LAB.skip_reason(variant, case_of(size, 23)) == reason
-    if reason is None:
-        for passes, times in ((23, 2), (1, 1)):
-            assert accepted(variant, size, passes * times, run(device, variant, size, passes, times))
+    for size in sizes:
+        if why_not(variant, size) is None:
+            for passes, times in ((23, 2), (1, 1)):
+                assert accepted(variant, size, passes * times, run(device, variant, size, passes, times)), size
 
 
-@pytest.mark.parametrize("variant", POINTS)
+@pytest.mark.parametrize("variant", params(LAB.sweeps))
 def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant) -> None:
     """Grids: an odd one where the point allows it, and one whose width every vector and task divides, its height no group."""
     assert LAB.skip_reason(variant, case_of("35x1024", 23)) is None
@@ -120,7 +127,8 @@ ANY_SIZE = ("sequential", "sequential-c", "checked", "flat", "streams")
 def test_the_grids_reach_every_rung_and_every_reason() -> None:
     for variant in LAB.ladder:
         reasons = [why_not(variant, size) for size in SIZES]
-        assert None in reasons, f"{variant.name} runs on no grid of this file"
+        assert [LAB.skip_reason(variant, case_of(size, 23)) for size in SIZES] == reasons, variant.name
+        assert not all(why_not(variant, size) for size in FEW), f"{variant.name} runs on no grid of the quick tests"
         assert any(reasons) == (variant.name not in ANY_SIZE), variant.name
 
 
@@ -159,6 +167,7 @@ NATIVE = [
 ]
 
 
+@pytest.mark.thorough
 def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> None:
     """Launches, groups, tasks, wide types, local memory, alignment, all passes in one kernel: none may touch a bit."""
     if native.are_estimates(device):
