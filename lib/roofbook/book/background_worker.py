@@ -17,7 +17,7 @@ from ..measure.background_group import run_in_background
 from ..measure.policy import UNTIMED
 from ..measure.precompile import Compilers, prebuild
 from . import render_recorded
-from .experiment import Experiment
+from .experiment import Experiment, known
 
 
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
@@ -25,7 +25,7 @@ def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Pat
     with Compilers() as compilers:
         for lab, parameters in labs.items():
             with contextlib.suppress(Exception):  # the notebook raises the error again
-                experiment = Experiment(lab, parameters, root)
+                experiment = Experiment(lab, known(parameters), root)
                 device, seed = experiment.device, experiment.policy.seed
                 due = [cell for cell in experiment.plan() if cell.device is device and cell.state != "fresh"]
                 kernels = [(cell.case, cell.variant) for cell in due]

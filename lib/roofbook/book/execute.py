@@ -27,6 +27,7 @@ from ..errors import Failed, UsageError
 from ..measure import progress
 from ..paths import scratch_folder
 from ..spec import registry
+from . import notebook_cells
 from .input_hashes import InputHashes, lasting
 from .lab_pages import pages_of
 from .manifest import Manifest
@@ -158,6 +159,14 @@ def check_notebook(path: Path) -> None:
         raise
     except Exception as error:  # nbformat and its validator raise half a dozen kinds
         raise UsageError(f"{path} is no notebook: {' '.join(str(error).split())[:200]}") from None
+
+
+def declared_parameters(notebook: Path) -> set[str]:
+    """Return the names that the cells tagged `parameters` of a notebook assign; empty for a file that is no notebook."""
+    try:
+        return notebook_cells.declared_parameters(json.loads(notebook.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):  # `execute` says what is wrong
+        return set()
 
 
 def notebooks(root: Path) -> list[Path]:

@@ -35,6 +35,7 @@ from ..store.storage import located
 from ..store.todays_code import newest_measurements, rows_of_today, with_current_traffic
 from .background_jobs import BackgroundJobs
 from .input_hashes import InputHashes
+from .notebook_cells import assigned_names
 from .page import Note, Page, noted, published_of
 from .render_cache import FOLDER, RenderCache, key_of
 
@@ -56,6 +57,8 @@ PARAMETERS: dict[str, Any] = {
 
 Shown = TypeVar("Shown")
 
+_INJECTED = "# Parameters"
+"""First line of the cell that papermill adds with the parameters of its command."""
 _NOTEBOOK_NAMES = {"In", "Out"}
 
 
@@ -115,6 +118,16 @@ def parse_list(value: Any) -> Any:
         return yaml.load(value, Loader=yaml.BaseLoader)  # every scalar stays text
     except yaml.YAMLError:
         return value
+
+
+def known(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an experiment, without those that a notebook has declared for itself."""
+    return {name: value for name, value in parameters.items() if name in PARAMETERS}
+
+
+def _declared_by_the_notebook(cells: Sequence[str]) -> set[str]:
+    """Return the names that cells have assigned, but for the cell that papermill adds, whose names a reader has typed."""
+    return {name for code in cells if not code.startswith(_INJECTED) for name in assigned_names(code)}
 
 
 class MeasuredData(LabData):
@@ -190,17 +203,23 @@ class Experiment(Page):
     @classmethod
     def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":
         """Create an experiment from a notebook's `globals()`: all plain values count as parameters, so that a misspelt one is
-        found.
+        found. Names that the notebook itself assigns are its own.
 
         A notebook that was opened before may hold the reader's own variables: there only known parameters count.
         """
         ignored = _NOTEBOOK_NAMES | _names_of_the_profile(names)
         variables = {name: value for name, value in names.items() if not name.startswith("_") and name not in ignored}
         if any(isinstance(value, cls) for value in variables.values()):
-            return cls(lab, {name: value for name, value in variables.items() if name in PARAMETERS})
+            return cls(lab, known(variables))
+        own = _declared_by_the_notebook(names.get("In", ()))
         data = (type(None), bool, int, float, str, list, tuple, dict, set, Path)
         return cls(
-            lab, {name: value for name, value in variables.items() if name in PARAMETERS or isinstance(value, data)}
+            lab,
+            {
+                name: value
+                for name, value in variables.items()
+                if name in PARAMETERS or (isinstance(value, data) and name not in own)
+            },
         )
 
     def _is_for(self, case: Case, variant: Variant) -> bool:

@@ -39,7 +39,7 @@ from . import (
     measurements,
 )
 from .device_choices import HERE
-from .experiment import Experiment
+from .experiment import Experiment, known
 from .input_hashes import InputHashes
 from .manifest import Manifest
 
@@ -109,7 +109,9 @@ def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
             continue
         path, made_from = root / card_links.FOLDER / lab / HERE.script, {**manifest.made_from(page), **now.library()}
         if manifest.stale(path, made_from):
-            measurements.draw_here(root, Experiment(lab, execute.parameters_of(root, notebook), root), HERE.label)
+            measurements.draw_here(
+                root, Experiment(lab, known(execute.parameters_of(root, notebook)), root), HERE.label
+            )
             manifest.record(path, made_from)
 
 
@@ -182,7 +184,7 @@ def _recorded_ends(lab: Lab, store: Store) -> list[GlanceRow]:
 
 
 def _own_ends(lab: Lab, parameters: Mapping[str, Any], root: Path) -> list[GlanceRow]:
-    return front_page.own_ends(Experiment(lab.name, parameters, root))
+    return front_page.own_ends(Experiment(lab.name, known(parameters), root))
 
 
 def _cached_rows(made_from: Mapping[str, str], make: Callable[[], Sequence[GlanceRow]]) -> list[GlanceRow]:

@@ -62,6 +62,7 @@ def _run(shell: Any, source: str, count: int, failures: _Failures) -> tuple[list
 
     result = CapturingDisplayHook(shell)
     shell.display_pub, shell.display_trap.hook = CapturingDisplayPublisher(), result
+    shell.history_manager.input_hist_parsed.append(source)  # the list `In` of the notebook
     with redirect_stdout(io.StringIO()) as printed:
         done = shell.run_cell(source)
     outputs = [new_output("stream", name="stdout", text=printed.getvalue())] if printed.getvalue() else []

@@ -21,6 +21,27 @@ def has_parameters(cell: Mapping[str, Any]) -> bool:
     return bool(PARAMETER_TAGS & set(cell["metadata"].get("tags", [])))
 
 
+def assigned_names(code: str) -> set[str]:
+    """Return the names that a cell's code assigns outside of functions and classes; empty for code that is no Python.
+
+    >>> sorted(assigned_names("device: str = 'auto'\\nwidth = height = 3"))
+    ['device', 'height', 'width']
+    """
+    try:
+        statements = ast.parse(code).body
+    except SyntaxError:  # such as a magic of IPython
+        return set()
+    targets = [target for statement in statements if isinstance(statement, ast.Assign) for target in statement.targets]
+    targets += [statement.target for statement in statements if isinstance(statement, ast.AnnAssign)]
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def declared_parameters(notebook: Mapping[str, Any]) -> set[str]:
+    """Return the names that the cells tagged `parameters` assign."""
+    cells = [cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", [])]
+    return {name for cell in cells for name in assigned_names("".join(cell["source"]))}
+
+
 def cells_of(notebook: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the code cells, without those of parameters."""
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not has_parameters(cell)]

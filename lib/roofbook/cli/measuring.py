@@ -100,7 +100,7 @@ def run(
     With variants it prints these alone, and the book's page stays as it was.
     """
     from ..book import execute
-    from ..book.experiment import Experiment
+    from ..book.experiment import PARAMETERS, Experiment
     from ..devices.find import why_auto
     from ..paths import project_root
 
@@ -109,10 +109,13 @@ def run(
     root = project_root()
     if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
         return
-    experiment = Experiment(lab, parameters, root)
+    notebook = root / "experiments" / f"{lab}.ipynb"
+    own = execute.declared_parameters(notebook)
+    experiment = Experiment(
+        lab, {name: value for name, value in parameters.items() if name in PARAMETERS or name not in own}, root
+    )
     if parameters["device"] == "auto" and (reason := why_auto(experiment.lab.preferred_backend)):
         say(reason)
-    notebook = root / "experiments" / f"{lab}.ipynb"
     of_variants = bool(experiment.parameters["variants"])
     variants_page = root / "_build" / "of-variants" / notebook.name
     page = execute.execute(root, notebook, parameters, page=variants_page if of_variants else None)
@@ -217,7 +220,7 @@ def rerun(
     from contextlib import ExitStack, nullcontext
 
     from ..book import execute, fragments, manifest, site
-    from ..book.experiment import Experiment
+    from ..book.experiment import Experiment, known
     from ..book.preload_imports import ImportPreloader
     from ..measure.case_process import Workers
     from ..measure.progress import Reporter
@@ -231,7 +234,7 @@ def rerun(
     options = {"scale": scale, "device": device, "results": results}
     given = {name: option for name, option in options.items() if option is not None}
     name = turned_name(variant, _knobs(knobs))
-    whole = Experiment(lab, page_parameters | given | {"variants": None, "cases": None}, root)
+    whole = Experiment(lab, known(page_parameters) | given | {"variants": None, "cases": None}, root)
     experiment = whole.beside_parents([name], case, {"remeasure": True, "runs": runs})
     name = experiment.variants[-1].name
     reporter, builders = Reporter(), list[site.Builder]()
@@ -266,7 +269,7 @@ def rerun(
         if not has_page:
             say("There is no page to show it yet; `roofbook build` makes one")
             return
-        page_experiment = Experiment(lab, page_parameters, root)
+        page_experiment = Experiment(lab, known(page_parameters), root)
         planned = page_experiment.plan() + page_experiment.plan(page_experiment.turned_variants())
         if page_experiment.store.address != experiment.store.address or newest.cell_key not in {
             cell.cell_key for cell in planned
