@@ -31,6 +31,19 @@ def test_a_file_that_is_no_notebook_stops_the_build_before_it_begins(
         building.build(root, {})
 
 
+def test_a_build_of_a_lab_executes_its_notebook_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed = list[str]()
+    monkeypatch.setattr(
+        building, "_execute", lambda _, due, missing: executed.extend(notebook.stem for notebook in due)
+    )
+    monkeypatch.setattr(render_recorded, "draw", lambda *_, **__: None)
+    building.build(root, {"scale": "test"}, labs=["stencil"])
+    assert executed == ["stencil"]
+    with pytest.raises(UsageError, match=r"unknown lab with a notebook 'stencl' \(did you mean 'stencil'\?\)"):
+        building.build(root, {}, labs=["stencl"])
+    assert executed == ["stencil"]
+
+
 def test_a_build_with_nothing_to_do_executes_and_draws_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_due", lambda *_: {})
     for module, name in ((building, "_execute"), (render_recorded, "draw"), (site, "start")):

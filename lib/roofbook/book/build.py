@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..devices.find import why_auto
+from ..errors import one_of
 from ..terminal import say
 from . import execute, site
 from .input_hashes import InputHashes
@@ -18,28 +19,39 @@ class Due(NamedTuple):
     reason: str
 
 
-def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False) -> None:
+def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False, labs: Sequence[str] = ()) -> None:
     """Make every outdated part of the book of the checkout `root`, and report each with the reason.
 
     parameters: those of all notebooks; if empty, each page keeps those of its last execution. fresh: make every page.
+    labs: names of the notebooks that may be executed; all without any. Other pages stay as they are.
     """
-    for notebook in execute.notebooks(root):
+    notebooks = execute.notebooks(root)
+    for lab in labs:
+        if lab not in (names := [notebook.stem for notebook in notebooks]):
+            raise one_of("lab with a notebook", lab, names)
+    for notebook in notebooks:
         execute.check_notebook(notebook)
     with making(root, say):
-        _make(root, parameters, fresh)
+        _make(root, parameters, fresh, labs)
 
 
-def _make(root: Path, parameters: Mapping[str, Any], fresh: bool) -> None:
+def _make(root: Path, parameters: Mapping[str, Any], fresh: bool, labs: Sequence[str]) -> None:
     from . import fragments, render_recorded
 
     now = InputHashes(root)
-    due = _due(root, parameters, fresh, now)
+    due = {
+        notebook: page
+        for notebook, page in _due(root, parameters, fresh, now).items()
+        if not labs or notebook.stem in labs
+    }
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (fallback := why_auto()):
         say(fallback)
-    missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
+    missing = [notebook for notebook in execute.notebooks(root) if not execute.page_of(root, notebook).exists()]
     if render_recorded.stale(root, now):  # if pages are missing, readers want a first site soon
         say(f"Drawing the labs on {'the best recorded device' if missing else 'recorded devices'}")
         render_recorded.draw(root, best_only=bool(missing))
+    if missing:
+        render_recorded.unexecuted(root, missing)
     if due:
         _execute(root, due, missing)
     builder = site.start(root) if due else None  # it gets ready while fragments are drawn
@@ -68,12 +80,10 @@ def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: Inpu
 
 
 def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
-    """Execute notebooks. If pages are `missing`, build a site of recorded devices first; each executed page then joins it."""
-    from . import fragments, render_recorded
+    """Execute notebooks. If pages were `missing`, build a site of recorded devices first; each executed page then joins it."""
+    from . import fragments
     from .background_jobs import BackgroundJobs
 
-    if missing:
-        render_recorded.unexecuted(root, missing)
     labs = {notebook.stem: page.parameters for notebook, page in due.items()}
     with BackgroundJobs(root, labs, draw=bool(missing)) as jobs:
         if missing:

@@ -91,7 +91,7 @@ def outputs_html(outputs: Sequence[Mapping[str, Any]]) -> str:
 def compact(code: str) -> str:
     r"""Return the code of a cell that is one call with a list of names, on few lines: notebooks have one name per line.
 
-    >>> print(compact('lab.steps(\\n    "fused",\\n    "soa",\\n)'))
+    >>> print(compact('lab.steps(\n    "fused",\n    "soa",\n)'))
     lab.steps("fused", "soa")
     """
     try:

@@ -8,13 +8,14 @@ from .app import DEVICES, LAB, SCALES, app, of_scale, to_write
 
 
 @app.command()
+@click.argument("labs", nargs=-1, metavar="[LAB]...")
 @click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, even if up to date.")
 @of_scale(help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
-def build(fresh: bool, scale: str | None, device: str | None) -> None:
+def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site.
 
-    Prints for each page the reason why it is made again.
+    Prints for each page the reason why it is made again. With names of labs, only their notebooks are executed.
     """
     from ..book.build import build as build_book
     from ..paths import project_root
@@ -26,7 +27,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
         from ..book.experiment import check
 
         check(parameters)
-    build_book(project_root(), parameters, fresh=fresh)
+    build_book(project_root(), parameters, fresh=fresh, labs=labs)
 
 
 @app.command()

@@ -86,7 +86,7 @@ def published(value: str) -> str:
     >>> published("2"), published("-cl-opt-disable")
     ('2', '-cl-opt-disable')
     >>> published("/home/me/lib/libjemalloc.so.2")
-    'libjemalloc.so.2 (c4cad07d)'
+    'libjemalloc.so.2 (3339fa25)'
     """
     plain = re.sub(r"[^\s=:;,]*[/\\@]([^\s=:;,/\\@]*)", r"\1", " ".join(value.split()))
     if plain == value and len(value) <= _LONGEST:

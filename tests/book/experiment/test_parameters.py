@@ -93,9 +93,19 @@ def test_a_notebook_hands_over_its_own_names(tmp_path: Path) -> None:
     assert again.parameters["scale"] == "quick"
 
 
-def test_names_that_the_notebook_assigns_are_its_own_and_those_that_papermill_adds_are_parameters(tmp_path: Path) -> None:
+def test_names_that_the_notebook_assigns_are_its_own_and_those_that_papermill_adds_are_parameters(
+    tmp_path: Path,
+) -> None:
     cells = ["", "scale = 'test'\nheight: float = 3.5\n(left, right), *others = (1, 2), 3", "%matplotlib inline"]
-    names = {"scale": "test", "results": str(tmp_path), "height": 4.0, "left": 1, "right": 2, "others": [3], "In": cells}
+    names = {
+        "scale": "test",
+        "results": str(tmp_path),
+        "height": 4.0,
+        "left": 1,
+        "right": 2,
+        "others": [3],
+        "In": cells,
+    }
     assert roofbook.open("lbm", names).parameters["scale"] == "test"
     injected = "# Parameters\nscael = 'test'\nheight = 4.0\n"
     with pytest.raises(UsageError, match=r"unknown parameter 'scael' \(did you mean 'scale'\?\)"):
