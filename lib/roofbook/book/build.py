@@ -46,12 +46,12 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool, labs: Sequence
     }
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (fallback := why_auto()):
         say(fallback)
-    missing = [notebook for notebook in execute.notebooks(root) if not execute.page_of(root, notebook).exists()]
+    without_page = [notebook for notebook in execute.notebooks(root) if not execute.page_of(root, notebook).exists()]
+    missing = [notebook for notebook in without_page if notebook in due]
     if render_recorded.stale(root, now):  # if pages are missing, readers want a first site soon
         say(f"Drawing the labs on {'the best recorded device' if missing else 'recorded devices'}")
         render_recorded.draw(root, best_only=bool(missing))
-    if missing:
-        render_recorded.unexecuted(root, missing)
+    render_recorded.unexecuted(root, without_page)
     if due:
         _execute(root, due, missing)
     builder = site.start(root) if due else None  # it gets ready while fragments are drawn

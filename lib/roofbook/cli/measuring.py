@@ -110,9 +110,11 @@ def run(
     if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
         return
     notebook = root / "experiments" / f"{lab}.ipynb"
-    own = execute.declared_parameters(notebook)
+    notebooks_own = execute.declared_parameters(notebook)
     experiment = Experiment(
-        lab, {name: value for name, value in parameters.items() if name in PARAMETERS or name not in own}, root
+        lab,
+        {name: value for name, value in parameters.items() if name in PARAMETERS or name not in notebooks_own},
+        root,
     )
     if parameters["device"] == "auto" and (reason := why_auto(experiment.lab.preferred_backend)):
         say(reason)

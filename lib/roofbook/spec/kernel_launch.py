@@ -107,7 +107,10 @@ def signature(source: Source, kernel: str) -> tuple[Argument, ...]:
 
 
 def _argument(declaration: str, kernel: str) -> Argument:
-    """Return the argument of a declaration such as `GLOBAL const float * RESTRICT x`. kernel: file and name, for the message."""
+    """Return the argument of a declaration such as `GLOBAL const float * RESTRICT x`.
+
+    kernel: file and name, for the message.
+    """
     *words, name = re.findall(r"\w+", re.sub(r"\bunsigned (?=char|short|int|long)", "u", declaration)) or [""]
     bases = [re.sub(r"(?<=[a-z])(?:2|3|4|8|16)$", "", word) for word in words]
     types = [TYPES[base] for base in bases if base in TYPES]
