@@ -1,4 +1,4 @@
-"""Paths of the library, the checkout and the cache; and files that are written whole, locked, or cached."""
+"""Paths of the library, the project and the cache; and files that are written whole, locked, or cached."""
 
 import contextlib
 import errno
@@ -18,15 +18,42 @@ LIBRARY = Path(__file__).resolve().parent
 """This package."""
 
 
+SETTINGS = "roofbook.toml"
+"""File that makes a folder a project."""
+
+
+def is_book(folder: Path) -> bool:
+    """Return whether a folder holds the book's notebooks and settings, as a checkout does."""
+    return (folder / "experiments").is_dir() and (folder / "_config.yml").is_file()
+
+
+def installed_book() -> Path:
+    """Return the folder with the book of this library: its checkout, else the copy that came with the package."""
+    checkout = LIBRARY.parents[1]
+    return checkout if is_book(checkout) else LIBRARY / "shipped"
+
+
 def project_root(start: Path | None = None) -> Path:
-    """Return the checkout: the nearest folder with experiments/, from `start` or here upwards, else this library's own."""
+    """Return the project around a folder, by default around this one: a checkout, or the nearest folder upwards with SETTINGS
+    or with labs.
+
+    Without one it is this library's checkout, or for an installed library the folder itself.
+    """
     start_folder = (start or Path.cwd()).resolve()
-    for folder in (start_folder, *start_folder.parents, LIBRARY.parents[1]):
-        if (folder / "experiments").is_dir() and (folder / "_config.yml").is_file():
+    for folder in (start_folder, *start_folder.parents):
+        if not folder.is_relative_to(LIBRARY) and (is_book(folder) or _is_project(folder, start_folder)):
             return folder
-    raise UsageError(
-        f"{start_folder} is not in a checkout of Roofbook: no folder with experiments/ and _config.yml above it"
-    )
+    book = installed_book()
+    return start_folder if book.is_relative_to(LIBRARY) else book
+
+
+def _is_project(folder: Path, start: Path) -> bool:
+    """Return whether a folder has SETTINGS or labs, which this user or the owner of `start` made: a lab's code is executed."""
+    markers = (folder / SETTINGS, *(folder / "labs").glob("*/__init__.py"))
+    with contextlib.suppress(OSError):
+        owners = {os.getuid(), 0, start.stat().st_uid}
+        return any(marker.is_file() and marker.stat().st_uid in owners for marker in markers)
+    return False
 
 
 def read_regular(path: str | Path, most: int | None = None, *, follow: bool = True) -> bytes:

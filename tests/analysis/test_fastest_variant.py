@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from roofbook.analysis import fastest_variant
-from roofbook.errors import UsageError
 from roofbook.labs.lbm.lattice import _quickest
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -116,8 +115,6 @@ def test_without_a_store_there_is_a_plain_default(tmp_path: Path, monkeypatch: p
     folder.mkdir(parents=True)
     (folder / "torn.parquet").write_bytes(b"PAR1")
     assert chosen(Store(tmp_path / "results"))[0].variant.name == LBM.best
-    monkeypatch.setattr(fastest_variant, "project_root", lambda: (_ for _ in ()).throw(UsageError("nowhere")))
-    assert fastest_variant.checkout_store() is None
 
 
 @pytest.mark.parametrize("case", ["128x128", "128x256", "256x256", "1024x1024"])

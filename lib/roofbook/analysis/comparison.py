@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
-from ..paths import project_root
-from ..store.published_results import figures
+from ..store.published_results import figures, results_of
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
@@ -247,7 +246,7 @@ def _published(lab: "Lab", store: "Store", records: Sequence[RecordedData]) -> d
     part of the timed work, or if the lab maps them to no variant of ours on any recorded device. A lab without published
     figures has none.
     """
-    results = store.root if (store.root / "published").is_dir() else project_root() / "results"
+    results = results_of(lab.name, store.root)
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
     table, report = figures(lab.name, results), publication(lab)

@@ -14,7 +14,6 @@ from typing import Any
 from .. import paths
 from ..devices.backends import label
 from ..devices.contract import Device
-from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
 from ..store import selection
@@ -50,12 +49,9 @@ class Choice:
         return f"{self.variant.name}: {self.reason}"
 
 
-def checkout_store() -> Store | None:
-    """Return the store of the checkout around this folder, else of this library's; None if it was installed without one."""
-    try:
-        return Store(project_root() / "results")
-    except UsageError:
-        return None
+def checkout_store() -> Store:
+    """Return the store of the project around this folder, with the recorded rows of the installed book."""
+    return Store.of_project(project_root(), "results")
 
 
 def choices(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..measure import stats
-from ..store.published_results import claims
+from ..store.published_results import claims, results_of
 from ..store.schema import PROFILE
 from ..store.todays_code import rows_of_today
 from .claim_data import ClaimData, MissingData, NotApplicable
@@ -136,10 +136,7 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
     if it is verified. Devices are all those of the store with the measurements of any claim. Errors: UsageError for a lab
     without claims.
     """
-    from ..paths import project_root
-
-    has_published = (store.root / "published").is_dir()
-    statements = claims(lab.name, store.root if has_published else project_root() / "results")
+    statements = claims(lab.name, results_of(lab.name, store.root))
     evidence = publication(lab).evidence
     data_by_device = _devices(lab, store)
     lines = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..paths import project_root, write_whole
+from ..paths import installed_book, project_root, write_whole
 
 MESSAGE = "If you use this book or its measurements, please cite it by these data."
 KEYWORDS = ("GPU", "OpenCL", "CUDA", "performance", "benchmark", "roofline", "reproducibility")
@@ -35,14 +35,14 @@ class Citation:
         site = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
         settings = root / "pyproject.toml"
         if not settings.exists():
-            settings = project_root(Path(__file__).parent) / "pyproject.toml"
+            settings = installed_book() / "pyproject.toml"
         package = tomllib.loads(settings.read_text(encoding="utf-8"))["project"]
         address = site["sphinx"]["config"].get("repository_url") or ""
         return Citation(
             site["title"],
             site["author"],
             package["version"],
-            package["license"]["text"],
+            package["license"],
             package["description"],
             address,
         )

@@ -31,7 +31,6 @@ from ..spec.lab import SCALES, Case, Variant, turned_name
 from ..store.files import STORE_PARTS, StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE
-from ..store.storage import located
 from ..store.todays_code import newest_measurements, rows_of_today, with_current_traffic
 from .background_jobs import BackgroundJobs
 from .input_hashes import InputHashes
@@ -184,7 +183,7 @@ class Experiment(Page):
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root = root or project_root()
-        self._store = Store(located(self.root, self.parameters["results"]), parts)
+        self._store = Store.of_project(self.root, self.parameters["results"], parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         if self.scale == UNTIMED:  # a fixed number of samples
             self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)
@@ -271,8 +270,7 @@ class Experiment(Page):
         return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
     def measure(self, *steps: str, knobs: Mapping[str, Any] | None = None, case: str | None = None) -> Html:
-        """Measure the device's peaks and every measurement that is not fresh, in the requested number of runs. Return their
-        number as text.
+        """Measure as `bring_up_to_date` does. Return the number of measurements as text.
 
         steps: measure only these, where they are not fresh, on one case, and return their table. knobs: values of knobs of
         their sources, such as `{"GROUP_SIZE": 32}`, with which they become points of a sweep. case: by default the first.
@@ -280,6 +278,10 @@ class Experiment(Page):
         """
         if steps:
             return self._measure_steps(steps, knobs or {}, case, {})
+        return Html(f"<p>{escape(self.bring_up_to_date())}.</p>")
+
+    def bring_up_to_date(self) -> schedule.Done:
+        """Measure the device's peaks and every measurement that is not fresh, in the requested number of runs."""
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
@@ -302,7 +304,7 @@ class Experiment(Page):
         finally:
             show.end()
         self.__dict__.pop("data", None)
-        return Html(f"<p>{escape(done)}.</p>")
+        return done
 
     def rerun(
         self, *steps: str, knobs: Mapping[str, Any] | None = None, case: str | None = None, runs: int = 1

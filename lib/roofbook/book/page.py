@@ -17,12 +17,11 @@ from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
-from ..paths import project_root
 from ..report.html import Html, Table, number_of, with_code
 from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
-from ..store.published_results import figures
+from ..store.published_results import figures, results_of
 from .case_markup import embed_cases, mark_case
 
 if TYPE_CHECKING:
@@ -349,8 +348,7 @@ class Page(ABC):
 
 def published_of(data: LabData, store: Store) -> Table:
     """Return every published figure of a lab, with its measurement in these rows."""
-    has_published = (store.root / "published").is_dir()
-    results = store.root if has_published else project_root() / "results"
+    results = results_of(data.lab.name, store.root)
     if not (results / "published" / f"{data.lab.name}.csv").is_file():
         raise UsageError(
             f"{data.lab.name} has no published figures: its report, if it has one, is not in results/published"

@@ -95,9 +95,8 @@ def _opened(context: click.Context, option: click.Parameter, results: str) -> "S
     address = _there(context, option, results)
     from ..paths import project_root
     from ..store.parquet import Store
-    from ..store.storage import located
 
-    return Store(located(project_root(), address))
+    return Store.of_project(project_root(), address)
 
 
 _of_store = partial(

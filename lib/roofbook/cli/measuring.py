@@ -101,12 +101,13 @@ def run(
     """
     from ..book import execute
     from ..book.experiment import PARAMETERS, Experiment
+    from ..book.sources import pages_root
     from ..devices.find import why_auto
     from ..paths import project_root
 
     parameters = {"scale": scale, "device": device, "results": results}
     parameters |= {name: _literal(text) for name, text in parameter}
-    root = project_root()
+    root = pages_root(project_root())
     if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
         return
     notebook = root / "experiments" / f"{lab}.ipynb"
@@ -120,9 +121,15 @@ def run(
         say(reason)
     of_variants = bool(experiment.parameters["variants"])
     variants_page = root / "_build" / "of-variants" / notebook.name
-    page = execute.execute(root, notebook, parameters, page=variants_page if of_variants else None)
+    has_notebook = notebook.is_file()
+    if has_notebook:
+        page = execute.execute(root, notebook, parameters, page=variants_page if of_variants else None)
+    else:
+        say(f"{experiment.bring_up_to_date()}.")
     for table in experiment.tables():
         print(table.text, end="\n\n")
+    if not has_notebook:
+        return
     next_step = "the book's page stays as it was" if of_variants else "`roofbook build` renders it"
     say(f"The executed notebook: {page.relative_to(root)}; {next_step}.")
 
@@ -224,13 +231,14 @@ def rerun(
     from ..book import execute, fragments, manifest, site
     from ..book.experiment import Experiment, known
     from ..book.preload_imports import ImportPreloader
+    from ..book.sources import pages_root
     from ..measure.case_process import Workers
     from ..measure.progress import Reporter
     from ..measure.stats import ENOUGH_RUNS
     from ..paths import project_root
     from ..spec.lab import turned_name
 
-    root = project_root()
+    root = pages_root(project_root())
     notebook = root / "experiments" / f"{lab}.ipynb"
     page_parameters = execute.parameters_of(root, notebook)
     options = {"scale": scale, "device": device, "results": results}

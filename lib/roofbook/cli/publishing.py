@@ -18,6 +18,7 @@ def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | N
     Prints for each page the reason why it is made again. With names of labs, only their notebooks are executed.
     """
     from ..book.build import build as build_book
+    from ..book.sources import gather
     from ..paths import project_root
 
     parameters = {
@@ -27,7 +28,7 @@ def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | N
         from ..book.experiment import check
 
         check(parameters)
-    build_book(project_root(), parameters, fresh=fresh, labs=labs)
+    build_book(gather(project_root()), parameters, fresh=fresh, labs=labs)
 
 
 @app.command()
@@ -35,9 +36,10 @@ def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | N
 def serve(port: int) -> None:
     """Serve the built site on this machine."""
     from ..book import site
+    from ..book.sources import pages_root
     from ..paths import project_root
 
-    site.serve(project_root() / "_build" / "html", port)
+    site.serve(pages_root(project_root()) / "_build" / "html", port)
 
 
 @app.command()
@@ -52,10 +54,12 @@ def pdf(lab: str, device: str | None, out: Path | None) -> None:
     Its story, results, sweeps and published figures, by the system's Chromium.
     """
     from ..book.pdf import choose_device, write_pdf
+    from ..book.sources import pages_root
     from ..paths import project_root
     from ..terminal import say
 
-    choice = choose_device(project_root(), lab, device)
+    root = pages_root(project_root())
+    choice = choose_device(root, lab, device)
     path = out or Path(f"{lab}-{choice.stem}.pdf")
-    write_pdf(project_root(), lab, choice, path)
+    write_pdf(root, lab, choice, path)
     say(f"{path}: {lab} on {choice.label}")

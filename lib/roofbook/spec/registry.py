@@ -1,5 +1,6 @@
-"""Finds labs by name. A lab is a package in `roofbook.labs` or in a folder that ROOFBOOK_LABS names; there is no list."""
+"""Finds labs by name. A lab is a package in one of the folders of `roofbook.labs`, or an installed one; there is no list."""
 
+import contextlib
 import importlib
 import os
 from functools import lru_cache
@@ -17,13 +18,25 @@ PEAKS = "peaks"
 """Name of the lab that measures the device itself: its rows are the peaks in the bounds of the other labs."""
 
 
-def folders() -> dict[str, Path]:
-    """Return name -> folder of each lab, PEAKS included. If two have one name, it is the folder that Python imports."""
-    folder_by_name: dict[str, Path] = {}
+def _places() -> dict[str, list[Path]]:
+    """Return name -> folders of all labs that have it, the one that Python imports first. An installed lab may be broken."""
+    places: dict[str, list[Path]] = {}
     for folder in labs.__path__:
         for file in Path(folder).glob("*/__init__.py"):
-            folder_by_name.setdefault(file.parent.name, file.parent)
-    return folder_by_name
+            places.setdefault(file.parent.name, []).append(file.parent)
+    for name, entry in labs.entries().items():
+        same = places.setdefault(name, [])
+        with contextlib.suppress(Exception):  # importing the lab says why
+            same.append(labs.folder_of(entry))
+    return {
+        name: list({folder.resolve(): folder for folder in reversed(same)}.values())[::-1]
+        for name, same in places.items()
+    }
+
+
+def folders() -> dict[str, Path]:
+    """Return name -> folder of each lab, PEAKS included. If two have one name, it is the folder that Python imports."""
+    return {name: same[0] for name, same in _places().items() if same}
 
 
 def useless_folders() -> str:
@@ -39,7 +52,7 @@ def useless_folders() -> str:
 
 def names() -> list[str]:
     """Return the names of all labs but PEAKS, in alphabetical order."""
-    return sorted(folders().keys() - {PEAKS})
+    return sorted(_places().keys() - {PEAKS})
 
 
 def environment() -> dict[str, str]:
@@ -50,11 +63,15 @@ def environment() -> dict[str, str]:
 @lru_cache
 def get(name: str) -> "Lab":
     """Import the lab of a name, PEAKS included. Raise UsageError if no lab has this name, or if its code has a mistake."""
-    folder_by_name = folders()
-    if name not in folder_by_name:
+    places = _places()
+    if name not in places:
         if useless := useless_folders():
             raise UsageError(f"there is no lab {name!r}; {useless}")
         raise one_of("lab", name, [*names(), PEAKS])
+    if len(places[name]) > 1:
+        first, second, *_ = places[name]
+        raise UsageError(f"lab {name} in {second} has the name of the lab in {first}: rename its folder and the lab")
+    folder = next(iter(places[name]), Path())
     try:
         lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB
         _check(lab)
@@ -62,12 +79,12 @@ def get(name: str) -> "Lab":
             right = f"a lab is named as its folder is, {name!r}, since its rows and pages are kept under that name"
             raise ValueError(f"it calls itself {lab.name!r}; {right}")
     except UserFacingError as error:
-        raise UsageError(f"lab {name}: {_line_of(error, folder_by_name[name])}{error}") from error
+        raise UsageError(f"lab {name}: {_line_of(error, folder)}{error}") from error
     except Exception as error:
         if is_ctrl_c(error):
             raise
-        folder = folder_by_name[name]
-        raise UsageError(f"lab {name} in {folder}: {_line_of(error, folder)}{_message(error)}") from error
+        where = f" in {folder}" if places[name] else ""
+        raise UsageError(f"lab {name}{where}: {_line_of(error, folder)}{_message(error)}") from error
     return lab
 
 

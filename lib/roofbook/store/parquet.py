@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..devices.checkout import fault
 from ..errors import UsageError, one_of
+from ..paths import installed_book, is_book
 from . import files, published_results, selection
 from .checker import check_file
 from .database import ask
@@ -22,7 +23,7 @@ from .row_cache import AT, FILE, CheckedRows, read_rows
 from .row_rules import wrong_rows
 from .schema import COLUMNS, IDENTITY, PROFILE, REQUIRED, ROLES, SLUG, TEXT, check, schema, table
 from .states import COORDINATES, State, coordinates_of, state_of
-from .storage import keep, lease, storage_of
+from .storage import Folder, keep, lease, located, storage_of
 from .storage_interface import digest
 
 Answer = TypeVar("Answer")
@@ -48,10 +49,24 @@ class Store:
 
     _answers: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
-    def __init__(self, root: str | Path, parts: Sequence[StorePart] = STORE_PARTS) -> None:
-        """Open a store. root: a folder, or the URL of a bucket. parts: those that are read if a call names no other."""
+    def __init__(self, root: str | Path, parts: Sequence[StorePart] = STORE_PARTS, book: Path | None = None) -> None:
+        """Open a store. root: a folder, or the URL of a bucket. parts: those that are read if a call names no other.
+
+        book: the results of an installed book. Their recorded rows and published figures are read as well.
+        """
         self.storage, self.parts = storage_of(root), parts
         self.root = self.storage.root
+        self._book = book and Folder(book)
+
+    @classmethod
+    def of_project(cls, root: Path, results: str | Path, parts: Sequence[StorePart] = STORE_PARTS) -> "Store":
+        """Open the store that a user's `results` means in the project `root`.
+
+        That in the project's own folder `results` reads the installed book's rows as well, unless the project is a book.
+        """
+        address = located(root, results)
+        is_own = address == root / "results" and not is_book(root)
+        return cls(address, parts, installed_book() / "results" if is_own else None)
 
     @property
     def address(self) -> str:
@@ -84,7 +99,9 @@ class Store:
 
     def files(self, lab: str = "*", device: str = "*", parts: Sequence[StorePart] | None = None) -> list[Path]:
         """Return the paths of the Parquet files, sorted by part and name; of a bucket, local copies."""
-        return self.storage.files([files.pattern(part, lab, device) for part in parts or self.parts])
+        patterns = [files.pattern(part, lab, device) for part in parts or self.parts]
+        of_book = self._book.files([name for name in patterns if name.startswith("recorded/")]) if self._book else []
+        return of_book + self.storage.files(patterns)
 
     def checked(self, lab: str = "*", device: str = "*", parts: Sequence[StorePart] | None = None) -> CheckedRows:
         """Return the valid rows of the files, without SQL, and facts on each file. A row in two files appears twice."""
@@ -262,7 +279,8 @@ class Store:
     def _ask(self, sql: str, params: Sequence[Any], lab: str = "*", device: str = "*") -> "pa.Table":
         """Return the answer to SQL over the views that it names, from the files of a lab and device alone."""
         words = set(re.findall(r"\w+", sql.lower()))
-        tables = {name: view(self.root) for name, view in _VIEWS_OF_CSV.items() if name in words}
+        folders = [self.root, *([self._book.root] if self._book else [])]
+        tables = {name: view(folders) for name, view in _VIEWS_OF_CSV.items() if name in words}
         if "cells" in words:
             tables["cells"] = self.table(lab, device).drop_columns(list(AT))
         return ask(sql, params, tables)

@@ -7,12 +7,13 @@ the line number.
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, one_of
+from ..paths import installed_book, is_book, project_root
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,18 @@ def labs(results: str | Path) -> list[str]:
 def labs_with_claims(results: str | Path) -> list[str]:
     """Return the labs with a file of claims, in alphabetical order. results: the folder that holds published/."""
     return _labs(Path(results) / "published" / "claims")
+
+
+def results_of(lab: str, own: Path) -> Path:
+    """Return the folder whose published/ describes the report of a lab: a store's `own` if it has one, else the project's.
+
+    A lab that a project does not describe is the installed book's.
+    """
+    root = project_root()
+    results = own if (own / "published").is_dir() else root / "results"
+    if results == root / "results" and not is_book(root) and lab not in (*labs(results), *labs_with_claims(results)):
+        return installed_book() / "results"
+    return results
 
 
 def _labs(folder: Path) -> list[str]:
@@ -79,16 +92,18 @@ def _file(folder: Path, lab: str, noun: str) -> Path:
     return folder / f"{lab}.csv"
 
 
-def view_of_figures(results: Path) -> "pa.Table":
+def view_of_figures(folders: Sequence[Path]) -> "pa.Table":
     """Return the SQL view `published`: lab, FIGURES with `trial` as an integer and `value` as printed, and `number`, a double.
 
-    An empty field is null. The view is empty if there are no files.
+    An empty field is null. The view is empty if there are no files. folders: those that may hold published/; of a lab with
+    files in two the first counts.
     """
     import pandas as pd
     import pyarrow as pa
 
     names = ("lab", *FIGURES, "number")
-    frames = [figures(lab, results).assign(lab=lab) for lab in labs(results)]
+    folder_by_lab = {lab: folder for folder in reversed(folders) for lab in labs(folder)}
+    frames = [figures(lab, folder_by_lab[lab]).assign(lab=lab) for lab in sorted(folder_by_lab)]
     if not frames:
         return _table({name: [] for name in names}, number=pa.float64(), trial=pa.int32())
     rows = pd.concat(frames, ignore_index=True)
@@ -98,12 +113,13 @@ def view_of_figures(results: Path) -> "pa.Table":
     return _table({name: columns[name] for name in names}, number=pa.float64(), trial=pa.int32())
 
 
-def view_of_claims(results: Path) -> "pa.Table":
-    """Return the SQL view `claims`: lab and CLAIMS, all text. The view is empty if there are no files."""
+def view_of_claims(folders: Sequence[Path]) -> "pa.Table":
+    """Return the SQL view `claims`: lab and CLAIMS, all text. folders: as for `view_of_figures`."""
     import pandas as pd
 
     names = ("lab", *CLAIMS)
-    frames = [claims(lab, results).assign(lab=lab) for lab in labs_with_claims(results)]
+    folder_by_lab = {lab: folder for folder in reversed(folders) for lab in labs_with_claims(folder)}
+    frames = [claims(lab, folder_by_lab[lab]).assign(lab=lab) for lab in sorted(folder_by_lab)]
     columns = pd.concat(frames, ignore_index=True) if frames else {name: [] for name in names}
     return _table({name: list(columns[name]) for name in names})
 
