@@ -1,7 +1,8 @@
 """The exercises of a lab: a factor to predict, a knob to turn, a kernel to write. Serves `roofbook exercise` and the book.
 
-A lab has its exercises in the file `exercises.py` of its folder, as EXERCISES. Measured numbers come from the store, never
-from here. The kernel with a hole is cut out of the step's own text, so there is no second text to keep equal.
+A lab has its exercises in the file `exercises.py` of its folder, as EXERCISES; those of a `KernelLab` without it follow from
+its ladder. Measured numbers come from the store, never from here. The kernel with a hole is cut out of the step's own text, so
+there is no second text to keep equal.
 """
 
 import importlib
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from ..devices.contract import BuildFailed
 from ..errors import one_of
+from .kernel_lab import KernelLab
+from .kernel_launch import size_knobs
 from .lab import SCALES
 from .source import Source, stranger_text
 
@@ -25,6 +28,8 @@ WIDTH = 78
 """Most characters in a line of a comment."""
 HOLE = "YOUR CODE HERE"
 """Comment in place of the lines that are cut out."""
+BODY = "{...}"
+"""Second part of `Write.cut` for a hole that is the body of the function whose head has the first part."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Write:
     """Comment in the hole."""
     cut: tuple[str, str]
     """Words that only the first line of the hole has, and words that only its last line has. If the latter are '', the hole
-    ends with the block that the first line opens."""
+    ends with the block that the first line opens. If they are BODY, the first line is the head of a function."""
     plan_knobs: tuple[str, ...] = ()
     """Knobs that the plan sets by the case, such as a width: they stay names in the text."""
     cases: tuple[str, ...] = ()
@@ -92,11 +97,24 @@ class Exercises:
 
 @lru_cache
 def exercises(lab: "Lab") -> Exercises:
-    """Return the exercises of a lab; none if it has no `exercises.py`."""
+    """Return the exercises of a lab: those of its `exercises.py`, else those that a `KernelLab` has by its ladder."""
     if not Path(inspect.getfile(type(lab))).with_name("exercises.py").is_file():
-        return Exercises()
+        return _by_ladder(lab) if isinstance(lab, KernelLab) else Exercises()
     of_lab: Exercises = importlib.import_module(f"{lab.package}.exercises").EXERCISES
     return of_lab
+
+
+def _by_ladder(lab: KernelLab) -> Exercises:
+    """Return exercises without words of their own: each step to predict, each sweep to turn, the best step to write."""
+    best = lab.variant(lab.best)
+    head = f"void {best.options['launch'].kernel}("
+    predict = [Predict(step.name, step.parent, step.expect) for step in lab.ladder if step.parent]
+    turn = [Turn(sweep.axis, sweep.question, best.expect) for sweep in lab.sweeps if 2 < len(sweep.variants) < 40]
+    write = Write(
+        best.name, best.name, best.change, best.expect, (head, BODY),
+        tuple(size_knobs(best.text, lab.cases("test")[0])), lab.awkward,
+    )  # fmt: skip
+    return Exercises(tuple(predict), tuple(turn), (write,) if best.text.resolve().count(head) == 1 else ())
 
 
 def solution(lab: "Lab", exercise: Write) -> str:
@@ -142,12 +160,13 @@ def _hole(lines: list[str], exercise: Write) -> tuple[int, int]:
     """Return the indices of the first and the last line of the hole. Raise ValueError if `cut` does not name one of each."""
     begin, end = exercise.cut
     first = _line_of(lines, begin, exercise.name)
-    if not end:
+    if end in ("", BODY):
+        opened = next(number for number, line in enumerate(lines[first:], first) if end == "" or "{" in line)
         depth = 0
-        for last, line in enumerate(lines[first:], first):
+        for last, line in enumerate(lines[opened:], opened):
             depth += line.count("{") - line.count("}")
             if not depth:
-                return first, last
+                return (opened + 1, last - 1) if end == BODY else (first, last)
     last = _line_of(lines, end, exercise.name)
     if last < first:
         raise ValueError(f"exercise {exercise.name}: the hole ends before it begins")

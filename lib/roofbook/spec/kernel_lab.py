@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from .kernel_launch import Argument, LaunchByName, NamedLaunch, Shape, shape_of, signature, size_knobs
+from .kernel_launch import Argument, LaunchByName, NamedLaunch, Shape, main_kernel, shape_of, signature, size_knobs
 from .lab import ONE_WORK_ITEM, SCALES, Case, NamedCases, Sweep, Variant, Work
 from .magnitude import magnitudes
 from .prediction import Predicted
@@ -49,7 +49,7 @@ class Step:
     file: str = ""
     """File with the kernel; that of a first step is the lab's name with `.k`."""
     kernel: str = ""
-    """Name of the kernel; that of a first step is the file's name without its ending."""
+    """Name of the kernel, if its file has several and none has the file's name."""
     work_items: Shape = ""
     """Number of work-items that have work, for each axis, such as `n` or `("columns / LANES", "rows")`; one by default."""
     published: str | None = None
@@ -238,7 +238,7 @@ class KernelLab(NamedCases):
         source = Source.of(path, **{**knobs, **step.defines})
         before: NamedLaunch | None = parent.options["launch"] if parent else None
         launch = NamedLaunch(
-            step.kernel or (before.kernel if before and not step.file else path.stem),
+            step.kernel or (before.kernel if before and not step.file else main_kernel(source)),
             step.work_items or (before.work_items if before else "1"),
             tuple(self.writes.items()),
             self._scalars(),

@@ -95,22 +95,26 @@ def shape_of(shape: Shape, names: Mapping[str, int]) -> tuple[int, ...]:
 @lru_cache
 def signature(source: Source, kernel: str) -> tuple[Argument, ...]:
     """Return the arguments of a kernel, in order. Raise UsageError if there is no such kernel, or for an unknown type."""
-    text = tokens_of(source.resolve())
-    heads = re.findall(
-        r"(?:\bKERNEL\w*|__kernel|__global__)\b[^;{}]*?\bvoid (?:__\w+ \( [^()]* \) )?(\w+) \( ([^()]*)\)", text
-    )
-    for name, arguments in heads:
-        if name == kernel:
-            return tuple(_argument(words, f"{source.path.name}, {kernel}") for words in arguments.split(","))
-    names = ", ".join(name for name, _ in heads) or "none"
-    raise UsageError(f"{source.path.name} has no kernel {kernel}; it has {names}")
+    heads = _heads(source)
+    if kernel not in heads:
+        raise UsageError(f"{source.path.name} has no kernel {kernel}; it has {', '.join(heads) or 'none'}")
+    return tuple(_argument(words, f"{source.path.name}, {kernel}") for words in heads[kernel].split(","))
+
+
+def main_kernel(source: Source) -> str:
+    """Return the name of the only kernel of a text; if there are several, the name of its file."""
+    names = list(_heads(source))
+    return names[0] if len(names) == 1 else source.path.stem
+
+
+def _heads(source: Source) -> dict[str, str]:
+    """Return kernel -> its arguments as they are declared."""
+    head = r"(?:\bKERNEL\w*|__kernel|__global__)\b[^;{}]*?\bvoid (?:__\w+ \( [^()]* \) )?(\w+) \( ([^()]*)\)"
+    return dict(re.findall(head, tokens_of(source.resolve())))
 
 
 def _argument(declaration: str, kernel: str) -> Argument:
-    """Return the argument of a declaration such as `GLOBAL const float * RESTRICT x`.
-
-    kernel: file and name, for the message.
-    """
+    """Return the argument of a declaration such as `GLOBAL const float * RESTRICT x`. kernel: its name, for the message."""
     *words, name = re.findall(r"\w+", re.sub(r"\bunsigned (?=char|short|int|long)", "u", declaration)) or [""]
     bases = [re.sub(r"(?<=[a-z])(?:2|3|4|8|16)$", "", word) for word in words]
     types = [TYPES[base] for base in bases if base in TYPES]
