@@ -128,7 +128,7 @@ def test_work_is_counted_by_the_arrays(made: Made) -> None:
         ([("2 * rows * columns", "0")], "it counts no operations: return their number in `operations`, or state a `tolerance`"),
         ([("int rows, ", "int lines, ")], "mine.k, mine: lines is none of the lab's scalars or dimensions, rows, columns"),
         ([("GLOBAL int *count", "GLOBAL int *counts")], "counts is none of the lab's reads or writes, x, shift, count"),
-        ([("KERNEL void mine(", "KERNEL void more(int rows) {}\nKERNEL void other(")], "mine.k has no kernel mine; it has more, other"),
+        ([("KERNEL void mine(", "KERNEL void more(int n) {}\nKERNEL void other(")], "has no kernel mine; it has more, other"),
         ([('"lanes", "rows"', '"lanes", "lines"')], "step lanes: its parent lines must be a step before it"),
         ([("GLOBAL float *x", "GLOBAL struct s *x")], "has none of the types float, double"),
     ],

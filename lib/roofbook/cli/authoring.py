@@ -1,6 +1,7 @@
 """Commands for authors of labs."""
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -17,25 +18,24 @@ def new() -> None:
 @new.command("lab")
 @click.argument("name")
 @click.option("--steps", required=True, metavar="A,B,...", help="Names of the steps, the baseline first.")
-@click.option(
-    "--in", "project", type=UserPath(file_okay=False), help="The project's folder.  [default: the nearest one]"
-)
+@click.option("--in", "project", type=UserPath(file_okay=False), help="Folder of another project.")
 def new_lab(name: str, steps: str, project: Path | None) -> None:
     """Write a lab that runs at once, to change it into one of your own.
 
-    Writes labs/NAME with its Python and its kernel, and experiments/NAME.ipynb. No file is overwritten.
+    Writes labs/NAME with its Python and its kernel, and experiments/NAME.ipynb, into the nearest project, else into the
+    current folder, which becomes one. No file is overwritten.
 
     \b
       roofbook new lab saxpy --steps sequential,parallel,pairs
     """
     from ..book.new_lab import write_lab
     from ..paths import project_root
-    from ..spec import registry
 
-    root = (project or project_root()).resolve()
+    here = Path.cwd()
+    nearest = project_root()
+    root = (project or (nearest if here.is_relative_to(nearest) else here)).resolve()
     paths = write_lab(root, name, [step.strip() for step in steps.split(",")])
     for path in paths:
         say(f"wrote {path.relative_to(root)}")
-    folder = paths[0].parents[1]
-    setting = "" if name in registry.folders() else f"ROOFBOOK_LABS={os.path.relpath(folder)} "
-    say(f"Next: {setting}roofbook run {name} --scale test")
+    change_folder = "" if project_root() == root else f"cd {shlex.quote(os.path.relpath(root))} && "
+    say(f"Next: {change_folder}roofbook run {name} --scale test")
