@@ -27,7 +27,7 @@ class {class_name}(KernelLab):
     writes = {{"out": "n"}}
     scalars = {{"a": 1.5}}
     steps = (
-{steps}    )
+{steps}    )  # fmt: skip
 
     def compute(self, x, y, a):
         return {{"out": a * x + y}}

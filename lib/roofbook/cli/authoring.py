@@ -31,9 +31,9 @@ def new_lab(name: str, steps: str, project: Path | None) -> None:
     from ..book.new_lab import write_lab
     from ..paths import project_root
 
-    here = Path.cwd()
+    current = Path.cwd()
     nearest = project_root()
-    root = (project or (nearest if here.is_relative_to(nearest) else here)).resolve()
+    root = (project or (nearest if current.is_relative_to(nearest) else current)).resolve()
     paths = write_lab(root, name, [step.strip() for step in steps.split(",")])
     for path in paths:
         say(f"wrote {path.relative_to(root)}")
