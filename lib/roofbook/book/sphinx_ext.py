@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
-from . import card_links, device_pages, extension_code, lab_pages
+from . import card_links, device_pages, extension_code, lab_pages, terms
 from .notebook_cells import has_parameters
 from .page_html import TABLES, on_site, one_legend, scroll_tables, split_files, unique_svg_ids, write_files
 from .page_weight import mathml, pages
@@ -125,6 +125,16 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
         lab_pages.keep_story(notebook, lab)
     device_pages.add_places(app, docname, notebook)
     source[0] = json.dumps(notebook)
+
+
+def terms_of_notebooks(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Turn a notebook's links to terms of the glossary into roles, so that they look and behave like all others."""
+    if app.env.doc2path(docname).endswith(".ipynb"):
+        notebook = json.loads(source[0])
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = terms.with_roles("".join(cell["source"]))
+        source[0] = json.dumps(notebook)
 
 
 def list_of_pages(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -281,6 +291,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", device_pages.pages_with_changed_devices)
     app.connect("source-read", run_card)
     app.connect("source-read", list_of_pages, priority=600)
+    app.connect("source-read", terms_of_notebooks, priority=700)
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", add_footer)
     app.connect("build-finished", copy_downloads)

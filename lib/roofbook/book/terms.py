@@ -145,6 +145,20 @@ def _anchor(address: str, word: str) -> str:
     return f'<a class="reference internal" href="{escape(address)}">{inside}</a>'
 
 
+_LINK_TO_TERM = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:book/)?glossary\.md#[\w-]+\)")
+
+
+def with_roles(markdown: str) -> str:
+    """Return a notebook's Markdown with the role {term} in place of its links to terms of the glossary.
+
+    A notebook has links, which JupyterLab follows; it does not know roles.
+
+    >>> with_roles("Below the [ridge point](../book/glossary.md#ridge-point) memory bounds.")
+    'Below the {term}`ridge point` memory bounds.'
+    """
+    return _LINK_TO_TERM.sub(r"{term}`\1`", markdown)
+
+
 def dump_terms(env: Any) -> str:
     """Return the terms of the book that Sphinx has read, as text that is stored and compared."""
     place_by_term = {
