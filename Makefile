@@ -26,20 +26,26 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/py
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
-.PHONY: book test test-all lint serve picture citation lock clean
+.PHONY: book test test-all checked imported lint serve picture citation lock clean
 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
 # Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
 PYTEST = $(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20
-test: .venv/.test lint
-	@$(BIN)/python -m compileall -q lib
+test: checked
 	@$(PYTEST) -m "not thorough"
 
-test-all: .venv/.test lint
-	@$(BIN)/python -m compileall -q lib
+test-all: checked
 	@$(PYTEST)
+
+# The linter, beside one process that imports all tests: it rewrites their assertions once, for all processes of $(PYTEST).
+checked: .venv/.test
+	@$(MAKE) --no-print-directory -j 2 lint imported
+
+imported: .venv/.test
+	@$(BIN)/python -m compileall -q lib
+	@answer=$$($(BIN)/python -m pytest --collect-only -qq) || { echo "$$answer"; exit 1; }
 
 lint: .venv/.test
 	@$(BIN)/ruff check

@@ -24,7 +24,7 @@ CASES = {
     "cnn": ("3to5ch-7x34-k3", "2to16ch-16x28-k3"),  # the second for sub-tiles, with as few channels as there may be
     "lbm": ("40x24", "128x128"),  # the second for sides that are powers of two
     "lenet": ("batch-1",),
-    "stencil": ("5x13", "7x48", "6x1024", "6x2048"),
+    "stencil": ("5x13", "7x48", "4x1024", "4x2048"),
 }
 """Lab -> sizes: a variant takes the first that it is for. All other labs have those of the scale `test`."""
 ENDS = ("lenet/*", "lbm/bit-neighbours")

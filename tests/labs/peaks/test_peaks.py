@@ -24,6 +24,8 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
 from roofbook.store.parquet import Store
 
+OPTIMISED = True
+"""Whether kernels are optimised: without it their many rounds outlast the compiler."""
 POLICY = Policy(cache="warm", budget_s=0.02, maximum=5, minimum=3)
 GROUPS = ("memory", "registers", "costs", "transfer")
 
