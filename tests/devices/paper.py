@@ -33,6 +33,8 @@ ARCHITECTURES = (80, 90)
 BY_ARCHITECTURE = [pytest.param(80, marks=pytest.mark.thorough), 90]
 """The architectures as parameters of a test; the older one is thorough."""
 LABS: dict[str, Lab] = {**{name: registry.get(name) for name in registry.names()}, "peaks": peaks.LAB}
+SMALL = {"stencil": "6x2048"}
+"""Lab -> a small case for variants that no quick case fits."""
 KINDS = {"u64": contract.Buffer, "u32": np.int32, "s32": np.int32, "f32": np.float32, "f64": np.float64}
 REGISTERS, THREADS = 65536, 1024  # of a block, on every architecture here
 
@@ -267,8 +269,12 @@ def cuda_variants() -> Iterator[Any]:
 
 def common(lab: Lab, *variants: Variant) -> list[Case]:
     """Return the cases that all these variants are for, the quick ones first: their sizes are nearer to a figure's."""
-    order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
-    cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
+    cases = [
+        *lab.cases("quick"),
+        *lab.cases("test"),
+        *([lab.case(SMALL[lab.name])] if lab.name in SMALL else []),
+        *(case for scale in SCALES if scale not in ("quick", "test", "large") for case in lab.cases(scale)),
+    ]
     return [case for case in cases if not any(lab.skip_reason(v, case) for v in variants)]
 
 
