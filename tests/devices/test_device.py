@@ -204,7 +204,7 @@ def test_laps_cover_the_whole_and_tell_short_from_long(device: Device, program: 
     laps = []
     for _ in range(5):
         began = time.perf_counter()
-        laps.append(queue.laps(work(1000), work(100_000), work(1000)))
+        laps.append(queue.laps(work(1000), work(20_000), work(1000)))
         assert min(laps[-1]) >= 0 and sum(laps[-1]) <= (time.perf_counter() - began) * 1.01
     short, long, again = (min(lap) for lap in zip(*laps, strict=True))
     assert max(short, again) < long, "the quietest of five, on a busy machine"
