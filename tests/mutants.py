@@ -6,85 +6,30 @@ in kernels are in the `corpus.py` of each lab's tests.
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting, Target
 from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
+from roofbook.measure.wrong_outputs import STALE as STALE
+from roofbook.measure.wrong_outputs import Array as Array
+from roofbook.measure.wrong_outputs import Check as Check
+from roofbook.measure.wrong_outputs import Outputs as Outputs
+from roofbook.measure.wrong_outputs import refused as refused
+from roofbook.measure.wrong_outputs import standard
 from roofbook.spec.lab import Case, Lab, Variant
 from roofbook.spec.source import Source
 
 from .plain_plan import PlainPlan
-
-Array = NDArray[Any]
-Outputs = Mapping[str, Array]
-Check = Callable[[Outputs], tuple[float, float, str]]
-STALE = -1.0
-"""Values that stay where no kernel has written, in outputs that are not poisoned by NaN."""
-
-
-def refused(check: Check, outputs: Outputs) -> bool:
-    """Whether `check` lets these outputs not pass: by its error, which may be NaN, or by refusing their shape."""
-    try:
-        error, bound, _ = check(outputs)
-    except ValueError as wrong:
-        assert re.search(r"shapes differ|must be \(", str(wrong)), wrong
-        return True
-    return not error <= bound
-
-
-def of_an_array(right: Array, off_by: float) -> Iterator[tuple[str, Array]]:
-    """Yield the standard mutants of one array by name; those equal to the right array are left out."""
-    floating = right if right.dtype.kind == "f" else right.astype(np.float64)
-    for place in dict.fromkeys((0, right.size // 2, right.size - 1)):
-        for value in (np.nan, np.inf, -np.inf):
-            wrong = floating.copy()
-            wrong.flat[place] = value
-            yield f"{value} at {place}", wrong
-        for sign in (1, -1):
-            wrong = right.copy()
-            wrong.flat[place] = wrong.flat[place] + sign * off_by
-            yield f"off by {sign * off_by} at {place}", wrong
-    yield "all NaN", np.full_like(floating, np.nan)
-    yield "zeros", np.zeros_like(right)
-    yield "stale", np.full_like(right, STALE)
-    last = floating.copy()
-    last[..., -1] = np.nan
-    yield "the last column not written", last
-    for axis in range(right.ndim):
-        yield f"one off along axis {axis}", np.roll(right, 1, axis)
-        yield f"backwards along axis {axis}", np.flip(right, axis)
-        yield f"short along axis {axis}", np.delete(right, -1, axis)
-        yield (
-            f"long along axis {axis}",
-            np.concatenate([right, right[(slice(None),) * axis + (slice(-1, None),)]], axis),
-        )
-    for first_axis, second_axis in pairwise(range(right.ndim)):
-        yield f"axes {first_axis} and {second_axis} exchanged", right.swapaxes(first_axis, second_axis)
-    yield "one axis more", right[None]
-    if right.ndim > 1:
-        yield "flat", right.ravel()
-
-
-def standard(right: Outputs, off_by: float) -> Iterator[tuple[str, Outputs]]:
-    """Each output of a run in turn, wrong in each standard way, the others right."""
-    for name, array in right.items():
-        for how, wrong in of_an_array(array, off_by):
-            if not np.array_equal(wrong, array):
-                yield f"{name}: {how}", {**right, name: wrong}
 
 
 def all_refused(check: Check, right: Outputs, off_by: float, extra_mutants: Iterable[tuple[str, Outputs]] = ()) -> None:

@@ -2,12 +2,17 @@
 
 import os
 import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..terminal import say
-from .app import UserPath, app
+from .app import KNOWN_LAB, UserPath, app
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
 
 
 @app.group()
@@ -39,3 +44,23 @@ def new_lab(name: str, steps: str, project: Path | None) -> None:
         say(f"wrote {path.relative_to(root)}")
     change_folder = "" if project_root() == root else f"cd {shlex.quote(os.path.relpath(root))} && "
     say(f"Next: {change_folder}roofbook run {name} --scale test")
+
+
+@app.command()
+@KNOWN_LAB
+def lint(lab: "Lab") -> None:
+    """Say what a lab lacks, in sentences.
+
+    Reads its ladder, its texts, its cases and its notebook, compiles each kernel for OpenCL and CUDA as far as this machine has
+    their compilers, and tries the check with wrong outputs. The exit code is 1 if there is anything to say.
+
+    \b
+      roofbook lint saxpy
+    """
+    from ..book.lint import faults
+    from ..paths import project_root
+
+    all_faults = list(faults(lab, project_root()))
+    for fault in all_faults:
+        say(fault, hang=2)
+    sys.exit(1 if all_faults else 0)
