@@ -491,11 +491,12 @@ def test_scheduling_alone_changes_no_bit(device: Device, one: Variant, reschedul
         np.testing.assert_array_equal(results[0][name], results[1][name], err_msg=name)
 
 
-def test_the_shape_of_a_work_group_changes_no_population(device: Device) -> None:
+@pytest.mark.parametrize("scale", ["test", pytest.param("published", marks=pytest.mark.thorough)])
+def test_the_shape_of_a_work_group_changes_no_population(device: Device, scale: str) -> None:
     """Only the order in which the speeds are added up depends on it."""
     (sweep,) = (s for s in LAB.sweeps if s.axis == "wg")
     best = run(device, LAB.variant(LAB.best), case_of("33x130", 4), inputs_of("33x130"))
-    for variant in sweep.variants:
+    for variant in sweep.at_scale(scale):
         if math.prod(variant.options["group"]) <= device.max_work_group:
             shaped = run(device, variant, case_of("33x130", 4), inputs_of("33x130"))
             np.testing.assert_array_equal(shaped["f"], best["f"], err_msg=variant.name)
