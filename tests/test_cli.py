@@ -23,7 +23,6 @@ import pytest
 
 from roofbook import cli
 from roofbook.book import execute, render_recorded, site
-from roofbook.book.background_jobs import BackgroundJobs
 from roofbook.book.experiment import PARAMETERS, Experiment
 from roofbook.devices import checkout, nvrtc
 from roofbook.devices.contract import Unsupported
@@ -573,7 +572,6 @@ def test_build_executes_stale_notebooks_only(measured: Path, roofbook: Cli, monk
 
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, **_: root / "index.html")
-    monkeypatch.setattr(site, "start", lambda root: None)
     first, again = roofbook("build"), roofbook("build")
     assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
@@ -602,7 +600,7 @@ def test_build_executes_stale_notebooks_only(measured: Path, roofbook: Cli, monk
 def test_a_book_is_read_while_its_first_labs_run(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where a page is missing, the site comes first, and again after each lab; else at the end alone."""
+    """Where a page is missing, the site comes first, and again at the end; else at the end alone."""
     copy = shutil.copytree(measured, tmp_path / "copy")
     monkeypatch.chdir(copy)
     notebook = copy / "experiments" / "lbm.ipynb"
@@ -619,15 +617,13 @@ def test_a_book_is_read_while_its_first_labs_run(
 
     monkeypatch.setattr(execute, "execute", executed)
     monkeypatch.setattr(site, "build", built)
-    monkeypatch.setattr(site, "start", lambda root: None)
-    monkeypatch.setattr(BackgroundJobs, "renew_site", lambda self: happened.append("site, meanwhile"))
     monkeypatch.setattr(
         render_recorded,
         "unexecuted",
-        lambda root, due: happened.append(" ".join(due_notebook.stem for due_notebook in due)),
+        lambda root, pages: happened.extend(notebook.stem for notebook in pages),
     )
     code, out, _ = roofbook("build", "--execute")
-    assert code == 0 and happened == ["cnn", "site", "cnn", "site, meanwhile", "lbm", "site"]
+    assert code == 0 and happened == ["cnn", "site", "cnn", "lbm", "site"]
     printed = " ".join(out.split())
     assert (
         printed.index("It can be read: file://")
@@ -645,7 +641,6 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     executed: list[Any] = []
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **how: executed.append(parameters))
     monkeypatch.setattr(site, "build", lambda root, **_: root / "index.html")
-    monkeypatch.setattr(site, "start", lambda root: None)
     assert roofbook("build", "--scale", "test")[0] == 0
     assert roofbook("build", "--execute")[0] == 0
     monkeypatch.setattr(execute, "parameters_of", lambda root, notebook: {})

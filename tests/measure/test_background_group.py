@@ -31,20 +31,18 @@ def leader() -> int:
 
 
 def test_background_work_pauses_while_samples_are_taken() -> None:
-    with BackgroundGroup([sys.executable, "-c", LEADER]) as group:
+    with BackgroundGroup([sys.executable, "-c", LEADER]):
         assert wait_for("first")
-        second_process = group.run(["sleep", "60"])
         now = Path(os.environ[background_group.VARIABLE].partition(":")[2], "now")
         until(now.exists)
         with paused():
-            until(lambda: state(leader()) == state(second_process.pid) == "T")
+            until(lambda: state(leader()) == "T")
             before = now.read_text()
             time.sleep(0.2)
             assert now.read_text() == before
         until(lambda: now.read_text() not in ("", before))
-        assert state(second_process.pid) != "T"
         led = leader()
-    assert background_group.VARIABLE not in os.environ and second_process.returncode == -signal.SIGKILL
+    assert background_group.VARIABLE not in os.environ
     assert not Path(f"/proc/{led}").exists() and not now.exists()
 
 
@@ -71,12 +69,11 @@ def test_background_work_continues_after_the_process_that_paused_it_failed() -> 
 
 def test_waiting_ends_with_a_process_that_never_signals() -> None:
     messages: list[str] = []
-    with BackgroundGroup([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
+    with BackgroundGroup([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]):
         assert wait_for("done", lambda: messages.append("waits"))
         assert not wait_for("never")
         with paused():
             pass  # of a leader that has ended
-        assert group.run(["true"]).wait() == 0, "its group is there as long as it is not waited for"
     assert not wait_for("done"), "there is no group"
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..spec.lab import differing_conditions
-from .readings import Reading, fastest, newest, text_field
+from .readings import Reading, fastest, newest, rows_of_case, text_field
 from .roofline import Bound, Peaks
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class CaseData:
 
     def alone(self) -> "CaseData":
         """Return this data with only the rows of its case, which are all that its tables and figures need."""
-        return replace(self, rows=self.rows[self.rows["case"] == self.case])
+        return replace(self, rows=rows_of_case(self.rows, self.case))
 
     def over(self, bases: Sequence[str]) -> "CaseData":
         """Return this data with other baselines for its speedups."""

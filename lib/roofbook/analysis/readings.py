@@ -96,9 +96,21 @@ class Reading:
 
     def parts_together(self, names: Sequence[str]) -> "Reading":
         """Return this reading with the sum of the named parts as its time. Errors: KeyError for a part that it lacks."""
-        return self.of_times(
-            lambda run: [sum(sample) for sample in zip(*(run.parts[name] for name in names), strict=True)]
-        )
+        if tuple(names) not in self._sums:
+            self._sums[tuple(names)] = self.of_times(
+                lambda run: [sum(sample) for sample in zip(*(run.parts[name] for name in names), strict=True)]
+            )
+        return self._sums[tuple(names)]
+
+    @cached_property
+    def _sums(self) -> "dict[tuple[str, ...], Reading]":
+        """Cached results of `parts_together`, by names of parts."""
+        return {}
+
+    @cached_property
+    def _ratios(self) -> "dict[int, tuple[Reading, Speedup]]":
+        """Cached results of `faster`, by the reference's `id`, each with the reference, which keeps the `id` its own."""
+        return {}
 
     @property
     def ok(self) -> bool:
@@ -194,7 +206,8 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
         raise one_of("case", case, list(cases))
     wanted_roles = set(roles) if roles is not None else None
     profiled = wanted_roles == {PROFILE}
-    variants = _once(rows, ("readings", case, profiled), lambda: _by_variant(_part(rows, case=case), profiled))
+    part = rows if case is None else rows_of_case(rows, case)
+    variants = _once(part, ("readings", profiled), lambda: _by_variant(part, profiled))
     return {
         variant.name: variant.reading
         for variant in variants
@@ -207,22 +220,19 @@ def cases_of(rows: "pd.DataFrame") -> tuple[str, ...]:
     return _once(rows, ("cases",), lambda: () if rows.empty else tuple(rows["case"].unique()))
 
 
+def rows_of_case(rows: "pd.DataFrame", case: str) -> "pd.DataFrame":
+    """Return the rows of a case: the same frame each time, so that its readings are computed once."""
+    return rows if cases_of(rows) in ((), (case,)) else _once(rows, ("case", case), lambda: rows[rows["case"] == case])
+
+
 def of_each_scale(rows: "pd.DataFrame", case: str) -> list["pd.DataFrame"]:
     """Return the rows of a case split by scale, the scale of the last row first."""
 
     def parts() -> list["pd.DataFrame"]:
-        case_rows = _part(rows, case=case)
-        return [_part(case_rows, scale=scale) for scale in case_rows["scale"].iloc[::-1].unique()]
+        case_rows = rows_of_case(rows, case)
+        return [case_rows[case_rows["scale"] == scale] for scale in case_rows["scale"].iloc[::-1].unique()]
 
     return _once(rows, ("scales", case), parts)
-
-
-def _part(rows: "pd.DataFrame", **values: str | None) -> "pd.DataFrame":
-    """Return the rows whose fields have these values. A field with None is not compared."""
-    for column, value in values.items():
-        if value is not None and not rows.empty:
-            rows = rows[rows[column] == value]
-    return rows
 
 
 @dataclass
@@ -409,7 +419,14 @@ def faster(reference: Reading | None, reading: Reading) -> Speedup | None:
     """
     if reference is None or not (reference.ok and reading.ok):
         return None
-    reference, reading = side_by_side(reference, reading)
+    ratios = reading._ratios
+    if id(reference) not in ratios:
+        ratios[id(reference)] = reference, _ratio(*side_by_side(reference, reading))
+    return ratios[id(reference)][1]
+
+
+def _ratio(reference: Reading, reading: Reading) -> Speedup:
+    """Return reference / reading with its interval; both are verified, over the runs in which they are compared."""
     at_home = reference.row["device"] == reading.row["device"]
     pairs = list(_side_by_side(reference, reading)) if at_home else []
     # A run with fewer shared samples says nothing next to other runs.

@@ -54,16 +54,10 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool, labs: Sequence
     render_recorded.unexecuted(root, without_page)
     if due:
         _execute(root, due, missing)
-    builder = site.start(root) if due else None  # it gets ready while fragments are drawn
-    try:
-        if missing:  # most are drawn by now
-            render_recorded.draw(root)
-        fragments.update(root)
-        say(f"The book is built: {site.build(root, progress=say, builder=builder)}")
-    finally:
-        if builder:
-            builder.kill()
-            builder.wait()
+    if missing:  # most are drawn by now
+        render_recorded.draw(root)
+    fragments.update(root)
+    say(f"The book is built: {site.build(root, progress=say)}")
 
 
 def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
@@ -80,7 +74,7 @@ def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: Inpu
 
 
 def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
-    """Execute notebooks. If pages were `missing`, build a site of recorded devices first; each executed page then joins it."""
+    """Execute notebooks. If pages were `missing`, build a site of recorded devices first; executed pages join it at the end."""
     from . import fragments
     from .background_jobs import BackgroundJobs
 
@@ -89,14 +83,11 @@ def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> No
         if missing:
             fragments.update(root)
             index = site.build(root, progress=say)
-            say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
+            say(f"It can be read: {index.as_uri()}. What is measured here joins it at the end")
         for done, (notebook, page) in enumerate(due.items(), 1):
             remaining = f"; then {', '.join(path.stem for path in list(due)[done:])}" if done < len(due) else ""
             parameters = execute.parameters_text(page.parameters)
             say(f"{done} of {len(due)}: executing {notebook.name} with {parameters}: {page.reason}{remaining}")
             execute.execute(root, notebook, page.parameters, in_process=True)
-            if missing and remaining:
-                jobs.renew_site()
-        jobs.wait()
         if missing:
             jobs.wait_for_drawing(say)

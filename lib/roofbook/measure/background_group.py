@@ -31,7 +31,7 @@ class BackgroundGroup:
     >>> with BackgroundGroup(["sleep", "60"]) as group:
     ...     with paused():
     ...         pass  # take samples
-    ...     isinstance(group.run(["true"]), subprocess.Popen)
+    ...     group.is_leader_alive()
     True
     """
 
@@ -45,8 +45,14 @@ class BackgroundGroup:
         self._folder = tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True)
         for task in self._done:
             Path(self._folder.name, task).touch()
-        self._leader = self._start([*self._command, self._folder.name], 0, stdin=subprocess.PIPE)
-        self._others: list[subprocess.Popen[bytes]] = []
+        self._leader = subprocess.Popen(
+            [*self._command, self._folder.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+            env={**os.environ, **parent_environment()},
+        )
         os.environ[VARIABLE] = f"{self._leader.pid}:{self._folder.name}"
         return self
 
@@ -57,27 +63,14 @@ class BackgroundGroup:
             del os.environ[VARIABLE]
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._leader.pid, signal.SIGKILL)
-            for process in (self._leader, *self._others):
-                process.wait()
+            self._leader.wait()
             assert self._leader.stdin
             self._leader.stdin.close()
             self._folder.cleanup()
 
-    def run(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-        """Start a process in the group, without output. It is killed at the end of the block."""
-        process = self._start(command, self._leader.pid, stdin=subprocess.DEVNULL)
-        self._others.append(process)
-        return process
-
     def is_leader_alive(self) -> bool:
         """Return whether the leader still runs. It is reaped at the end of the block, so that its group exists until then."""
         return _is_alive(self._leader.pid)
-
-    @staticmethod
-    def _start(command: Sequence[str], group: int, **options: Any) -> "subprocess.Popen[bytes]":
-        null = subprocess.DEVNULL
-        environment = {**os.environ, **parent_environment()}
-        return subprocess.Popen(command, stdout=null, stderr=null, process_group=group, env=environment, **options)
 
 
 @contextlib.contextmanager

@@ -55,6 +55,7 @@ _SETTINGS: Mapping[Any, Any] = {
     "axes.unicode_minus": True,
     "errorbar.capsize": 2.5,
     "font.family": "sans-serif",
+    "font.sans-serif": "DejaVu Sans",  # comes with matplotlib: a page measures the same on each machine
     "grid.alpha": 0.14,
     "grid.linewidth": 0.7,
     "hatch.linewidth": 0.6,
