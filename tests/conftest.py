@@ -88,8 +88,6 @@ TOGETHER = {
     "tests/book/site/": "book",  # one process executes the book and builds its site
     "tests/devices/test_nvrtc.py": "nvrtc",  # and one compiles each text for both of these
     "tests/devices/test_same_code.py": "nvrtc",
-    "tests/book/test_tasks.py": "pages",  # and one builds the site of the written pages
-    "tests/book/test_terms.py": "pages",
 }
 """Tests that run in one process, by the beginnings of their names: they share outputs that take long to make."""
 FIRST = (

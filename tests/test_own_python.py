@@ -136,8 +136,15 @@ def test_exit_codes_are_read_even_if_the_shell_ignores_sigchld(tmp_path: Path) -
     assert done.stdout == "7\n"
 
 
-@pytest.mark.parametrize("content", [b"font.family: caf\xe9\n", b"backend: no-such\n", b"axes.xmargin: 0.4\n", b"\0"])
-@pytest.mark.parametrize("way", ["matplotlib.figure", "matplotlib", "matplotlib.backends.backend_svg"])
+@pytest.mark.parametrize(
+    ("content", "way"),
+    [
+        (b"font.family: caf\xe9\n", "matplotlib.figure"),
+        (b"backend: no-such\n", "matplotlib.backends.backend_svg"),
+        (b"axes.xmargin: 0.4\n", "matplotlib"),
+        (b"\0", "matplotlib.figure"),
+    ],
+)
 def test_a_matplotlibrc_of_the_current_folder_is_not_read(content: bytes, way: str, tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_bytes(content)
     say = (

@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,8 @@ import pytest
 from roofbook.book.device_choices import FOLDER, SCRIPTS, DeviceChoice, cells_file, cells_script, script_places
 from roofbook.book.device_pages import CASES, LEGEND, finish, with_other_devices
 from roofbook.book.notebook_cells import key_of
+
+from ..sphinx_build import build_site
 
 
 def step(name: str, *lines: str) -> str:
@@ -99,7 +99,7 @@ def book(tmp_path: Path) -> Path:
 def build(book: Path) -> tuple[dict[str, int], Path]:
     """Build the book by Sphinx; return the time of the last write of each script, and the folder of the site."""
     site = book.parent / "site"
-    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", str(book), str(site)], check=True)
+    build_site(book, site, "-W")
     scripts = site / SCRIPTS / "a"
     return {str(path.relative_to(scripts)): path.stat().st_mtime_ns for path in scripts.rglob("*.js")}, site
 

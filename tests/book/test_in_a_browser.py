@@ -23,6 +23,8 @@ from roofbook.book.sphinx_ext import browser_links
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
 
+from ..sphinx_build import build_site
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "experiments" / "colab" / "stencil.ipynb"
 ADDRESS = "https://github.com/somebody/some.book"
@@ -59,18 +61,7 @@ def test_the_page_has_the_links_or_says_why_not(tmp_path: Path, url: str) -> Non
     (section,) = re.findall(r"^## Nothing installed\n.*?(?=^## )", text, re.M | re.S)
     (tmp_path / "index.md").write_text(f"# A page\n\n{section}")
     settings = ["extensions=myst_parser,roofbook.book.sphinx_ext", f"repository_url={url}"]
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-C",
-        "-q",
-        "-W",
-        "-b",
-        "html",
-        *(f"-D{setting}" for setting in settings),
-    ]
-    subprocess.run([*command, tmp_path, tmp_path / "out"], check=True)
+    build_site(tmp_path, tmp_path / "out", "-C", "-W", *(f"-D{setting}" for setting in settings))
     html = (tmp_path / "out" / "index.html").read_text()
     assert html.count('href="https://colab.') == html.count("/v2/gh/") == bool(url)
     assert ("This copy does not say where its repository is" in html) == (not url)
@@ -127,7 +118,7 @@ def test_in_colab_it_names_the_missing_address_of_the_repository(
         run(text, tmp_path, monkeypatch, COLAB_RELEASE_TAG="release")
 
 
-@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("gpu", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_in_colab_it_fetches_the_book_and_installs_it_with_cuda_if_there_is_a_gpu(
     gpu: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ from roofbook.book import lab_pages
 from roofbook.errors import UsageError
 from roofbook.paths import project_root
 from roofbook.spec import registry
+
+from ..sphinx_build import build_site
 
 SETTINGS = """
 extensions = ["myst_nb", "sphinx_design", "sphinx_external_toc", "roofbook.book.sphinx_ext"]
@@ -159,15 +159,14 @@ def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_pat
     (book / "index.md").write_text("# A book")
     (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n")
     (book / "conf.py").write_text(SETTINGS)
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(book), str(out)]
-    subprocess.run(command, check=True)
+    build_site(book, out, "-W")
     story, results = ((out / "labs" / name).read_text() for name in ("a.html", "a/results.html"))
     assert '<a href="a/results.html">Results</a>' in story and '<span aria-current="page">Story</span>' in story
     assert '<a href="../a.html">Story</a>' in results and '<a href="sweeps.html">Sweeps</a>' in results
     assert 'href="a/results.html#the-times-all-of-them"' in story and 'id="the-times-all-of-them"' in results
     assert "Kernels" not in story
     (book / "labs" / "a" / "kernels.md").write_text("# A lab: kernels")
-    subprocess.run(command, check=True)
+    build_site(book, out, "-W")
     for name, link in (("a.html", "a/kernels.html"), ("a/results.html", "kernels.html")):
         assert f'<a href="{link}">Kernels</a>' in (out / "labs" / name).read_text()
     assert '<span aria-current="page">Kernels</span>' in (out / "labs" / "a" / "kernels.html").read_text()

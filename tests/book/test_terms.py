@@ -1,20 +1,16 @@
-"""Terms of the glossary: linked at their first use in a section, found by the site's search, and explained on one page."""
+"""Terms of the glossary: linked at their first use in a section, and explained on one page."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from roofbook.book.terms import Terms, plural
 
-from ..served import served
+from ..sphinx_build import build_site
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("warp", "memory", "local memory", "bank conflict", "run", "cache", "A/A control")
@@ -154,9 +150,7 @@ def build(source: Path, out: Path) -> str:
     """Build by Sphinx with no extension but Markdown and the book's terms, and return the warnings."""
     confpy = 'extensions = ["myst_parser", "roofbook.book.terms"]\nroot_doc = "page"\nexclude_patterns = ["out"]\n'
     (source / "conf.py").write_text(confpy)
-    command = [sys.executable, "-m", "sphinx", "-q", str(source), str(out)]
-    process = subprocess.run(command, capture_output=True, text=True, check=True)
-    return process.stderr
+    return build_site(source, out)
 
 
 def links(page: Path) -> list[str]:
@@ -190,89 +184,6 @@ def test_pages_link_each_term_once_in_a_section_and_the_glossary_none_to_itself(
     assert page.stat().st_mtime_ns == written_ns, "nothing changed, so nothing is written"
     (tmp_path / "glossary.md").write_text(GLOSSARY.replace("forms: {", "forms: {no such term: [x], "))
     assert "WARNING: the front matter names 'no such term', which has no entry" in build(tmp_path, out)
-
-
-@pytest.fixture(scope="module")
-def site(written_site: Path) -> Iterator[str]:
-    """Serve the book's written pages, and yield their address."""
-    with served(written_site) as address:
-        yield address
-
-
-TERM_IN_SIGHT = """() => {
-    const term = document.querySelector("dt:target"), at = term?.getBoundingClientRect();
-    const seen = term && at.top >= 0 && at.bottom <= innerHeight;
-    const name = term && [...term.childNodes].filter(element => !element.matches?.(".headerlink"));
-    return seen ? [name.map(element => element.textContent).join(""), term.nextElementSibling.innerText] : null;
-}"""
-"""JavaScript: the term that the address names, if it is in sight, and its meaning."""
-
-
-@pytest.mark.site
-@pytest.mark.parametrize("width", [1400, 390])
-def test_a_click_on_a_term_shows_its_meaning(browser: Any, site: str, width: int) -> None:
-    """Click from the first page to a lab, then on the first use of a term."""
-    tab = browser.new_page(viewport={"width": width, "height": 900})
-    for lab, word, term in (
-        ("Sparse convolution", "ridge point", "ridge point"),
-        ("Sparse convolution", "occupancy", "occupancy"),
-        ("Convolution layer", "Tensor cores", "tensor core"),
-    ):
-        tab.goto(f"{site}/index.html")
-        if width < 992:
-            tab.click("button.primary-toggle:visible")
-        tab.click(f".bd-links a:text('{lab}')")
-        tab.click(f"article a:has(.std-term:text-is('{word}')) >> nth=0")
-        tab.wait_for_function(TERM_IN_SIGHT)
-        name, meaning = tab.evaluate(TERM_IN_SIGHT)
-        assert name == term and len(meaning) > 40
-    tab.close()
-
-
-@pytest.mark.site
-@pytest.mark.parametrize(
-    ("words", "term"),
-    [
-        ("bank conflict", "bank conflict"),
-        ("bank conflicts", "bank conflict"),
-        ("warp", "warp"),
-        ("coalesced", "coalescing"),
-        ("Ridge point", "ridge point"),
-        ("work-group", "work-group"),
-        ("occupancy", "occupancy"),
-        ("tensor cores", "tensor core"),
-    ],
-)
-def test_a_search_for_a_term_leads_to_its_entry(browser: Any, site: str, words: str, term: str) -> None:
-    tab = browser.new_page(viewport={"width": 1400, "height": 900})
-    tab.goto(f"{site}/index.html")
-    tab.keyboard.press("Control+K")
-    tab.keyboard.type(words)
-    tab.keyboard.press("Enter")
-    tab.click("#search-results li a >> nth=0")
-    tab.wait_for_function(TERM_IN_SIGHT)
-    assert tab.evaluate(TERM_IN_SIGHT)[0] == term
-    tab.close()
-
-
-@pytest.mark.site
-def test_no_section_of_the_book_links_a_term_twice_and_none_in_headings_or_code(browser: Any, site: str) -> None:
-    tab = browser.new_page()
-    link_count = 0
-    for page in (
-        "index",
-        "method",
-        "your-device",
-        *(f"labs/{notebook.stem}" for notebook in (ROOT / "experiments").glob("[!p]*")),
-    ):
-        tab.goto(f"{site}/{page}.html")
-        term_links = tab.evaluate("""() => [...document.querySelectorAll("article a:has(.std-term)")].map(element => [
-            element.closest("section")?.id, element.hash, !!element.closest("h1, h2, h3, pre, code, table, dt")])""")
-        link_count += len(term_links)
-        assert len({tuple(link) for link in term_links}) == len(term_links), page
-        assert not any(misplaced for *_, misplaced in term_links), page
-    tab.close()
-    assert link_count > 100
 
 
 def test_the_glossary_has_the_usual_terms_and_short_meanings() -> None:

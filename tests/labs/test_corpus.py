@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.devices.find import devices, host_cpu
+from roofbook.devices.find import host_cpu
 from roofbook.measure.placement import Target, target_of
 from roofbook.measure.verify import References
 from roofbook.spec import registry
@@ -18,7 +18,6 @@ from roofbook.spec.lab import Lab, Variant
 
 from .. import mutants
 from ..naming import naming
-from ..whole_notebooks import WHOLE
 from .unoptimised_builds import unoptimised
 
 LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
@@ -104,17 +103,9 @@ def test_the_words_of_each_mistake_stand_in_the_text_that_it_changes(
 USED = sorted({(lab, mistake.variant, case_of(lab, mistake)) for lab, mistake in of_kind(mutants.Mutant)})
 
 
-def in_the_book(lab: str, case: str) -> bool:
-    """Return whether the executed book has verified the variants of the lab on this case (tests/book/site/test_notebook.py)."""
-    return lab in WHOLE and case in {c.name for c in registry.get(lab).cases("test")}
-
-
-APART = [used for used in USED if len(devices()) > 1 or not in_the_book(used[0], used[2])]
-
-
 @pytest.mark.parametrize(
     ("name", "variant", "case"),
-    [pytest.param(*used, marks=[pytest.mark.thorough] if number % SIXTH else []) for number, used in enumerate(APART)],
+    [pytest.param(*used, marks=[pytest.mark.thorough] if number % SIXTH else []) for number, used in enumerate(USED)],
 )
 def test_without_a_mistake_it_passes(device: Device, name: str, variant: str, case: str) -> None:
     lab = registry.get(name)

@@ -118,7 +118,7 @@ def test_compiling_during_a_measurement_begins_with_the_last_and_leaves_a_core(
     assert [name for _, name, _ in order["cells"]] == [variant.name for _, variant in reversed(order_cells)]
 
 
-@pytest.mark.usefixtures("pays")
+@pytest.mark.usefixtures("pays", "listens")
 def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "sleep"
     program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")

@@ -277,7 +277,10 @@ def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeyp
     assert variant_check.failure == "Oclgrind did not end within 3600 s; it was at: run" and not variant_check.clean
 
 
-@pytest.mark.parametrize("how", ["os._exit(0)", "raise RuntimeError('no context')", "sys.exit()"])
+@pytest.mark.parametrize(
+    "how",
+    ["os._exit(0)", "raise RuntimeError('no context')", pytest.param("sys.exit()", marks=pytest.mark.thorough)],
+)
 def test_a_plan_that_ends_its_process_costs_no_other(
     oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, how: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,39 +14,47 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 
 from ...labs import page_exceptions
+from ...labs.unoptimised_builds import unoptimised
 from ...served import served
-from ...whole_notebooks import WHOLE
 
 ROOT = Path(__file__).parents[3]
 FEW = 4
 """Number of a notebook's first steps that stand for its ladder."""
+SWEPT = "buffers"
+"""Sweep, of empty kernels, that stands for all sweeps."""
+IN_A_KERNEL = "lbm"
+"""Lab whose notebook runs in a kernel, as it does for readers; the others run in this process, which has all modules loaded."""
 
 
-def steps_of(lab: Lab, *, few: bool) -> list[str]:
-    """Return the variants that a notebook measures: a few steps that stand for the ladder, or all but those of sweeps."""
-    if few:
-        return list(dict.fromkeys([*[step.name for step in lab.ladder[:FEW]], lab.best]))
-    swept = {variant.name for sweep in lab.sweeps for variant in sweep.variants}
-    return [variant.name for variant in lab.all_variants() if variant.name not in swept]
+def few_steps(lab: Lab) -> list[str]:
+    """Return the variants that stand for all of a lab: its first steps, the best one, and those of a sweep."""
+    swept = [variant.name for sweep in lab.sweeps if sweep.axis == SWEPT for variant in sweep.variants]
+    return list(dict.fromkeys([*[step.name for step in lab.ladder[:FEW]], lab.best, *swept]))
 
 
 @pytest.fixture(scope="session")
 def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> dict[str, Path]:
     """Execute every notebook at scale `test` in a separate checkout, three samples a measurement; return the pages by lab.
 
-    Without the thorough tests only the labs in WHOLE measure all their steps; the others' notebooks measure a few.
+    Without the thorough tests a lab's notebook measures a few steps, mostly unoptimised; tests/labs verifies all of them.
     """
-    from roofbook.book import execute
+    from roofbook.book import cached_demonstration, execute
+    from roofbook.labs.lenet import demonstration
 
     root, markexpr, pages = unmeasured(), request.config.option.markexpr, {}
     for notebook in execute.notebooks(root):
+        name = notebook.stem
         parameters: dict[str, Any] = {"scale": "test", "budget_s": 1e-6}
-        if notebook.stem not in WHOLE:
-            parameters["variants"] = steps_of(registry.get(notebook.stem), few="not thorough" in markexpr)
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in page_exceptions.of_lab(notebook.stem, "ENVIRONMENT").items():
-                patch.setenv(name, value)
-            pages[notebook.stem] = execute.execute(root, notebook, parameters)
+        few = name != registry.PEAKS and "not thorough" in markexpr
+        if few:
+            parameters["variants"] = few_steps(registry.get(name))
+        with pytest.MonkeyPatch.context() as patch, unoptimised() if few else nullcontext():
+            if few and name == "lenet":  # whose demonstration is the reference on a hundred images
+                patch.setattr(demonstration, "IMAGES", 10)
+                patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
+            for variable, value in page_exceptions.of_lab(name, "ENVIRONMENT").items():
+                patch.setenv(variable, value)
+            pages[name] = execute.execute(root, notebook, parameters, in_process=name != IN_A_KERNEL)
     return pages
 
 
@@ -59,23 +68,22 @@ def executed_lbm(executed: dict[str, Path]) -> Path:
 def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
     """Return a checkout with the site's sources, the executed notebooks, and a wide page that strains the layout.
 
-    The stencil's page shows recorded devices as well.
+    The written pages show all recorded devices, and so does the stencil's page. The other labs' pages show this machine.
     """
-    from roofbook.book import kernels_page, render_recorded
-    from roofbook.book.input_hashes import InputHashes
-    from roofbook.book.manifest import Manifest
+    from roofbook.book import fragments, render_recorded
 
     folder = tmp_path_factory.mktemp("checkout")
-    shutil.copy(ROOT / "_config.yml", folder)
+    for name in ("_config.yml", "CITATION.cff", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
     shutil.copytree(executed["lbm"].parents[1], folder / "book")
-    (folder / "book" / "_generated").mkdir()
     shutil.copy(Path(__file__).with_name("strain.md"), folder / "book" / "labs")
     (folder / "experiments").mkdir()
     shutil.copy(ROOT / "experiments" / "stencil.ipynb", folder / "experiments")
-    for lab in ("stencil", registry.PEAKS):
-        shutil.copytree(ROOT / "results" / "recorded" / f"lab={lab}", folder / "results" / "recorded" / f"lab={lab}")
+    (folder / "results").mkdir()
+    (folder / "results" / "recorded").symlink_to(ROOT / "results" / "recorded")
+    (folder / "results" / "published").symlink_to(ROOT / "results" / "published")
     render_recorded.draw(folder)
-    kernels_page.update(folder, Manifest(folder), InputHashes(folder))
+    fragments.update(folder)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Tasks of readers, done in a browser: from the front page by clicks, on a phone, in the book's written pages."""
+"""Tasks of readers, done in a browser: from the front page by clicks, on a phone, mostly in the book's written pages."""
 
 from __future__ import annotations
 
@@ -11,20 +11,14 @@ import pytest
 
 from roofbook.spec import registry
 
-from ..axe import Eyes
-from ..served import served
+from ...axe import Eyes
 
-
-@pytest.fixture
-def site(written_site: Path) -> Path:
-    return written_site
-
-
+pytestmark = pytest.mark.site
 Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_page(browser: Any, site: Path) -> Iterator[Open]:
+def open_page(browser: Any, built_site: Path) -> Iterator[Open]:
     """Yield a function that opens a page on a phone, from the disk; fail on script errors and on too wide pages."""
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page_errors: list[str] = []
@@ -33,7 +27,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Open]:
     def open_address(address: str = "index.html") -> Any:
         tab = context.new_page()
         tab.on("pageerror", lambda error: page_errors.append(str(error)))
-        tab.goto(f"file://{site}/{address}")
+        tab.goto(f"file://{built_site}/{address}")
         tabs.append(tab)
         return tab
 
@@ -74,11 +68,11 @@ def test_a_published_claim_that_did_not_hold_and_its_evidence(open_page: Open) -
     )
 
 
-def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(site: Path) -> None:
-    text = (site / "claims.html").read_text()
+def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(built_site: Path) -> None:
+    text = (built_site / "claims.html").read_text()
     (section,) = re.findall(r'<section id="what-did-not-hold">.*?</section>', text, re.S)
     assert len(re.findall("<li>", section)) > 5
-    pages = {lab: (site / "labs" / lab / "kernels.html").read_text() for lab in registry.names()}
+    pages = {lab: (built_site / "labs" / lab / "kernels.html").read_text() for lab in registry.names()}
     for lab, name in re.findall(r'href="labs/(\w+)/kernels\.html#([^"]+)"', section):
         assert f'id="{name}"' in pages[lab], f"{lab} {name}"
     rows = re.findall(r'href="#(claim-[^"]+)"', section)
@@ -157,7 +151,7 @@ def test_how_to_add_a_kernel(open_page: Open) -> None:
     assert tab.text_content("#select .kernel-text pre").startswith("--- kept-partials\n+++ select\n")
 
 
-def test_search_finds_the_pages_that_say_how(browser: Any, site: Path) -> None:
+def test_search_finds_the_pages_that_say_how(browser: Any, served_site: str) -> None:
     pages_by_query = {
         "put your device": "your-device.html",
         "add a kernel": "add-a-variant.html",
@@ -165,23 +159,22 @@ def test_search_finds_the_pages_that_say_how(browser: Any, site: Path) -> None:
         "opencl against cuda": "devices.html",
     }
     tab = browser.new_page()
-    with served(site) as address:
-        for words, page in pages_by_query.items():
-            tab.goto(f"{address}/search.html?q={words}")
-            tab.wait_for_selector("#search-results p.search-summary >> text=/Search finished|did not match/")
-            links = tab.eval_on_selector_all(
-                "#search-results li > a", "all => all.map(element => element.getAttribute('href'))"
-            )
-            assert any(link.startswith(page) for link in links[:5]), (words, links[:5])
+    for words, page in pages_by_query.items():
+        tab.goto(f"{served_site}/search.html?q={words}")
+        tab.wait_for_selector("#search-results p.search-summary >> text=/Search finished|did not match/")
+        links = tab.eval_on_selector_all(
+            "#search-results li > a", "all => all.map(element => element.getAttribute('href'))"
+        )
+        assert any(link.startswith(page) for link in links[:5]), (words, links[:5])
     tab.close()
 
 
-def test_axe_finds_no_problem_in_the_pages_of_recorded_rows(browser: Any, site: Path) -> None:
+def test_axe_finds_no_problem_in_the_pages_of_recorded_rows(browser: Any, built_site: Path) -> None:
     """The tests of the executed book look at the other pages."""
     tab, eyes = browser.new_page(viewport={"width": 390, "height": 844}), Eyes()
     problems = []
     for name in ("index", "claims", "devices"):
-        tab.goto(f"file://{site}/{name}.html")
+        tab.goto(f"file://{built_site}/{name}.html")
         problems += [f"{name}: {problem}" for problem in eyes.violations(tab)]
     tab.close()
     assert problems == []
