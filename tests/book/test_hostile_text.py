@@ -10,8 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from ..conftest import Command
 from ..hostile import CONTROLS, FORMULA, HOSTILE, hostile_stores, write_hostile_store
 from ..served import served
 from ..sphinx_build import build_site
+from .drawing import in_this_process
 
 ROOT = Path(__file__).parents[2]
 LAB, DEVICE, CASE = "stencil", "nvidia-h200", "8192x8192"
@@ -124,7 +124,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     (root / "results" / "recorded" / "lab=peaks").symlink_to(ROOT / "results" / "recorded" / "lab=peaks")
     with hostile_stores((DEVICE,), VARIANTS), pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "names", lambda: [LAB])
-        patch.setattr(render_recorded, "_processes", _in_this_process)
+        patch.setattr(render_recorded, "_processes", in_this_process)
         patch.setattr(render_recorded, "SCALES", ("published",))
         render_recorded.draw(root)
         (book / "labs").mkdir(exist_ok=True)
@@ -147,17 +147,6 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
         printed.replace("</body>", "<footer></footer></body>"), encoding="utf-8"
     )
     return site
-
-
-@contextmanager
-def _in_this_process() -> Iterator[Callable[..., Any]]:
-    """Yield a function that draws in this process; others would read a store without hostile text."""
-
-    class FakeFuture:
-        def __init__(self, answer: Any) -> None:
-            self.result = lambda: answer
-
-    yield lambda work, *arguments: FakeFuture(work(*arguments))
 
 
 def test_pages_show_hostile_text_as_text(hostile_site: Path, browser: Any) -> None:

@@ -16,10 +16,16 @@ from roofbook.spec.lab import Lab
 from ...labs import page_exceptions
 from ...labs.unoptimised_builds import unoptimised
 from ...served import served
+from ..drawing import in_this_process
 
 ROOT = Path(__file__).parents[3]
 FEW = 4
 """Number of a notebook's first steps that stand for its ladder."""
+DEVICES = (
+    *("nvidia-h200/cuda", "nvidia-h200/opencl", "nvidia-h200/cuda/large"),
+    "intel-r-xeon-r-processor-16-cores/opencl/large",
+)
+"""Recorded devices that readers of the stencil's page can choose."""
 SWEPT = "buffers"
 """Sweep, of empty kernels, that stands for all sweeps."""
 IN_A_KERNEL = "lbm"
@@ -68,7 +74,7 @@ def executed_lbm(executed: dict[str, Path]) -> Path:
 def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
     """Return a checkout with the site's sources, the executed notebooks, and a wide page that strains the layout.
 
-    The written pages show all recorded devices, and so does the stencil's page. The other labs' pages show this machine.
+    The written pages show all recorded devices, the stencil's page those of DEVICES, and the other labs' pages this machine.
     """
     from roofbook.book import fragments, render_recorded
 
@@ -82,7 +88,15 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     (folder / "results").mkdir()
     (folder / "results" / "recorded").symlink_to(ROOT / "results" / "recorded")
     (folder / "results" / "published").symlink_to(ROOT / "results" / "published")
-    render_recorded.draw(folder)
+    extents = render_recorded.extents
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(render_recorded, "_processes", in_this_process)
+        patch.setattr(
+            render_recorded,
+            "extents",
+            lambda root, lab: [extent for extent in extents(root, lab) if extent.choice.name in DEVICES],
+        )
+        render_recorded.draw(folder)
     fragments.update(folder)
     return folder
 
