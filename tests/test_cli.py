@@ -329,8 +329,7 @@ def measured(place: Path) -> Path:
     assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and "soa" not in out
     parameters = {"scale": "test", "variants": ["sequential", "fused"], "budget_s": 1e-6}
-    notebook = place / "experiments" / "lbm.ipynb"
-    execute.execute(place, notebook, parameters, in_process=True)  # a page that shows some variants alone
+    execute.execute(place, place / "experiments" / "lbm.ipynb", parameters)  # a page that shows some variants alone
     return place
 
 
@@ -569,7 +568,7 @@ def test_build_executes_stale_notebooks_only(measured: Path, roofbook: Cli, monk
 
     def recorded(root: Path, notebook: Path, parameters: dict[str, Any], **how: Any) -> Path:
         executed.append(parameters)
-        return true_execute(root, notebook, parameters, **how | {"in_process": True})
+        return true_execute(root, notebook, parameters, **how)
 
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, **_: root / "index.html")
