@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -273,6 +274,7 @@ _PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 """Spans of names, punctuation and blanks, which need no colour: two thirds of a kernel's HTML."""
 
 
+@lru_cache(maxsize=1024)  # the pages of several devices show the same kernels
 def html_source(text: str, language: str) -> Html:
     """Return source as a highlighted block in the classes of the book's theme.
 
