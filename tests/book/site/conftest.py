@@ -29,7 +29,7 @@ DEVICES = (
 SWEPT = "buffers"
 """Sweep, of empty kernels, that stands for all sweeps."""
 IN_A_KERNEL = "lbm"
-"""Lab whose notebook runs in a kernel, as it does for readers; the others run in this process, which has all modules loaded."""
+"""Lab whose notebook always runs in a kernel, as for readers. The short suite runs the others in this process."""
 
 
 def few_steps(lab: Lab) -> list[str]:
@@ -47,11 +47,11 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
     from roofbook.book import cached_demonstration, execute
     from roofbook.labs.lenet import demonstration
 
-    root, markexpr, pages = unmeasured(), request.config.option.markexpr, {}
+    root, short, pages = unmeasured(), "not thorough" in request.config.option.markexpr, {}
     for notebook in execute.notebooks(root):
         name = notebook.stem
         parameters: dict[str, Any] = {"scale": "test", "budget_s": 1e-6}
-        few = name != registry.PEAKS and "not thorough" in markexpr
+        few = short and name != registry.PEAKS
         if few:
             parameters["variants"] = few_steps(registry.get(name))
         with pytest.MonkeyPatch.context() as patch, unoptimised() if few else nullcontext():
@@ -60,7 +60,7 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
                 patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
             for variable, value in page_exceptions.of_lab(name, "ENVIRONMENT").items():
                 patch.setenv(variable, value)
-            pages[name] = execute.execute(root, notebook, parameters, in_process=name != IN_A_KERNEL)
+            pages[name] = execute.execute(root, notebook, parameters, in_process=short and name != IN_A_KERNEL)
     return pages
 
 
