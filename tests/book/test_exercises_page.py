@@ -19,9 +19,10 @@ from roofbook.spec.exercise import exercises
 from roofbook.store.parquet import Store
 
 from ..axe import Eyes
+from ..recorded_labs import RECORDED
 
 ROOT = Path(__file__).parents[2]
-LABS = [name for name in registry.names() if exercises(registry.get(name)).write]
+LABS = [name for name in RECORDED if exercises(registry.get(name)).write]
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def test_the_difference_of_a_kernel_turns_its_parents_text_into_its_own(checkout
                 continue
             assert patched(before.read_text(), path.read_text()) == kernel_text
             differences += 1
-    assert differences > 5
+    assert differences
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -63,7 +63,8 @@ def test_a_new_lab_is_measured_and_makes_its_page(project: Path, command: Comman
 def test_its_exercises_follow_from_its_ladder(project: Path, command: Command) -> None:
     write_lab(project, "saxpy", STEPS)
     lab = registry.get("saxpy")
-    (task,) = exercises(lab).write
+    (task,), (turn,) = exercises(lab).write, exercises(lab).turn
+    assert turn.axis == "ELEMENTS"
     assert [(p.step, p.against) for p in exercises(lab).predict] == [("each", "one"), ("pairs", "each")]
     assert "out[i] = " in solution(lab, task) and "out[i] = " not in holed(lab, task)
     (project / "my.k").write_text(solution(lab, task))

@@ -27,7 +27,7 @@ def steps(lab: str, folder: Path, *names: str, **parameters: Any) -> str:
 def test_no_difference_shows_a_word_of_the_dialect(lab: str, tmp_path: Path) -> None:
     text = steps(lab, tmp_path, *(variant.name for variant in registry.get(lab).ladder))
     code = "\n".join(line for line in text.splitlines() if line[:1] in "+-" and "//" not in line)
-    assert "__kernel" in code and not DIALECT.findall(code)
+    assert code and not DIALECT.findall(code)
 
 
 @pytest.mark.parametrize("lab", SIZED)

@@ -89,9 +89,7 @@ def equal_to_parents(lab: Lab, code_by_step: Code) -> set[str]:
 )
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp_path: Path) -> None:
     lab, code_by_step = registry.get(name), code_of(name, tmp_path / "once")
-    assert len(code_by_step) > 5 and all(code for cases in code_by_step.values() for code in cases.values()), (
-        "each has kernels"
-    )
+    assert code_by_step and all(code for cases in code_by_step.values() for code in cases.values()), "each has kernels"
     listed = {variant for of, variant in PAIRS if of == name}
     equal = equal_to_parents(lab, code_by_step)
     if not equal <= listed:  # PoCL's code of a kernel changes from run to run: what is equal each time counts

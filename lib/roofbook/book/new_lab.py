@@ -12,6 +12,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..paths import LIBRARY, write_whole
 from ..spec import registry
+from .clean_notebook import cleaned
 from .experiment import PARAMETERS
 
 MOST_STEPS = 8
@@ -26,7 +27,7 @@ class {class_name}(KernelLab):
     reads = {{"x": "n", "y": "n"}}
     writes = {{"out": "n"}}
     scalars = {{"a": 1.5}}
-    steps = (
+{varies}    steps = (
 {steps}    )  # fmt: skip
 
     def compute(self, x, y, a):
@@ -102,6 +103,7 @@ def write_lab(root: Path, name: str, steps: Sequence[str]) -> list[Path]:
             **words,
             class_name="".join(map(str.capitalize, name.split("_"))),
             imports=_imports(len(steps)),
+            varies='    varies = {"ELEMENTS": [1, 2, 4, 8]}\n' if len(steps) > 1 else "",
             steps=_rows(steps),
         ),
         folder / f"{name}.k": KERNEL,
@@ -176,19 +178,18 @@ def _notebook(name: str, title: str, steps: Sequence[str]) -> str:
         ("code", "", "for case in lab.cases:\n    display(lab.descent(case.name))\nlab.summary()"),
         ("markdown", "page-results", "## Case by case"),
         ("code", "", "for case in lab.cases:\n    display(lab.ladder_chart(case.name), lab.ladder(case.name))\nlab.failed()"),
+        *([
+            ("markdown", "page-sweeps", "## How many elements?\n\nThe last step, with other numbers of elements."),
+            ("code", "", 'lab.sweep_table("ELEMENTS")'),
+        ] if others else []),
         ("markdown", "page-roofline", "## How near to the bound?"),
         ("code", "", "display(lab.roofline(), lab.peak_table())"),
     ]  # fmt: skip
-    cells = []
-    for number, (kind, tag, source) in enumerate(story):
-        run: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
-        cells.append(
-            {"cell_type": kind, "id": f"{name}-{number:02}", "metadata": {"tags": [tag]} if tag else {}, **run,
-             "source": source.splitlines(keepends=True)}
-        )  # fmt: skip
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
-    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+    cells = [
+        {"cell_type": kind, "id": f"{name}-{number:02}", "metadata": {"tags": [tag]} if tag else {}, "source": source}
+        for number, (kind, tag, source) in enumerate(story)
+    ]
+    return cleaned(json.dumps({"cells": cells}))
 
 
 def _literal(value: object) -> str:
