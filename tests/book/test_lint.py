@@ -46,8 +46,8 @@ def test_nothing_is_said_of_a_new_lab(project: Path, command: Command) -> None:
     [
         ("__init__.py", "The baseline: one core.", "Fast", "one: expect must be a sentence in one line, with a full stop"),
         ("__init__.py", "The baseline: one core.", "a " * 31 + ".", "one: a sentence of expect has 31 words, 30 at most"),
-        ("__init__.py", '"a": 1.5}', '"a": 1.5}\n    best = "four"', "best is four, which is no step of the ladder"),
-        ("__init__.py", '"a": 1.5}', '"a": 1.5}\n    varies = {"group": [32]}', "sweep group: it needs a question"),
+        ("__init__.py", 'varies = {"ELEMENTS": [1, 2, 4, 8]}', 'best = "four"', "best is four, which is no step of the ladder"),
+        ("__init__.py", "[1, 2, 4, 8]", "[2]", "sweep ELEMENTS: it needs a question"),
         ("__init__.py", '"a": 1.5}', '"a": 1.5}\n    tolerance = 9', "the check accepts outputs of one on n65 that are wrong"),
         ("__init__.py", "a * x + y", "a * x - y", "one is not right on n65: error"),
         ("saxpy.k", "FMA(a, x[i], y[i])", "FMA(a, z[i], y[i])", "one does not compile as OpenCL: "),
