@@ -169,6 +169,32 @@ def test_magnitudes_are_at_least_those_of_any_signs(compute: Callable[..., Any])
         assert np.all(np.abs(compute(x * signs[0], y * signs[1])) <= bound * (1 + 1e-12))
 
 
+def test_a_step_has_what_its_parent_has(made: Made) -> None:
+    last = 'defines={"LANES": 2}, group=(4,)),'
+    lab = made(
+        (last, f'{last}\n        Step("wide", "lanes", "Four rows.", "Fewer.", defines={{"LANES": 4}}),\n'
+         '        Step("flat", "wide", "One axis more.", "Nothing.", work_items=("rows", "1")),')
+    )  # fmt: skip
+    wide, flat = lab.variant("wide"), lab.variant("flat")
+    assert wide.options["group"] == (4,) and wide.options["launch"].work_items == "rows / LANES"
+    assert wide.differs == ("source",) and flat.differs == ("options",) and flat.text.settings["LANES"] == 4
+    assert "group" not in flat.options, "a group of one axis is none of two"
+
+
+def test_a_sum_may_have_errors_by_each_of_its_additions(made: Made) -> None:
+    lab = made(("2 * rows * columns", "2 * rows * columns * 100"))
+    case = lab.case("9x70")
+    assert lab.operations_per_output(**case.params) == pytest.approx(2 * 630 * 100 / (630 + 9))
+    right = lab.reference(case, lab.inputs(case, 1))
+    outputs = {"x": right["x"] * (1 + 100 * 2.0**-24), "count": right["count"]}
+    error, limit, name = lab.check(case, lab.variant("rows"), outputs, right)
+    assert error > limit and name.startswith("root mean square"), "errors of one sign in all elements are no roundings"
+    one = {**outputs, "x": right["x"].copy()}
+    one["x"][3, 3] *= 1 + 100 * 2.0**-24
+    error, limit, _ = lab.check(case, lab.variant("rows"), one, right)
+    assert error <= limit, "one element may have it"
+
+
 def test_expressions_are_of_sizes_alone() -> None:
     assert evaluate("(n + 1) / 4 * m - 2 // 2 % 5", {"n": 8, "m": 2}) == 5
     for text in ("n ** 2", "__import__('os')", "k", "n.real", "1.5", "n /", "n / 0"):

@@ -47,7 +47,7 @@ class Step:
     defines: Mapping[str, Knob] = field(default_factory=dict)
     """Knobs of the kernel's text that differ from the parent's."""
     file: str = ""
-    """File with the kernel; that of a first step is the lab's name with `.k`."""
+    """File with the kernel; that of a first step is the lab's name with `.k`. Another file leaves the parent's knobs."""
     kernel: str = ""
     """Name of the kernel, if its file has several and none has the file's name."""
     work_items: Shape = ""
@@ -101,7 +101,7 @@ class KernelLab(NamedCases):
             scale: [self._name(size) for size in self.scales.get(scale, SIZES[len(self.dimensions) - 1][scale])]
             for scale in SCALES
         }
-        number = r"[1-9]\d{0,9}"
+        number = r"[1-9]\d{0,8}"  # a kernel's int holds it
         self.name_pattern = (
             "x".join([number] * len(self.dimensions)) if len(self.dimensions) > 1 else f"{self.dimensions[0]}{number}"
         )
@@ -244,7 +244,9 @@ class KernelLab(NamedCases):
             self._scalars(),
         )
         options: dict[str, Any] = {"launch": launch}
-        group = step.group or (parent.options.get("group") if parent and not step.work_items else None)
+        axes = len(launch.work_items) if isinstance(launch.work_items, tuple) else 1
+        before_group = parent.options.get("group", ()) if parent else ()
+        group = step.group or (before_group if len(before_group) == axes else ())
         options |= {"group": group} if group else {}
         on_host: dict[str, Any] = {}
         if launch.work_items == "1":
