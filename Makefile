@@ -26,7 +26,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/py
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
-.PHONY: book test test-all checked imported lint serve picture citation lock clean
+.PHONY: book test test-all checked imported lint serve picture citation dist lock clean
 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
@@ -64,6 +64,12 @@ picture: .venv/.book
 # CITATION.cff and .zenodo.json, from _config.yml and pyproject.toml.
 citation: .venv/.book
 	@$(BIN)/python -m roofbook.book.citation
+
+# A wheel and the source's archive in dist/, as PyPI takes them.
+dist: .venv/.base
+	@rm -rf dist
+	@$(BIN)/uv build --quiet
+	@$(BIN)/uv tool run twine check --strict dist/*.whl dist/*.tar.gz
 
 # What results/record.sh installs, each with what it needs: its lock, the lock that it agrees with, and the packages.
 RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py pyopencl[pocl]" \

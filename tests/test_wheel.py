@@ -26,7 +26,7 @@ COMMANDS = (
     (["diff", "lbm", "fused"], "+"),
     (["claims", "--lab", "lbm"], "verdict"),
     (["compare", "lbm", "128x128"], "H200"),
-    (["history", "stencil"], "H200"),
+    (["history", "stencil"], "Rsqrt stencil on"),
     (["export", "select count(*) > 0 as any from cells where device = 'nvidia-h200'"], "True"),
     (["export", "select count(*) > 0 as any from published"], "True"),
     (["chart", "lbm", "128x128", "--scale", "published", "--out", "ladder.svg"], ""),

@@ -20,6 +20,8 @@ LIBRARY = Path(__file__).resolve().parent
 
 SETTINGS = "roofbook.toml"
 """File that makes a folder a project."""
+GATHERED = Path("_build", "book")
+"""Folder below a project in which the sources of its site are gathered."""
 
 
 def is_book(folder: Path) -> bool:
@@ -37,9 +39,11 @@ def project_root(start: Path | None = None) -> Path:
     """Return the project around a folder, by default around this one: a checkout, or the nearest folder upwards with SETTINGS
     or with labs.
 
-    Without one it is this library's checkout, or for an installed library the folder itself.
+    Without one it is this library's checkout, or for an installed library the folder itself. GATHERED is part of a project.
     """
     start_folder = (start or Path.cwd()).resolve()
+    if start_folder.parts[-2:] == GATHERED.parts:
+        start_folder = start_folder.parents[1]
     for folder in (start_folder, *start_folder.parents):
         if not folder.is_relative_to(LIBRARY) and (is_book(folder) or _is_project(folder, start_folder)):
             return folder

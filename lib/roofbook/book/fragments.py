@@ -63,9 +63,9 @@ def update(root: Path) -> None:
                 manifest.write(path, text, made_from)
 
     names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
-    devices = [root / "book" / "labs" / lab / "devices.md" for lab in registry.names()]
+    devices = [root / "book" / "labs" / lab / "devices.md" for lab in registry.names_of_site()]
     renew([*(folder / name for name in names), *devices], now.comparison(), partial(_devices_compared, store))
-    for lab in map(registry.get, registry.names()):
+    for lab in map(registry.get, registry.names_of_site()):
         if publication(lab).evidence:
             paths = [folder / name.format(lab.name) for name in CLAIMS]
             renew(paths, now.verdicts(lab.name), partial(_verdicts, lab, store))
@@ -83,7 +83,7 @@ def update(root: Path) -> None:
     path, made_from = folder / "glance-ends.html", now.ends(pages)
     if manifest.stale(path, made_from):
         lines = []
-        for lab in map(registry.get, registry.names()):
+        for lab in map(registry.get, registry.names_of_site()):
             lines += _cached_rows(now.recorded(lab.name, store), partial(_recorded_ends, lab, store))
             if page_inputs := pages.get(lab.name):
                 parameters = execute.parameters_of(root, executed[lab.name])
@@ -233,7 +233,7 @@ def _devices_compared(store: Store) -> Sequence[str]:
     from ..report.comparison_table import PICKER, cases, overview, picker_script
 
     scales_of = scales(store)
-    labs = [registry.get(name) for name in registry.names()]
+    labs = [registry.get(name) for name in registry.names_of_site()]
     by_lab = {
         lab: [comparison for scale in scales_of(lab) for comparison in compared(lab, store, scale)] for lab in labs
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def all_recorded(store: "Store") -> list[RecordedData]:
     """Return each lab on each recorded device, GPUs first."""
-    records = [data for name in registry.names() for data in recorded(registry.get(name), store)]
+    records = [data for name in registry.names_of_site() for data in recorded(registry.get(name), store)]
     return sorted(records, key=lambda data: (data.store_device.kind != "gpu", data.store_device.id))
 
 

@@ -27,7 +27,7 @@ def update(root: Path, manifest: Manifest, now: InputHashes) -> None:
             card_files = [card_links.read_cards(root, path.parent.name, path.stem) for path in chosen]
             for name, text in make(card_files).items():
                 manifest.write(paths[name], text, made_from)
-    for lab in registry.names():
+    for lab in registry.names_of_site():
         lab_scripts = [path for path in scripts if path.parent.name == lab]
         page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(lab_scripts)
         if manifest.stale(page, made_from):

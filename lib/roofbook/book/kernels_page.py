@@ -31,7 +31,7 @@ def page_of(root: Path, lab: str) -> Path:
 
 def update(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Write the pages and texts of labs whose code has changed."""
-    for lab in map(registry.get, registry.names()):
+    for lab in map(registry.get, registry.names_of_site()):
         page, made_from = page_of(root, lab.name), now.kernels(lab.name)
         if manifest.stale(page, made_from):
             manifest.forget(page)

@@ -107,7 +107,7 @@ def write_lab(root: Path, name: str, steps: Sequence[str]) -> list[Path]:
             steps=_rows(steps),
         ),
         folder / f"{name}.k": KERNEL,
-        root / "experiments" / f"{name}.ipynb": _notebook(name, words["title"], steps),
+        root / "experiments" / f"{name}.ipynb": notebook_text(name, words["title"], steps),
     }
     if (exercises := root / "book" / "exercises").is_dir():
         texts[exercises / f"{name}.md"] = EXERCISES.format(**words)
@@ -154,21 +154,35 @@ def _rows(steps: Sequence[str]) -> str:
     return "".join(rows)
 
 
-def _notebook(name: str, title: str, steps: Sequence[str]) -> str:
+def notebook_text(name: str, title: str, steps: Sequence[str]) -> str:
     """Return the notebook of a new lab, without outputs."""
+    return notebook_of(
+        name,
+        [
+            f"# {title}: from one work-item to many\n\n**The question:** how many elements for a work-item?",
+            "## The prediction\n\nMemory bounds it: two values read and one written, for a product and a sum.",
+            "## The baseline\n\nOne work-item: one core of the host's CPU.",
+        ],
+        steps,
+    )
+
+
+def notebook_of(name: str, prose: Sequence[str], steps: Sequence[str]) -> str:
+    """Return a plain notebook of a lab, without outputs. prose: its title, its prediction, and words on the baseline."""
     first, *others = steps
+    title, prediction, baseline = prose
     parameters = "\n".join(
         f"{parameter}: {'list' if default is None else type(default).__name__} = {_literal(default)}  # {COMMENTS[parameter]}"
         for parameter, default in PARAMETERS.items()
     )
     story: list[tuple[str, str, str]] = [
-        ("markdown", "", f"# {title}: from one work-item to many\n\n**The question:** how many elements for a work-item?"),
+        ("markdown", "", title),
         ("code", "parameters", parameters),
         ("code", "remove-input", f'import roofbook\n\nlab = roofbook.open("{name}", globals())\nlab'),
         ("markdown", "", "## The answer"),
         ("code", "", "display(lab.measure(), lab.answer())"),
-        ("markdown", "", "## The prediction\n\nMemory bounds it: two values read and one written, for a product and a sum."),
-        ("markdown", "", "## The baseline\n\nOne work-item: one core of the host's CPU."),
+        *([("markdown", "", prediction)] if prediction else []),
+        ("markdown", "", baseline),
         ("code", "", f'lab.source("{first}")'),
         *([
             ("markdown", "", "## Step by step"),

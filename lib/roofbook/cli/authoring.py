@@ -1,4 +1,4 @@
-"""Commands for authors of labs."""
+"""Commands for authors of labs: begin a project, write a lab, check it."""
 
 import os
 import shlex
@@ -8,11 +8,54 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import UsageError
+from ..paths import SETTINGS, is_book, write_whole
 from ..terminal import say
 from .app import KNOWN_LAB, UserPath, app
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
+
+README = """# {title}
+
+Labs of GPU kernels, measured by Roofbook. Each folder in `labs/` is one lab.
+
+    roofbook labs          # those of this project and of the book
+    roofbook run LAB       # measure one; rows go to results/
+    roofbook build         # a site of this project's labs
+"""
+
+
+@app.command()
+@click.argument("folder", type=UserPath(), default=".", required=False)
+def init(folder: Path) -> None:
+    """Make FOLDER a project for labs of your own.
+
+    Writes roofbook.toml, labs/ and a README.md where they are missing. The current folder is the default:
+
+    \b
+      roofbook init my-kernels
+    """
+    folder = folder.absolute()
+    if is_book(folder):
+        raise UsageError(f"{folder} is a checkout of Roofbook: its labs are in lib/roofbook/labs")
+    title = folder.resolve().name or "Kernels"
+    settings = f'# Makes this folder a project of Roofbook.\ntitle = "{title.translate(_IN_TOML)}"\n'
+    texts = {folder / SETTINGS: settings, folder / "README.md": README.format(title=title)}
+    made = [path for path in texts if not path.exists()]
+    if not (folder / "labs").is_dir():
+        made.append(folder / "labs")
+    for path in made:
+        if path in texts:
+            write_whole(path, texts[path])
+        else:
+            path.mkdir(parents=True)
+    names = ", ".join(path.name + "/" * path.is_dir() for path in made)
+    say(f"{folder}: wrote {names}" if made else f"{folder} is a project already: nothing was written")
+
+
+_IN_TOML = str.maketrans({"\\": "\\\\", '"': '\\"', **{chr(code): " " for code in [*range(32), 127]}})
+"""Replacements of characters that a text of TOML cannot hold as they are."""
 
 
 @app.group()

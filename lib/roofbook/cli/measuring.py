@@ -58,14 +58,9 @@ def labs() -> None:
     from ..spec import registry as all_labs
     from ..spec.lab import SCALES
 
-    errors = []
-    for name in all_labs.names():
-        try:
-            lab = all_labs.get(name)
-        except UsageError as error:  # the others can be listed all the same
-            errors.append(str(error))
-            continue
-        say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
+    labs_here, errors = all_labs.usable()
+    for lab in labs_here:
+        say(f"{lab.name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
         say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
@@ -104,10 +99,12 @@ def run(
     from ..book.sources import pages_root
     from ..devices.find import why_auto
     from ..paths import project_root
+    from ..spec import registry
 
     parameters = {"scale": scale, "device": device, "results": results}
     parameters |= {name: _literal(text) for name, text in parameter}
-    root = pages_root(project_root())
+    registry.get(lab)
+    root = pages_root(project_root(), lab)
     if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
         return
     notebook = root / "experiments" / f"{lab}.ipynb"
@@ -131,7 +128,7 @@ def run(
     if not has_notebook:
         return
     next_step = "the book's page stays as it was" if of_variants else "`roofbook build` renders it"
-    say(f"The executed notebook: {page.relative_to(root)}; {next_step}.")
+    say(f"The executed notebook: {page.relative_to(project_root())}; {next_step}.")
 
 
 def _measure_by_cluster(
@@ -238,7 +235,7 @@ def rerun(
     from ..paths import project_root
     from ..spec.lab import turned_name
 
-    root = pages_root(project_root())
+    root = pages_root(project_root(), lab)
     notebook = root / "experiments" / f"{lab}.ipynb"
     page_parameters = execute.parameters_of(root, notebook)
     options = {"scale": scale, "device": device, "results": results}

@@ -20,6 +20,7 @@ def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | N
     from ..book.build import build as build_book
     from ..book.sources import gather
     from ..paths import project_root
+    from ..spec import registry
 
     parameters = {
         name: parameter for name, parameter in (("scale", scale), ("device", device)) if parameter is not None
@@ -28,7 +29,10 @@ def build(labs: tuple[str, ...], fresh: bool, scale: str | None, device: str | N
         from ..book.experiment import check
 
         check(parameters)
-    build_book(gather(project_root()), parameters, fresh=fresh, labs=labs)
+    root = project_root()
+    for name in registry.names_in(root / "labs"):
+        registry.get(name)  # or say the mistake of it, before anything is measured
+    build_book(gather(root), parameters, fresh=fresh, labs=labs)
 
 
 @app.command()

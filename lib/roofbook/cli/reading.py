@@ -221,8 +221,13 @@ def claims(names: tuple[str, ...], on: str | None, store: "Store") -> None:
     from ..errors import one_of
     from ..spec import registry as all_labs
 
-    chosen = [all_labs.get(name) for name in names or all_labs.names()]
-    lines_by_lab = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
+    chosen, errors = [all_labs.get(name) for name in names], list[str]()
+    if not names:
+        chosen, errors = all_labs.usable()
+    for lab in chosen:
+        if names and not publication(lab).evidence:
+            say(f"{lab.name} has no report whose claims are tested")
+    lines_by_lab = {lab.name: judged(lab, store) for lab in chosen if publication(lab).evidence}
     devices = sorted({device.slug for lines in lines_by_lab.values() for line in lines for device in line.outcomes})
     if on and on not in devices:
         if not devices:
@@ -233,6 +238,8 @@ def claims(names: tuple[str, ...], on: str | None, store: "Store") -> None:
     for name, lines in lines_by_lab.items():
         for table in verdicts(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
+    if errors:
+        raise UsageError("; ".join(errors))
 
 
 @app.command()

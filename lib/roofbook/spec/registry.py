@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .. import labs
 from ..ctrl_c import is_ctrl_c
 from ..errors import UsageError, UserFacingError, one_of
+from ..paths import project_root
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -55,6 +56,16 @@ def names() -> list[str]:
     return sorted(_places().keys() - {PEAKS})
 
 
+def names_of_site() -> list[str]:
+    """Return the names of the labs that the site of the project around the current folder shows: its own, if it has some."""
+    return names_in(project_root() / "labs") or names()
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of the labs in a folder that holds labs, in alphabetical order."""
+    return sorted(name for name, places in _places().items() if any(place.parent == folder for place in places))
+
+
 def environment() -> dict[str, str]:
     """Return the environment variables with which a process in another folder finds the same labs."""
     return {"ROOFBOOK_LABS": os.pathsep.join(labs.__path__[1:])}
@@ -71,7 +82,10 @@ def get(name: str) -> "Lab":
     if len(places[name]) > 1:
         first, second, *_ = places[name]
         raise UsageError(f"lab {name} in {second} has the name of the lab in {first}: rename its folder and the lab")
-    folder = next(iter(places[name]), Path())
+    try:
+        folder = places[name][0] if places[name] else labs.folder_of(labs.entries()[name])
+    except Exception as error:
+        raise UsageError(f"lab {name}: {_message(error)}") from error
     try:
         lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB
         _check(lab)
@@ -83,9 +97,19 @@ def get(name: str) -> "Lab":
     except Exception as error:
         if is_ctrl_c(error):
             raise
-        where = f" in {folder}" if places[name] else ""
-        raise UsageError(f"lab {name}{where}: {_line_of(error, folder)}{_message(error)}") from error
+        raise UsageError(f"lab {name} in {folder}: {_line_of(error, folder)}{_message(error)}") from error
     return lab
+
+
+def usable() -> "tuple[list[Lab], list[str]]":
+    """Return all labs but PEAKS, in alphabetical order, and a message for each that has a mistake."""
+    usable_labs, errors = [], []
+    for name in names():
+        try:
+            usable_labs.append(get(name))
+        except UsageError as error:
+            errors.append(str(error))
+    return usable_labs, errors
 
 
 def _check(lab: "Lab") -> None:
