@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.find import host_cpu
-from roofbook.measure.answer import Mark, describe_worst_element, judge
+from roofbook.measure.answer import Mark, describe_worst_element, judge, task_of
 from roofbook.measure.sandbox import sandbox
 from roofbook.spec import registry
 from roofbook.spec.answer_file import AnswerFile
@@ -46,7 +46,9 @@ def test_the_hole_fails_and_its_solution_passes(lab: str, name: str) -> None:
         assert declared.skip_reason(step, case_of(declared, case)) is None, f"{exercise.step} is for {case}"
 
     def mark_of(text: str) -> Mark:
-        return judge(declared, exercise, AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False)
+        return judge(
+            declared, task_of(declared, exercise), AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False
+        )
 
     right = mark_of(solution(declared, exercise))
     assert right.code == 0 and [(case.case, case.reason) for case in right.cases] == [(c, "") for c in exercise.cases]

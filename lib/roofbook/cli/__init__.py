@@ -9,10 +9,10 @@ import click
 
 from .. import memory, own_python
 from ..errors import UsageError, program
-from . import authoring, comparing, measuring, publishing, reading, sharing
+from . import authoring, comparing, judging, measuring, publishing, reading, sharing
 from .app import app
 
-__all__ = ["app", "authoring", "comparing", "main", "measuring", "publishing", "reading", "run", "sharing"]
+__all__ = ["app", "authoring", "comparing", "judging", "main", "measuring", "publishing", "reading", "run", "sharing"]
 
 
 def run() -> None:

@@ -125,7 +125,7 @@ def exercise(
     """
 
     from ..devices.find import open_device
-    from ..measure.answer import judge
+    from ..measure.answer import judge, task_of
     from ..measure.sandbox import sandbox as sandbox_if
     from ..report import exercise_feedback
     from ..spec import exercise as exercises
@@ -145,7 +145,7 @@ def exercise(
     kernel_text = read_answer(answer)
     mark = judge(
         lab,
-        chosen,
+        task_of(lab, chosen),
         kernel_text,
         open_device(device, lab.preferred_backend),
         sandbox_if(sandbox),

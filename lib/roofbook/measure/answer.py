@@ -1,4 +1,4 @@
-"""Check of a reader's kernel for an exercise: `roofbook exercise LAB NAME --check FILE`. Right, or wrong, where and why.
+"""Check of a reader's kernel, for `roofbook exercise --check` and `roofbook judge`. Right, or wrong, where and why.
 
 The kernel runs in a process of its own. This process draws the inputs in secret, keeps the right outputs, and compares.
 A kernel is right only if all its outputs arrived and are right.
@@ -6,7 +6,7 @@ A kernel is right only if all its outputs arrived and are right.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..paths import scratch_folder
 from ..spec.answer_file import AnswerFile, on_one_line
 from ..spec.exercise import HOLE, Write, case_of
 from ..spec.lab import Case, Lab, Variant
+from ..spec.submission import Submission
 from . import stats
 from .checkpoint import Checkpoint
 from .kernel_process import Form, KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable, output_form
@@ -38,10 +39,51 @@ RETRY_LIMIT_S = 15.0
 BUDGET_S = 3.0
 """Seconds of samples of the answer, and of the book's step, including new inputs before each sample."""
 BUILD = "does not build: "
-FILE = "answer.k"
-"""Name of the file that the compiler sees in place of the reader's."""
+FILE = "answer"
+"""Name, without its ending, of the file that the compiler sees in place of the reader's."""
 MOST_REASON_CHARACTERS = 300
 """Largest number of characters of a reason."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Task of a kernel: the cases on which it is judged, and the variants beside which it is timed."""
+
+    step: Variant
+    """Step whose tolerance holds, and first of those that a right kernel is timed beside."""
+    cases: tuple[str, ...]
+    timed: str
+    """Name of the case on which a right kernel is timed."""
+    order: Mapping[str, Any]
+    """Part of the order for the kernel's process that says how its text is launched."""
+    suffix: str = ".k"
+    """Ending of the file's name: its language."""
+    form: Callable[[Case], Form] | None = None
+    """Returns type and shape of each output on a case; None for those of the step."""
+    rivals: tuple[Variant, ...] = ()
+    """Further variants that a right kernel is timed beside."""
+
+
+def task_of_submission(
+    lab: Lab, submission: Submission, case: Case, suffix: str, step: Variant, *rivals: Variant
+) -> Task:
+    """Return the task of a submitted kernel: its own launch, on small cases of awkward sizes and on `case`, which is timed."""
+
+    def form(timed_case: Case) -> Form:
+        arrays = lab.output_arrays(timed_case)
+        return {
+            name: (np.dtype(np.float64) if np.dtype(dtype).kind == "f" else np.dtype(dtype), shape)
+            for name, (dtype, shape) in arrays.items()
+        }
+
+    small = tuple(name for name in lab.awkward if not lab.skip_reason(step, case_of(lab, name)))
+    return Task(step, small, case.name, {"submission": submission.as_data()}, suffix, form, rivals)
+
+
+def task_of(lab: Lab, exercise: Write) -> Task:
+    """Return the task of an exercise: the step's own launch, on its cases."""
+    timed = exercise.timed or lab.cases("quick")[0].name
+    return Task(lab.variant(exercise.step), tuple(exercise.cases), timed, {"exercise": exercise.name})
 
 
 @dataclass(frozen=True)
@@ -67,7 +109,7 @@ class Mark:
     has_hole: bool = False
     """Whether the text still contains the words that mark the hole."""
     timed: Mapping[str, Any] | None = field(default=None)
-    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`."""
+    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`; `rivals`, ratio by name."""
 
     @property
     def code(self) -> int:
@@ -78,23 +120,23 @@ class Mark:
 
 
 def judge(
-    lab: Lab, exercise: Write, answer: AnswerFile, device: Device, sandbox: Sandbox, *, take_time: bool = True
+    lab: Lab, task: Task, answer: AnswerFile, device: Device, sandbox: Sandbox, *, take_time: bool = True
 ) -> Mark:
-    """Check a kernel on all cases of the exercise, and time a right one in turns with the book's step.
+    """Check a kernel on all cases of a task, and time a right one in turns with the book's step.
 
     Errors: UsageError if the step does not run on `device`, or its process does not start; Failed if the step fails.
     """
-    step = lab.variant(exercise.step)
+    step = task.step
     target = target_of(step, device)
     if target is None:
-        raise UsageError(f"{exercise.step} does not run on {device.spec}, so no answer to {exercise.name} does")
+        raise UsageError(f"{step.name} does not run on {device.spec}, so no kernel can be compared with it there")
     lab.prepare()
-    names = list(exercise.cases)
+    names = list(task.cases)
     if take_time:
-        names.append(exercise.timed or lab.cases("quick")[0].name)
+        names.append(task.timed)
     marks: list[CaseMark] = []
     mark = partial(Mark, sandbox=sandbox, has_hole=HOLE in answer.text)
-    with scratch_folder() as scratch, _Processes(lab, exercise, answer, target, sandbox, scratch) as processes:
+    with scratch_folder() as scratch, _Processes(lab, task, answer, target, sandbox, scratch) as processes:
         for name in names:
             marks.append(_mark_on(case_of(lab, name), lab, step, processes))
             if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
@@ -103,7 +145,7 @@ def judge(
         timed = None
         if take_time and not any(result.reason for result in marks):
             setting = Setting(lab, case_of(lab, names[-1]), target.device, Policy(cache="warm", budget_s=BUDGET_S))
-            timed = _time(setting, step, processes)
+            timed = _time(setting, task, processes)
             if "reason" in timed:
                 marks[-1] = CaseMark(names[-1], timed["reason"])
                 timed = None
@@ -112,17 +154,13 @@ def judge(
 
 
 class _Processes:
-    """Processes of one check: the kernel's, started again when it has ended, and the step's."""
+    """Processes of one check: the kernel's, started again when it has ended, and those of the book's own kernels."""
 
     def __init__(
-        self, lab: Lab, exercise: Write, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
+        self, lab: Lab, task: Task, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
     ) -> None:
-        self._order = {
-            "lab": lab.name,
-            "exercise": exercise.name,
-            "device": target.device.spec,
-            "model": target.device.name,
-        }
+        self._order = {"lab": lab.name, "device": target.device.spec, "model": target.device.name}
+        self._task = task
         self._answer, self._sandbox, self._scratch, self.target = answer, sandbox, scratch, target
         self._started: list[KernelProcess] = []
         self._current: KernelProcess | None = None
@@ -138,20 +176,20 @@ class _Processes:
     def of_answer(self) -> KernelProcess:
         """Return the process of the reader's kernel, a new one if the last has ended. Errors: UsageError."""
         if self._current is None or self._current.has_ended:
-            self._current = self._start(with_answer=True)
+            self._current = self._start(dict(self._task.order), self._answer.text)
         self._current.limit_s = self.limit_s
         return self._current
 
-    def of_step(self) -> KernelProcess:
-        """Return a process of the book's own kernel. Errors: UsageError."""
-        return self._start(with_answer=False)
+    def of_variant(self, name: str) -> KernelProcess:
+        """Return a process of one of the book's own variants. Errors: UsageError."""
+        return self._start({"variant": name})
 
-    def _start(self, *, with_answer: bool) -> KernelProcess:
+    def _start(self, what_runs: dict[str, Any], kernel_text: str = "") -> KernelProcess:
         folder = self._scratch / str(len(self._started))
         folder.mkdir()
-        text = folder / FILE
-        text.write_text(self._answer.text, encoding="utf-8")
-        order = {**self._order, "text": str(text) if with_answer else ""}
+        text = folder / f"{FILE}{self._task.suffix}"
+        text.write_text(kernel_text, encoding="utf-8")
+        order = {**self._order, **what_runs, "text": str(text)}
         try:
             process = KernelProcess(order, folder, self._sandbox, LIMIT_S)
         except KernelRefused as error:
@@ -264,59 +302,102 @@ def describe_worst_element(outputs: Mapping[str, Any], right: Mapping[str, Any])
     return words
 
 
-def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
-    """Return the answer's seconds per unit and its speedup over the step, from samples in turns; or the `reason` of a failure.
+YOURS = "your answer"
+"""Name of a reader's kernel among the variants that are timed."""
 
-    Both are sampled and judged like all variants, each in its process. Each sample has new inputs, so that no cached result
-    shortens it. Errors: Failed for the step.
+
+@dataclass
+class _Contestant:
+    """A variant that is timed beside others, in a process of its own, on inputs that are drawn in secret."""
+
+    measurement: Measurement
+    secret_inputs: SecretInputs
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds per unit of each sample."""
+        assert self.measurement.runnable is not None
+        return [sample_s / self.measurement.runnable.units for sample_s in self.measurement.samples]
+
+    def speedup_of(self, other: "_Contestant") -> list[float]:
+        """Return how many times as fast the other one is, with its interval: [estimate, low, high]."""
+        rounds = self.measurement.rounds, other.measurement.rounds
+        ratio = stats.paired_ratio(*stats.by_round(self.seconds, rounds[0], other.seconds, rounds[1]))
+        return [ratio.estimate, ratio.low, ratio.high]
+
+
+def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
+    """Return the answer's seconds per unit and its speedups, from samples in turns; or the `reason` of a failure.
+
+    All are sampled and judged like all variants, each in its process. Each sample has new inputs, so that no cached result
+    shortens it. Rivals that fail are left out. Errors: Failed for the step.
     """
-    secrets_of = dict[str, SecretInputs]()
-    pair = []
-    form: Form | None = None
-    for name, process in ((step.name, processes.of_step()), ("your answer", processes.of_answer())):
-        m = Measurement(replace(step, name=name), "step", *processes.target)
-        pair.append(m)
-        timed_case = replace(at.case, units=at.lab.units(at.case, step, at.device))
-        secret_inputs = secrets_of[name] = SecretInputs(at.lab, timed_case)
-        try:
-            m.runnable = runnable = RemoteRunnable(process, timed_case, secret_inputs.draw, timed=True)
-            m.ledger = RemoteLedger(process, runnable)
-            m.run_s = run_once(runnable, m.ledger)
-            runnable.form = form = form or output_form(runnable.outputs())
-            m.checks.append(check_of_timed(at, m, secret_inputs, silent, "first check"))
-            m.reason = reason_if_wrong(*m.checks[-1])
-        except KernelRefused as error:
-            m.reason = str(error)
-    step_measurement, answer_measurement = pair
-    if not (answer_measurement.reason or step_measurement.reason):
+    step = _contestant(at, task.step, task.step, processes.of_variant(task.step.name), processes.target)
+    of_step = step.measurement.runnable
+    form = of_step.form if isinstance(of_step, RemoteRunnable) else None
+    if task.form:
+        form = task.form(at.case)
+    answer = _contestant(at, replace(task.step, name=YOURS), task.step, processes.of_answer(), processes.target, form)
+    rivals = [
+        _contestant(at, rival, rival, processes.of_variant(rival.name), processes.target) for rival in task.rivals
+    ]
+    contestants = [step, answer, *(rival for rival in rivals if not rival.measurement.reason)]
+    if not (answer.measurement.reason or step.measurement.reason):
+        secrets_of = {contestant.measurement.variant.name: contestant.secret_inputs for contestant in contestants}
         sample(
-            pair,
+            [contestant.measurement for contestant in contestants],
             at.policy,
             silent,
             Checkpoint(),
             lambda m, n: check_sample(at, secrets_of[m.variant.name], silent, m, n),
         )
-    for m in pair:
-        if m.runnable and not m.reason:
-            verify_again(at, m, secrets_of[m.variant.name])
-    if step_measurement.reason:
-        raise Failed(f"the book's {step.name} fails on {at.case.name}: {step_measurement.reason}")
-    if answer_measurement.reason:
-        return {"reason": answer_measurement.reason}
-    step_samples, answer_samples = stats.by_round(
-        step_measurement.samples, step_measurement.rounds, answer_measurement.samples, answer_measurement.rounds
-    )
-    ratio = stats.paired_ratio(step_samples, answer_samples)
-    assert answer_measurement.runnable is not None
+    for contestant in contestants:
+        if contestant.measurement.runnable and not contestant.measurement.reason:
+            verify_again(at, contestant.measurement, contestant.secret_inputs)
+    if step.measurement.reason:
+        raise Failed(f"the book's {task.step.name} fails on {at.case.name}: {step.measurement.reason}")
+    if answer.measurement.reason:
+        return {"reason": answer.measurement.reason}
+    ratio = step.speedup_of(answer)
     return {
         "case": at.case.name,
-        "seconds": float(np.median(answer_measurement.samples)) / answer_measurement.runnable.units,
-        "ratio": [ratio.estimate, ratio.low, ratio.high],
-        "relation": stats.relation(ratio.low, ratio.high),
+        "seconds": float(np.median(answer.seconds)),
+        "ratio": ratio,
+        "relation": stats.relation(ratio[1], ratio[2]),
+        "rivals": {
+            rival.measurement.variant.name: rival.speedup_of(answer)
+            for rival in contestants[2:]
+            if not rival.measurement.reason
+        },
     }
 
 
+def _contestant(
+    at: Setting, variant: Variant, step: Variant, process: KernelProcess, target: Target, form: Form | None = None
+) -> _Contestant:
+    """Return a variant that was run and checked once, or that has the `reason` of its failure.
+
+    step: decides the units. form: that of its outputs; by default the one that they have.
+    """
+    measurement = Measurement(variant, "step", *target)
+    timed_case = replace(at.case, units=at.lab.units(at.case, step, at.device))
+    secret_inputs = SecretInputs(at.lab, timed_case)
+    try:
+        measurement.runnable = runnable = RemoteRunnable(process, timed_case, secret_inputs.draw, timed=True)
+        measurement.ledger = RemoteLedger(process, runnable)
+        measurement.run_s = run_once(runnable, measurement.ledger)
+        runnable.form = form or output_form(runnable.outputs())
+        measurement.checks.append(check_of_timed(at, measurement, secret_inputs, silent, "first check"))
+        measurement.reason = reason_if_wrong(*measurement.checks[-1])
+    except KernelRefused as error:
+        measurement.reason = str(error)
+    return _Contestant(measurement, secret_inputs)
+
+
 _PLACE = re.compile(r"(\S*?)([^\s/:]+)(:\d+(?::\d+)?): (?:fatal )?error: ")
+
+
+_FILE = rf"{FILE}\.(?:cl|cu|k)"
 
 
 def _plain(message: str, answer: AnswerFile) -> str:
@@ -325,7 +406,7 @@ def _plain(message: str, answer: AnswerFile) -> str:
     A message about another file may quote that file, so it is left out.
     """
     place = _PLACE.match(message)
-    if place and place[2] != FILE:
+    if place and not re.fullmatch(_FILE, place[2]):
         return "the compiler refuses it; its message is about another file and not shown"
-    text = re.sub(r"\S*" + re.escape(FILE) + r"(?=:|\b)", lambda _: answer.name, message)
+    text = re.sub(rf"\S*\b{_FILE}(?=:|\b)", lambda _: answer.name, message)
     return on_one_line(" ".join(text.split()))[:MOST_REASON_CHARACTERS]

@@ -23,6 +23,7 @@ from ..errors import UsageError, UserFacingError
 from ..spec import registry
 from ..spec.exercise import Answer, exercises
 from ..spec.lab import Case, Runnable, Variant
+from ..spec.submission import Submission, SubmittedRun, SubmittedText, lab_folder
 from .background_group import PARENT, end_with_parent
 from .buffer_ledger import BufferLedger, Garbage
 from .frames import read_frame, write_frame
@@ -151,13 +152,22 @@ def reason_in_words(error: Exception) -> str:
 
 
 def workbench_of(order: Mapping[str, Any]) -> Workbench:
-    """Return the workbench for an order: of the answer in the file `text`, or of the step itself if `text` is empty."""
+    """Return the workbench for an order.
+
+    It is that of a `variant` of the lab, of the answer to an `exercise`, or of a `submission`. The file `text` has the text.
+    """
     lab = registry.get(order["lab"])
-    exercise = exercises(lab).named(lab.name, order["exercise"])
-    variant = lab.variant(exercise.step)
-    assert variant.source is not None
-    if order["text"]:
+    if "variant" in order:
+        variant = lab.variant(order["variant"])
+    elif "exercise" in order:
+        exercise = exercises(lab).named(lab.name, order["exercise"])
+        variant = lab.variant(exercise.step)
+        assert variant.source is not None
         variant = replace(variant, source=Answer.to(exercise, variant.source, Path(order["text"])))
+    else:
+        source = SubmittedText(Path(order["text"]), lab_folder=lab_folder(lab))
+        options = {"lab": lab, "submission": Submission.of_data(order["submission"])}
+        variant = Variant("submitted", None, source, SubmittedRun, "", "", options=options)
     target = target_of(variant, open_device(order["device"], lab.preferred_backend))
     if target is None or target.device.name != order["model"]:
         raise UsageError(f"{order['device']} is another device there than {order['model']}")

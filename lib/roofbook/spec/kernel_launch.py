@@ -95,22 +95,28 @@ def shape_of(shape: Shape, names: Mapping[str, int]) -> tuple[int, ...]:
 @lru_cache
 def signature(source: Source, kernel: str) -> tuple[Argument, ...]:
     """Return the arguments of a kernel, in order. Raise UsageError if there is no such kernel, or for an unknown type."""
-    heads = _heads(source)
+    return signature_in(source.resolve(), kernel, source.path.name)
+
+
+def signature_in(text: str, kernel: str, file: str = "the text") -> tuple[Argument, ...]:
+    """Return the arguments of a kernel of an expanded text, as `signature` does. file: its name in messages."""
+    heads = _heads(text)
     if kernel not in heads:
-        raise UsageError(f"{source.path.name} has no kernel {kernel}; it has {', '.join(heads) or 'none'}")
-    return tuple(_argument(words, f"{source.path.name}, {kernel}") for words in heads[kernel].split(","))
+        raise UsageError(f"{file} has no kernel {kernel}; it has {', '.join(heads) or 'none'}")
+    declarations = [words for words in heads[kernel].split(",") if words.strip()]
+    return tuple(_argument(words, f"{file}, {kernel}") for words in declarations)
 
 
 def main_kernel(source: Source) -> str:
     """Return the name of the only kernel of a text; if there are several, the name of its file."""
-    names = list(_heads(source))
+    names = list(_heads(source.resolve()))
     return names[0] if len(names) == 1 else source.path.stem
 
 
-def _heads(source: Source) -> dict[str, str]:
-    """Return kernel -> its arguments as they are declared."""
+def _heads(text: str) -> dict[str, str]:
+    """Return kernel -> its arguments as they are declared, for each kernel of an expanded text."""
     head = r"(?:\bKERNEL\w*|__kernel|__global__)\b[^;{}]*?\bvoid (?:__\w+ \( [^()]* \) )?(\w+) \( ([^()]*)\)"
-    return dict(re.findall(head, tokens_of(source.resolve())))
+    return dict(re.findall(head, tokens_of(text)))
 
 
 def _argument(declaration: str, kernel: str) -> Argument:

@@ -539,6 +539,13 @@ class Lab(ABC):
         """Return the bytes per unit that the variant's data flow moves to and from memory at least, by its plan."""
         return float(variant.plan.traffic(case, variant, self.work(case).bytes))
 
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type["np.generic"], tuple[int, ...]]]:
+        """Return output -> (type, shape) on a device, for kernels that a reader submits; see `spec.submission`.
+
+        Override if a submitted kernel can be judged. An output that is an input, too, starts from it. Raise UsageError without.
+        """
+        raise UsageError(f"lab {self.name} does not say which arrays a submitted kernel writes, so it judges none")
+
     def sizes(self, case: Case) -> Mapping[str, int]:
         """Return the knobs that hold the size of the case, with their values, for kernels that a page or a diff shows.
 

@@ -120,6 +120,9 @@ class ConvolutionLayer(NamedCases):
         layer = plans.layer(case)
         return Work(layer.flops, layer.bytes, layer.bytes)
 
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
+        return {"out": (np.float32, plans.layer(case).out_shape)}
+
     def sizes(self, case: Case) -> Mapping[str, int]:
         layer = plans.layer(case)
         sides = {"HEIGHT": layer.height, "WIDTH": layer.width}

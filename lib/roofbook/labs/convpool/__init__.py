@@ -115,6 +115,9 @@ class SparseConvolution(NamedCases):
         layer = plans.layer(case)
         return Work(layer.flops * plans.nonzero_share(case), layer.bytes, layer.bytes)
 
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
+        return {"out": (np.int32, plans.layer(case).out_shape)}
+
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)
         return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}

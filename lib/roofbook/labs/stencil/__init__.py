@@ -126,6 +126,9 @@ class RsqrtStencil(NamedCases):
         flops = elements * (FLOPS_AN_ELEMENT / PUBLISHED_PASSES + 1)
         return Work(flops, elements * BYTES_AN_ELEMENT / PUBLISHED_PASSES, elements * BYTES_AN_ELEMENT * 3 / 4)
 
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
+        return {"g": (np.float32, (case.params["height"], case.params["width"]))}
+
     def sizes(self, case: Case) -> Mapping[str, int]:
         height, width = case.params["height"], case.params["width"]
         return {"HEIGHT": height, "WIDTH": width, "COUNT": (height - 2) * width}

@@ -1,0 +1,53 @@
+"""Opponents of a submitted kernel: the fastest plain step, the fastest step of all, and the fastest library."""
+
+from collections.abc import Iterable, Sequence
+
+from ..devices.contract import Device
+from ..errors import UsageError
+from ..measure.placement import target_of
+from ..spec.lab import ONE_WORK_ITEM, Case, Lab, Variant
+from ..store.parquet import Store
+from ..store.todays_code import rows_of_today
+from .readings import cases_of, newest
+
+
+def opponents(lab: Lab, store: Store, device: Device, case: Case) -> tuple[Variant, tuple[Variant, ...]]:
+    """Return the step whose tolerance holds for a submitted kernel, and the further variants that it is timed beside.
+
+    The first is the fastest plain step, one without conditions. The others are the fastest step of all and the fastest
+    library on this very device. Times of the store decide; without any, the first is the lab's `best`, or its last plain
+    step, and there are no others. Errors: UsageError if no plain step runs the case on the device.
+    """
+    times = _times(lab, store, device, case)
+
+    def here(variants: Iterable[Variant]) -> list[Variant]:
+        return [variant for variant in variants if _is_here(lab, variant, device, case)]
+
+    steps = here(variant for variant in lab.ladder if variant.role == "step" and variant.source)
+    plain = [step for step in steps if not lab.conditions(step)]
+    if not plain:
+        raise UsageError(
+            f"no plain step of {lab.name} runs {case.name} on {device.spec}, so no kernel can be judged there"
+        )
+    many = [step for step in plain if step.description != ONE_WORK_ITEM] or plain
+    default = next((step for step in many if step.name == lab.best), many[-1])
+    step = _fastest(many, times) or default
+    further = [_fastest(steps, times), _fastest(here(lab.peers), times)]
+    return step, tuple(variant for variant in further if variant is not None and variant is not step)
+
+
+def _is_here(lab: Lab, variant: Variant, device: Device, case: Case) -> bool:
+    target = target_of(variant, device)
+    return target is not None and target.device is device and not lab.skip_reason(variant, case)
+
+
+def _times(lab: Lab, store: Store, device: Device, case: Case) -> dict[str, float]:
+    """Return the median seconds of each variant with a verified time of today's code on the device and case."""
+    rows = rows_of_today(lab, store, device=device.slug, backend=device.backend, case=case.name)
+    if case.name not in cases_of(rows):
+        return {}
+    return {name: reading.median for name, reading in newest(rows, case.name).items() if reading.ok}
+
+
+def _fastest(variants: Sequence[Variant], times: dict[str, float]) -> Variant | None:
+    return min((variant for variant in variants if variant.name in times), key=lambda v: times[v.name], default=None)

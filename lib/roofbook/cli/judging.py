@@ -1,0 +1,96 @@
+"""Commands that judge kernels of others."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import strict_json
+from ..errors import UsageError
+from ..terminal import say
+from .app import DEVICE, KNOWN_LAB, RESULTS, UserPath, app
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
+
+
+@app.command()
+@KNOWN_LAB
+@click.argument("file", required=False, type=UserPath(allow_dash=True))
+@click.option("--case", help="The case that is timed.  [default: the first of the scale quick]")
+@click.option("--launch", multiple=True, metavar="WORDS", help="A launch, in the words of the head; may be repeated.")
+@click.option("--scratch", multiple=True, metavar="WORDS", help="An array of the kernels' own; may be repeated.")
+@click.option("--define", multiple=True, metavar="NAME=VALUE", help="A macro; may be repeated.")
+@click.option("--swap", multiple=True, metavar="ARRAY,ARRAY", help="Arrays that each unit exchanges; may be repeated.")
+@click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside others.")
+@click.option(
+    "--sandbox/--no-sandbox",
+    default=None,
+    help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
+@DEVICE
+@RESULTS
+def judge(
+    lab: "Lab",
+    file: Path | None,
+    case: str | None,
+    launch: tuple[str, ...],
+    scratch: tuple[str, ...],
+    define: tuple[str, ...],
+    swap: tuple[str, ...],
+    time: bool,
+    sandbox: bool | None,
+    as_json: bool,
+    device: str,
+    results: str,
+) -> None:
+    """Judge a kernel of yours: is it right, and how fast beside the lab's best?
+
+    FILE is OpenCL C (.cl), CUDA C++ (.cu) or the book's dialect (.k). Its head, or options, say how it is launched; without
+    FILE, the command prints the arrays and numbers that a kernel may use, and a head. The kernel runs on secret inputs of
+    several sizes. A right one is timed in turns with the fastest step and library that the store knows for the device. The exit
+    code is 0 if it is right, 1 if it is wrong on any case, and 2 if it cannot be built.
+
+    A kernel runs with the rights of your account: see the page "A stranger's kernel", book/strangers-kernel.md.
+
+    \b
+      roofbook judge stencil
+      roofbook judge stencil my.cl
+    """
+    from ..analysis.opponents import opponents
+    from ..devices.find import open_device
+    from ..measure.answer import judge as judge_kernel
+    from ..measure.answer import task_of_submission
+    from ..measure.sandbox import sandbox as sandbox_if
+    from ..paths import project_root
+    from ..report import judgement
+    from ..spec.answer_file import read_answer
+    from ..spec.submission import SUFFIXES, head_for, submission_of
+    from ..store.parquet import Store
+    from ..store.storage import located
+
+    lab.prepare()
+    timed = lab.case(case) if case else lab.cases("quick")[0]
+    if file is None:
+        print(head_for(lab, timed))
+        return
+    kernel_text = read_answer(file)
+    suffix = file.suffix if str(file) != "-" else ".k"
+    if suffix not in SUFFIXES:
+        languages = ", ".join(f"{ending} for {language}" for ending, language in SUFFIXES.items())
+        raise UsageError(f"{kernel_text.name}: the ending names the language: {languages}")
+    options = {"launch": launch, "scratch": scratch, "define": define, "swap": swap}
+    submission = submission_of(kernel_text.text, [(name, words) for name in options for words in options[name]])
+    open_one = open_device(device, lab.preferred_backend)
+    lab.output_arrays(timed)
+    step, rivals = opponents(lab, Store(located(project_root(), results)), open_one, timed)
+    task = task_of_submission(lab, submission, timed, suffix, step, *rivals)
+    mark = judge_kernel(lab, task, kernel_text, open_one, sandbox_if(sandbox), take_time=time)
+    if as_json:
+        print(strict_json.dumps(judgement.as_json(mark, lab, task, kernel_text.name), indent=2))
+    else:
+        for line in judgement.as_text(mark, lab, task, kernel_text.name).splitlines():
+            say(line)
+    sys.exit(mark.code)

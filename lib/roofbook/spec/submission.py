@@ -1,0 +1,317 @@
+"""A kernel in a file of its own, for a lab: its head says how it is launched. Serves `roofbook judge`.
+
+Each statement of the head is one comment line. Sizes are expressions of the case's sizes, such as `width / 4`:
+
+    // launch smooth(r, b, g): width, height - 2; group 32, 8
+    // scratch rows: float, height * width
+    // define TILE = 16
+    // swap rows, g
+
+`launch` names a kernel, the arrays and numbers that it gets, the work-items that have work by axis, and those of a group. The
+launches of a file follow each other, in each unit of a run. Without a list of arguments they are found by their names in the
+kernel. `swap` exchanges two arrays after each unit.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..devices.contract import Buffer, BuildFailed, Device, Kernel
+from ..errors import UsageError
+from .kernel_launch import GROUPS, TYPES, Argument, evaluate, signature_in
+from .kernel_run import KernelRun, ceil_div, fit
+from .lab import Case, Lab, Variant, least_bytes, no_conditions
+from .source import Knob, Source, stranger_text
+
+SUFFIXES = {".cl": "OpenCL C", ".cu": "CUDA C++", ".k": "the dialect of this book"}
+"""Endings of a submitted file's name, and the language that each stands for."""
+STATEMENTS = ("launch", "scratch", "define", "swap")
+UNIT = "unit"
+"""Name of the argument that counts the units of a run, from 0."""
+_STATEMENT = re.compile(rf"^\s*//\s*({'|'.join(STATEMENTS)})\b[ \t]+(.*?)\s*$", re.M)
+_LAUNCH = re.compile(
+    r"(?P<kernel>\w+)\s*(?:\((?P<arguments>[\w\s,]*)\))?\s*:(?P<size>[^;:]+)(?:;\s*group\b(?P<group>[^;:]+))?"
+)
+_SCRATCH = re.compile(r"(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*,(?P<shape>.+)")
+_DEFINE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[\w.+-]+)")
+_SWAP = re.compile(r"(?P<first>\w+)\s*,\s*(?P<second>\w+)")
+_FORMS = {
+    "launch": "launch KERNEL(ARGUMENT, ...): SIZE, ...; group SIZE, ...",
+    "scratch": "scratch NAME: TYPE, ELEMENTS",
+    "define": "define NAME = VALUE",
+    "swap": "swap ARRAY, ARRAY",
+}
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """One launch of a kernel in each unit of a run."""
+
+    kernel: str
+    work_items: tuple[str, ...]
+    """Expression of the work-items that have work, by axis; rounded up to whole groups."""
+    group: tuple[str, ...] = ()
+    """Expression of the work-items of a group, by axis; empty for 64, 16 x 16 or 8 x 8 x 4."""
+    arguments: tuple[str, ...] = ()
+    """Names of arrays and numbers in the order of the kernel's arguments; empty if they are those of the kernel."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """How the kernels of a file are launched."""
+
+    launches: tuple[KernelLaunch, ...]
+    scratch: tuple[tuple[str, str, str], ...] = ()
+    """(name, type, expression of the number of elements) of each array that only the kernels use."""
+    defines: tuple[tuple[str, str], ...] = ()
+    """(name, value) of each macro; a value that is the name of a size becomes its number."""
+    swaps: tuple[tuple[str, str], ...] = ()
+    """Pairs of arrays that are exchanged after each unit."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the submission as JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> "Submission":
+        """Return the submission that `as_data` gave."""
+        launches = (
+            KernelLaunch(one["kernel"], *(tuple(one[name]) for name in ("work_items", "group", "arguments")))
+            for one in data["launches"]
+        )
+        return cls(tuple(launches), *(tuple(map(tuple, data[name])) for name in ("scratch", "defines", "swaps")))
+
+
+def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submission:
+    """Return how the kernels of a file are launched, by the head of its text and by options in the same words.
+
+    options: (statement, its words). A launch among them takes the place of all launches of the head. Raise UsageError for a
+    statement of another form, and for a file without a launch.
+    """
+    found: dict[str, list[re.Match[str]]] = {name: [] for name in STATEMENTS}
+    options = list(options)
+    has_launch = any(name == "launch" for name, _ in options)
+    head = [(match[1], match[2]) for match in _STATEMENT.finditer(text)]
+    forms = {"launch": _LAUNCH, "scratch": _SCRATCH, "define": _DEFINE, "swap": _SWAP}
+    for name, words in [*(pair for pair in head if not (has_launch and pair[0] == "launch")), *options]:
+        match = forms[name].fullmatch(words.strip())
+        if not match:
+            raise UsageError(f"`{name} {words}` is no statement of a kernel's head: write `{_FORMS[name]}`")
+        found[name].append(match)
+    if not found["launch"]:
+        raise UsageError(f"the file does not say how it is launched: write `// {_FORMS['launch']}` into its head")
+    launches = [
+        KernelLaunch(match["kernel"], _parts(match["size"]), _parts(match["group"]), _parts(match["arguments"]))
+        for match in found["launch"]
+    ]
+    for launch in launches:
+        if not 1 <= len(launch.work_items) <= 3 or len(launch.group) not in (0, len(launch.work_items)):
+            raise UsageError(f"launch {launch.kernel}: one to three sizes, and as many of a group, are needed")
+    for match in found["scratch"]:
+        if match["type"] not in TYPES:
+            raise UsageError(f"scratch {match['name']}: unknown type {match['type']}; valid: {', '.join(TYPES)}")
+    return Submission(
+        tuple(launches),
+        tuple((match["name"], match["type"], match["shape"].strip()) for match in found["scratch"]),
+        tuple((match["name"], match["value"]) for match in found["define"]),
+        tuple((match["first"], match["second"]) for match in found["swap"]),
+    )
+
+
+def _parts(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text and text.strip() else ()
+
+
+def arrays_of(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the arrays among a lab's inputs by name, those of nested mappings too."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in inputs.items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        elif isinstance(value, Mapping):
+            arrays |= arrays_of(value)
+    return arrays
+
+
+def numbers_of(lab: Lab, case: Case) -> dict[str, int | float]:
+    """Return the numbers of a case that kernels and expressions may use, by name: its sizes, and `units`."""
+    numbers: dict[str, int | float] = {"units": case.units, **lab.sizes(case)}
+    pending = [case.params]
+    while pending:
+        for name, value in pending.pop().items():
+            if isinstance(value, Mapping):
+                pending.append(value)
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                numbers[name] = value
+    return numbers
+
+
+def lab_folder(lab: Lab) -> Path:
+    """Return the folder of a lab, where its kernel files lie."""
+    return Path(str(sys.modules[type(lab).__module__].__file__)).parent
+
+
+@dataclass(frozen=True)
+class SubmittedText(Source):
+    """The text of a submitted file: OpenCL C, CUDA C++ or the dialect, by the ending of its name."""
+
+    lab_folder: Path = Path()
+    """Folder of the lab, whose kernel files the text may include."""
+
+    def render(self, dialect: str) -> str:
+        """Return the text in a plain language. Raise BuildFailed for a text that cannot be expanded."""
+        try:
+            return stranger_text(self.path, self.knobs, dialect, self.lab_folder)
+        except Exception as error:  # a text that is no kernel can raise anything in the preprocessor
+            raise BuildFailed(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+class SubmittedRun(KernelRun):
+    """The launches of a submission: arrays of the lab, scratch, and numbers of the case as arguments."""
+
+    traffic = staticmethod(least_bytes)
+    conditions = staticmethod(no_conditions)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, case.units)
+        try:
+            self._plan(device, variant, case, inputs)
+        except UsageError as error:  # the head does not fit the kernels or the lab
+            raise BuildFailed(str(error)) from None
+
+    def _plan(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        """Build the kernels, and upload the arrays that they use. Raise UsageError for a head that does not fit them."""
+        lab: Lab = variant.options["lab"]
+        submission: Submission = variant.options["submission"]
+        numbers = numbers_of(lab, case)
+        self.sizes = {name: number for name, number in numbers.items() if isinstance(number, int)}
+        defines: dict[str, Knob] = {name: numbers.get(value, value) for name, value in submission.defines}
+        self.sizes |= {name: int(value) for name, value in defines.items() if str(value).isdecimal()}
+        text = variant.text
+        text = SubmittedText(text.path, tuple(sorted(defines.items())), lab_folder=getattr(text, "lab_folder", Path()))
+        code = text.render(device.backend)
+        program = device.build(code)
+        signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
+        self.given = {name: _plain(array) for name, array in arrays_of(inputs).items()}
+        self.forms = dict(lab.output_arrays(case))
+        self.start = {
+            name: self.given[name] if name in self.given else _unwritten(shape, dtype)
+            for name, (dtype, shape) in self.forms.items()
+        }
+        names = {name for launch in submission.launches for name in _names(launch, signatures[launch.kernel])}
+        self.arrays: dict[str, Buffer] = {
+            name: self._kept(device.upload(array))
+            for name, array in {**self.given, **self.start}.items()
+            if name in names or name in self.start
+        }
+        self.types = {name: array.dtype.type for name, array in {**self.given, **self.start}.items()}
+        for name, kind, elements in submission.scratch:
+            self.types[name] = TYPES[kind]
+            count = evaluate(elements, self.sizes)
+            self.arrays[name] = self._kept(device.empty(max(1, count) * np.dtype(TYPES[kind]).itemsize))
+        self.swaps = submission.swaps
+        self.numbers = numbers
+        self.steps = [
+            self._step(launch, program.kernel(launch.kernel), signatures[launch.kernel])
+            for launch in submission.launches
+        ]
+        self.kernel, self.size, self.group, _ = self.steps[0]
+        self.present = dict(self.arrays)
+
+    def _kept(self, buffer: Buffer) -> Buffer:
+        self.buffers.append(buffer)
+        return buffer
+
+    def _step(
+        self, launch: KernelLaunch, kernel: Kernel, arguments: tuple[Argument, ...]
+    ) -> tuple[Kernel, tuple[int, ...], tuple[int, ...], list[tuple[str, type[np.generic]]]]:
+        """Return a launch with its sizes as numbers, and (name, type) of each argument. Raise UsageError if they do not fit."""
+        work_items = [evaluate(size, self.sizes) for size in launch.work_items]
+        group = tuple(evaluate(size, self.sizes) for size in launch.group) or tuple(
+            1 if count == 1 else part for count, part in zip(work_items, GROUPS[len(work_items) - 1], strict=True)
+        )
+        if min(*work_items, *group) < 1:
+            raise UsageError(f"launch {launch.kernel}: {work_items} work-items in groups of {list(group)}: 1 at least")
+        fit(self.device, group)
+        names = _names(launch, arguments)
+        if len(names) != len(arguments):
+            raise UsageError(f"{launch.kernel} has {len(arguments)} arguments, and its launch gives {len(names)}")
+        for name, argument in zip(names, arguments, strict=True):
+            self._check(launch.kernel, name, argument)
+        size = tuple(ceil_div(count, part) * part for count, part in zip(work_items, group, strict=True))
+        types = [(name, argument.dtype) for name, argument in zip(names, arguments, strict=True)]
+        return kernel, size, group, types
+
+    def _check(self, kernel: str, name: str, argument: Argument) -> None:
+        """Raise UsageError for an argument that the lab does not have, or that has another type there."""
+        if argument.is_array:
+            if name not in self.arrays:
+                raise UsageError(f"{kernel}: there is no array {name}; valid: {', '.join(sorted(self.types))}")
+            if np.dtype(self.types[name]) != np.dtype(argument.dtype):
+                types = [kind for kind, dtype in TYPES.items() if np.dtype(dtype) == np.dtype(self.types[name])]
+                raise UsageError(f"{kernel}: the elements of {name} are of type {types[0] if types else 'another'}")
+        elif name not in {*self.numbers, UNIT}:
+            raise UsageError(f"{kernel}: there is no number {name}; valid: {', '.join(sorted({*self.numbers, UNIT}))}")
+
+    def submit(self) -> None:
+        for unit in range(self.units):
+            values = {**self.numbers, UNIT: unit}
+            for kernel, size, group, arguments in self.steps:
+                given = [
+                    self.present[name] if name in self.present else dtype(values[name]) for name, dtype in arguments
+                ]
+                self.queue.launch(kernel, size, group, *given)
+            for first, second in self.swaps:
+                self.present[first], self.present[second] = self.present[second], self.present[first]
+
+    def reset(self) -> None:
+        self.present = dict(self.arrays)
+        for name, array in self.start.items():
+            self.queue.write(self.arrays[name], array)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        arrays = {name: self.queue.read(self.present[name], np.empty_like(array)) for name, array in self.start.items()}
+        return {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in arrays.items()}
+
+
+def _names(launch: KernelLaunch, arguments: tuple[Argument, ...]) -> tuple[str, ...]:
+    return launch.arguments or tuple(argument.name for argument in arguments)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Return an array as kernels see it: Booleans are ints."""
+    return np.ascontiguousarray(array.astype(np.int32) if array.dtype == bool else array)
+
+
+def _unwritten(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an array of values that no kernel writes: NaN, or the least integer."""
+    return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min, dtype)
+
+
+def head_for(lab: Lab, case: Case) -> str:
+    """Return a head to start from, with the arrays and numbers of a case as comments. Raise UsageError as `output_arrays`."""
+    outputs = lab.output_arrays(case)
+    inputs = {name: _plain(array) for name, array in arrays_of(lab.inputs(case, 1)).items()}
+    kinds = {np.dtype(dtype): kind for kind, dtype in reversed(list(TYPES.items()))}
+    forms = {name: (kinds.get(array.dtype, "?"), array.shape) for name, array in inputs.items()}
+    written = {name: (kinds.get(np.dtype(dtype), "?"), shape) for name, (dtype, shape) in outputs.items()}
+
+    def lines(arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[str]:
+        return [f"//   {name}: {kind}, {' x '.join(map(str, shape))}" for name, (kind, shape) in arrays.items()]
+
+    numbers = ", ".join(f"{name} = {value}" for name, value in numbers_of(lab, case).items())
+    both = [name for name in written if name in forms]
+    return "\n".join([
+        f"// A kernel for {lab.name}, on {case.name}. Inputs:",
+        *lines({name: form for name, form in forms.items() if name not in written}),
+        f"// Outputs{', of which ' + ', '.join(both) + ' starts as an input' if both else ''}:",
+        *lines(written),
+        f"// Numbers: {numbers}, {UNIT} = 0, 1, ...",
+        f"// Each of {case.units} units of a run (a {lab.unit}) launches:",
+        f"// launch NAME({', '.join([*forms, *(name for name in written if name not in forms)])}): SIZE; group 64",
+    ])  # fmt: skip
