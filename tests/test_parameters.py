@@ -149,6 +149,9 @@ def test_a_missing_package_is_named_with_the_projects_own_command() -> None:
         by_make("JAX is not installed: pip install 'roofbook[peers]'")
         == "JAX is not installed: `make book WITH=peers` installs it"
     )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "LIBRARY", Path("/usr/lib/python3/roofbook"))
+        assert by_make("no JAX: pip install roofbook[peers]") == "no JAX: `pip install 'roofbook[peers]'` installs it"
     assert by_make(None) is None and by_make("no ghc") == "no ghc"
     lab = registry.get("lbm")
     variant = replace(lab.variant("jax"), plan=NotInstalled)

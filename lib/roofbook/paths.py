@@ -35,6 +35,13 @@ def installed_book() -> Path:
     return checkout if is_book(checkout) else LIBRARY / "shipped"
 
 
+def installing(extra: str) -> str:
+    """Return a clause with the command that installs an extra of this library: by make in a checkout, by pip elsewhere."""
+    is_package = installed_book().is_relative_to(LIBRARY)
+    command = f"pip install 'roofbook[{extra}]'" if is_package else f"make book WITH={extra}"
+    return f"`{command}` installs it"
+
+
 def project_root(start: Path | None = None) -> Path:
     """Return the project around a folder, by default around this one: a checkout, or the nearest folder upwards with SETTINGS
     or with labs.

@@ -15,12 +15,114 @@ from ..errors import UsageError, one_of
 from ..paths import expanded
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ..spec.lab import Lab
     from ..store.parquet import Store
 
 
+SECTIONS = {
+    "measuring": "Measure",
+    "reading": "Read",
+    "comparing": "Compare over time",
+    "publishing": "The book",
+    "sharing": "A store for several",
+    "authoring": "Labs of your own",
+}
+"""Headings of the help, by the modules of the commands below them."""
+
+
+def _labs(_: click.Context) -> list[str]:
+    from ..spec import registry
+
+    return [*registry.names(), registry.PEAKS]
+
+
+def _lab_of(context: click.Context) -> "Lab | None":
+    """Return the lab that a command's words name so far; None if there is none, or several."""
+    from ..spec import registry
+
+    named = context.params.get("lab") or context.params.get("labs") or context.params.get("names")
+    if isinstance(named, tuple):
+        named = named[0] if len(named) == 1 else None
+    try:
+        lab: Lab | None = registry.get(named) if isinstance(named, str) else named or None
+        return lab
+    except UsageError:
+        return None
+
+
+def _variants(context: click.Context) -> list[str]:
+    lab = _lab_of(context)
+    return [variant.name for variant in lab.all_variants()] if lab else []
+
+
+def _cases(context: click.Context) -> list[str]:
+    from ..spec.lab import SCALES as all_scales
+
+    lab = _lab_of(context)
+    names = [case.name for scale in all_scales for case in lab.cases(scale)] if lab else []
+    return list(dict.fromkeys(names))
+
+
+def _devices(_: click.Context) -> list[str]:
+    from ..devices.find import devices
+
+    return ["auto", *(device.spec for device in devices())]
+
+
+def _recorded_devices(context: click.Context) -> list[str]:
+    from ..paths import project_root
+    from ..store.parquet import Store
+
+    lab = _lab_of(context)
+    files = Store.of_project(project_root(), "results").files(lab.name if lab else "*")
+    return sorted({path.parent.name.partition("=")[2] for path in files})
+
+
+COMPLETED = {
+    "lab": _labs, "labs": _labs, "names": _labs, "variant": _variants, "variants": _variants, "case": _cases, "cases": _cases,
+    "device": _devices, "devices": _devices, "on": _recorded_devices,
+}  # fmt: skip
+"""Names with which a shell completes an argument or option, by the parameter's name in all commands."""
+
+
+class Completed(click.types.StringParamType):
+    """Text that a shell completes by the function of the parameter's name."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        names = COMPLETED[str(param.name)](ctx)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class Sections(click.Group):
+    """Group whose help lists its commands by what they are for, and whose names a shell completes."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        for parameter in cmd.params:
+            if parameter.name in COMPLETED and parameter.type is click.STRING:
+                parameter.type = Completed()
+        super().add_command(cmd, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self.commands))
+        for module, heading in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name.ljust(widest), command.get_short_help_str(formatter.width))
+                        for name, command in sorted(self.commands.items())
+                        if str(getattr(command.callback, "__module__", "")).endswith(f".{module}")
+                    ]
+                )
+
+
 @click.group(
-    invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Sections,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="roofbook")
 @click.pass_context

@@ -20,7 +20,7 @@ from .. import own_python
 from ..ctrl_c import ctrl_c_waits
 from ..errors import Failed, UsageError
 from ..escaping import printable
-from ..paths import scratch_folder
+from ..paths import installing, scratch_folder
 from . import gpu_claim, host_locks, messages
 from .background_group import parent_environment
 from .checked_runnable import plain_text
@@ -68,7 +68,7 @@ def require_dask() -> None:
     try:
         import distributed  # noqa: F401
     except ImportError as error:
-        raise UsageError(f"a cluster needs the package {error.name}: `make book WITH=cluster` installs it") from None
+        raise UsageError(f"a cluster needs the package {error.name}: {installing('cluster')}") from None
     except Exception as error:  # Dask reads the user's files at import
         raise UsageError(
             f"Dask cannot read its settings: {_in_one_line(error)}; they are in ~/.config/dask, in /etc/dask, and where"

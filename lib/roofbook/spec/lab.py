@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices import backends
 from ..errors import UsageError, one_of
+from ..paths import installing
 from .host_code import hash_of_plan
 from .prediction import Predicted, check_words
 from .source import Source
@@ -393,14 +394,12 @@ def missing(variant: Variant) -> str | None:
 
 
 def by_make(reason: str | None) -> str | None:
-    """Return a reason with `make book WITH=...` in place of pip's command for an extra: no registry has this package.
+    """Return a reason with the command that installs an extra here in place of pip's.
 
     >>> by_make("JAX is not installed: pip install 'roofbook[peers]'")
     'JAX is not installed: `make book WITH=peers` installs it'
     """
-    return (
-        re.sub(r"pip install '?roofbook\[(\w+)\]'?", r"`make book WITH=\1` installs it", reason) if reason else reason
-    )
+    return re.sub(r"pip install '?roofbook\[(\w+)\]'?", lambda of: installing(of[1]), reason) if reason else reason
 
 
 class Lab(ABC):

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from ..errors import UsageError
-from ..paths import cache_dir, cache_key, write_whole
+from ..paths import cache_dir, cache_key, installing, write_whole
 from .files import file_fault, printable, warn_once
 from .storage_interface import Entry, digest
 
@@ -57,7 +57,7 @@ class Bucket:
             from obstore.store import from_url
         except ImportError:
             raise UsageError(
-                f"results at {address.partition('://')[0]}:// need the package obstore: `make book WITH=bucket` installs it"
+                f"results at {address.partition('://')[0]}:// need the package obstore: {installing('bucket')}"
             ) from None
         bare = address.partition("://")[2]
         if re.search(r"[@?#]", bare):
