@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 SECTIONS = {
     "measuring": "Measure",
     "reading": "Read",
+    "judging": "Judge kernels of your own",
     "comparing": "Compare over time",
     "publishing": "The book",
     "sharing": "A store for several",
     "authoring": "Labs of your own",
 }
-"""Headings of the help, by the modules of the commands below them."""
+"""Headings of the help, by the modules of the commands below them. Those of other modules come last, under "More"."""
 
 
 def _labs(_: click.Context) -> list[str]:
@@ -108,15 +109,13 @@ class Sections(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self.commands))
-        for module, heading in SECTIONS.items():
+        rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*SECTIONS.values(), "More")}
+        for name, command in sorted(self.commands.items()):
+            module = str(getattr(command.callback, "__module__", "")).rpartition(".")[2]
+            rows[SECTIONS.get(module, "More")].append((name.ljust(widest), command.get_short_help_str(formatter.width)))
+        for heading in filter(rows.__getitem__, rows):
             with formatter.section(heading):
-                formatter.write_dl(
-                    [
-                        (name.ljust(widest), command.get_short_help_str(formatter.width))
-                        for name, command in sorted(self.commands.items())
-                        if str(getattr(command.callback, "__module__", "")).endswith(f".{module}")
-                    ]
-                )
+                formatter.write_dl(rows[heading])
 
 
 @click.group(
