@@ -46,7 +46,7 @@ def judge(
     device: str,
     results: str,
 ) -> None:
-    """Judge a kernel of yours: is it right, and how fast beside the lab's best?
+    """Judge a kernel of yours: is it right, and how fast?
 
     FILE is OpenCL C (.cl), CUDA C++ (.cu) or the book's dialect (.k). Its head, or options, say how it is launched; without
     FILE, the command prints the arrays and numbers that a kernel may use, and a head. The kernel runs on secret inputs of
