@@ -41,6 +41,15 @@ def test_nothing_is_said_of_a_new_lab(project: Path, command: Command) -> None:
     assert command("lint", "saxpy") == (0, "", "")
 
 
+def test_only_a_lab_can_be_checked(project: Path, command: Command) -> None:
+    for name, message in (
+        ("peaks", "peaks measures the device"),
+        ("saxpi", "unknown lab 'saxpi' (did you mean 'saxpy'?)"),
+    ):
+        code, _, errors = command("lint", name)
+        assert code == 2 and message in errors and errors.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("file", "words", "instead", "sentence"),
     [

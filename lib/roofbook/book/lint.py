@@ -206,7 +206,7 @@ LADDER: tuple[Rule, ...] = (
 
 def compiles(lab: Lab) -> Iterator[str]:
     """Each kernel of the ladder compiles for OpenCL on this machine's CPU, and for CUDA, as far as compilers are here."""
-    for variant in lab.ladder:
+    for variant in (variant for variant in lab.ladder if variant.source):
         for backend in sorted(variant.backends & {"opencl", "cuda"}):
             try:
                 text = variant.text.render(backend)

@@ -58,9 +58,12 @@ _IN_TOML = str.maketrans({"\\": "\\\\", '"': '\\"', **{chr(code): " " for code i
 """Replacements of characters that a text of TOML cannot hold as they are."""
 
 
-@app.group()
-def new() -> None:
+@app.group(invoke_without_command=True)
+@click.pass_context
+def new(context: click.Context) -> None:
     """Write the files of something new, such as a lab."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @new.command("lab")
@@ -102,7 +105,10 @@ def lint(lab: "Lab") -> None:
     """
     from ..book.lint import faults
     from ..paths import project_root
+    from ..spec.registry import PEAKS
 
+    if lab.name == PEAKS:
+        raise UsageError(f"{PEAKS} measures the device and has no ladder to check; name a lab")
     all_faults = list(faults(lab, project_root()))
     for fault in all_faults:
         say(fault, hang=2)
