@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.measure import progress
-from roofbook.measure.progress import ProgressLine, Reporter
+from roofbook.measure.progress import ProgressLine, Reporter, Share
 
 
 class Terminal(io.StringIO):
@@ -26,6 +26,17 @@ def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch:
     line("a variant with a very long name: sample 1")
     line.end()
     assert screen.getvalue() == "\r\x1b[Klbm 1:01  fused: sample 1\r\x1b[Klbm 1:01  a variant with a ve\r\x1b[K"
+
+
+def test_the_share_of_a_plan_says_what_is_left_once_something_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([100.0, 160.0, 160.0 + 60])
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    share = Share(8)
+    assert str(share) == "0 of 8, 0 %"
+    share.done = 2
+    assert str(share) == "2 of 8, 25 %, 3 min left"
+    share.done = 7
+    assert str(share) == "7 of 8, 87 %, less than a minute left"
 
 
 def test_no_progress_is_written_without_a_terminal() -> None:

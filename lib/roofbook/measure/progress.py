@@ -29,6 +29,20 @@ INTERVAL_S = 0.2
 """Seconds between two updates of the line: showing it takes a core, and cores are measured."""
 
 
+class Share:
+    """Share of planned measurements that are taken, with the time that the others take at the pace so far."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.start = total, 0, time.monotonic()
+
+    def __str__(self) -> str:
+        text = f"{self.done} of {self.total}, {100 * self.done // self.total} %"
+        if not self.done:
+            return text
+        minutes = (time.monotonic() - self.start) / self.done * (self.total - self.done) / 60
+        return f"{text}, {f'{minutes:.0f} min' if minutes >= 1 else 'less than a minute'} left"
+
+
 class ProgressLine:
     """Line of a terminal, updated in place: name, elapsed time and present stage. Silent in a pipe."""
 

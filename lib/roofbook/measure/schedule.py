@@ -21,7 +21,7 @@ from .case_run import StoredRow, measure_and_store
 from .placement import Setting, Target, keys, target_of
 from .policy import UNTIMED, Policy
 from .precompile import prebuild
-from .progress import Progress, silent
+from .progress import Progress, Share, silent
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,12 @@ def bring_up_to_date(
         kernels_to_build = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(lab, kernels_to_build, device, policy.seed, lambda stage: progress(lab.name, stage))
     cases = len({cell.case.name for cell in due}) * max(left.values())
+    share = Share(sum(left.values()))
     with workers or Workers(lab.name, device.spec, cases) as processes:
         measure = partial(measure_isolated, workers=processes) if isolated else measure_and_store
         measure = partial(measure, store=store, where=where, resume=resume)
         while due:
-            new_rows = _one_run(due, device, policy, progress, partial(measure, run=new_run_id()))
+            new_rows = _one_run(due, device, policy, progress, share, partial(measure, run=new_run_id()))
             status_by_cell = {(r.case, r.variant): r.status for r in new_rows}
             for cell in due:
                 if cell.name in status_by_cell:
@@ -161,16 +162,25 @@ def bring_up_to_date(
 
 
 def _one_run(
-    due: Sequence[Planned], device: Device, policy: Policy, progress: Progress, measure: Callable[..., list[StoredRow]]
+    due: Sequence[Planned],
+    device: Device,
+    policy: Policy,
+    progress: Progress,
+    share: Share,
+    measure: Callable[..., list[StoredRow]],
 ) -> list[StoredRow]:
-    """Measure cells once, case by case. Return the stored rows without A/A controls, which belong to other variants' cells."""
+    """Measure cells once, case by case. Return the stored rows without A/A controls, which belong to other variants' cells.
+
+    share: counts the cells that are done.
+    """
     stored = []
     for case in dict.fromkeys(cell.case.name for cell in due):
 
         def report_progress(variant: str, stage: str, case: str = case) -> None:
-            progress(f"{case} {variant}", stage)
+            progress(f"{case} {variant}", f"{stage}; {share}" if share.total > 1 else stage)
 
         cells = [cell for cell in due if cell.case.name == case]
         at = Setting(cells[0].lab, cells[0].case, device, policy)
         stored += measure(at, [cell.variant for cell in cells], progress=report_progress)
+        share.done += len(cells)
     return [r for r in stored if r.role != CONTROL]
