@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.measure import progress
-from roofbook.measure.progress import ProgressLine, Reporter, Share
+from roofbook.measure.progress import PlanShare, ProgressLine, Reporter
 
 
 class Terminal(io.StringIO):
@@ -31,7 +31,7 @@ def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch:
 def test_the_share_of_a_plan_says_what_is_left_once_something_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([100.0, 160.0, 160.0 + 60])
     monkeypatch.setattr(time, "monotonic", lambda: next(moments))
-    share = Share(8)
+    share = PlanShare(8)
     assert str(share) == "0 of 8, 0 %"
     share.done = 2
     assert str(share) == "2 of 8, 25 %, 3 min left"

@@ -29,7 +29,7 @@ INTERVAL_S = 0.2
 """Seconds between two updates of the line: showing it takes a core, and cores are measured."""
 
 
-class Share:
+class PlanShare:
     """Share of planned measurements that are taken, with the time that the others take at the pace so far."""
 
     def __init__(self, total: int) -> None:

@@ -21,7 +21,7 @@ from .case_run import StoredRow, measure_and_store
 from .placement import Setting, Target, keys, target_of
 from .policy import UNTIMED, Policy
 from .precompile import prebuild
-from .progress import Progress, Share, silent
+from .progress import PlanShare, Progress, silent
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def bring_up_to_date(
         kernels_to_build = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(lab, kernels_to_build, device, policy.seed, lambda stage: progress(lab.name, stage))
     cases = len({cell.case.name for cell in due}) * max(left.values())
-    share = Share(sum(left.values()))
+    share = PlanShare(sum(left.values()))
     with workers or Workers(lab.name, device.spec, cases) as processes:
         measure = partial(measure_isolated, workers=processes) if isolated else measure_and_store
         measure = partial(measure, store=store, where=where, resume=resume)
@@ -166,7 +166,7 @@ def _one_run(
     device: Device,
     policy: Policy,
     progress: Progress,
-    share: Share,
+    share: PlanShare,
     measure: Callable[..., list[StoredRow]],
 ) -> list[StoredRow]:
     """Measure cells once, case by case. Return the stored rows without A/A controls, which belong to other variants' cells.
