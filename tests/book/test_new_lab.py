@@ -30,9 +30,7 @@ STEPS = ["one", "each", "pairs"]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project without labs; labs that are written there can be imported."""
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "_config.yml").write_text("")
+    """An empty folder; labs that are written there can be imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(tmp_path / "labs")])
     yield tmp_path
@@ -48,7 +46,9 @@ def test_a_new_lab_is_measured_and_makes_its_page(project: Path, command: Comman
     assert code == 0 and re.search(r"^pairs .* \d", out, re.M), errors
     rows = Store(project / "results").rows("saxpy")
     assert set(rows["status"]) == {"ok"} and {*STEPS} <= set(rows["variant"]) and set(rows["case"]) == {"n1000", "n65"}
-    page = json.loads((project / "book" / "labs" / "saxpy.ipynb").read_text())
+    pages = project / "_build" / "book" / "book"
+    assert "exercise-saxpy-write.html" in (pages / "exercises" / "saxpy.md").read_text()
+    page = json.loads((pages / "labs" / "saxpy.ipynb").read_text())
     assert not [o for cell in page["cells"] for o in cell.get("outputs", []) if o["output_type"] == "error"]
     for arguments in (
         ["rerun", "saxpy", "each", "n65", "--no-page"],
@@ -115,10 +115,11 @@ def test_a_notebook_is_valid_and_has_a_step_a_call(project: Path) -> None:
 def test_a_bad_name_writes_nothing(project: Path, command: Command, name: str, steps: str, message: str) -> None:
     code, _, errors = command("new", "lab", name, "--steps", steps)
     assert code == 2 and message in errors and errors.count("\n") == 1
-    assert not (project / "labs").exists() and not list((project / "experiments").iterdir())
+    assert not list(project.iterdir())
 
 
 def test_no_file_is_overwritten(project: Path) -> None:
+    (project / "experiments").mkdir()
     (project / "experiments" / "saxpy.ipynb").write_text("mine")
     with pytest.raises(UsageError, match=r"saxpy\.ipynb exists, and nothing was written"):
         write_lab(project, "saxpy", STEPS)

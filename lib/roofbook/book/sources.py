@@ -12,7 +12,8 @@ from ..errors import UsageError
 from ..escaping import markdown
 from ..paths import GATHERED, SETTINGS, installed_book, is_book, write_whole
 from ..spec import registry
-from .new_lab import notebook_of
+from ..spec.exercise import exercises
+from .new_lab import EXERCISES, notebook_of
 
 MADE = ("labs", "_generated")
 """Folders of book/ that a build makes. It also makes the notebooks in book/ itself."""
@@ -96,7 +97,7 @@ def gather(root: Path) -> Path:
     own = registry.names_in(root / "labs")
     settings = (book / "_config.yml").read_bytes()
     if own:
-        files = _files(book / "book", KEPT) | _pages(root) | _files(root / "book")
+        files = _files(book / "book", KEPT) | _pages(root) | _exercises(own) | _files(root / "book")
         notebooks = _notebooks(own) | _files(root / "experiments")
         settings = _settings(settings, title(root))
     else:
@@ -151,6 +152,15 @@ def _notebooks(names: list[str]) -> dict[Path, bytes]:
         steps = [variant.name for variant in lab.ladder]
         texts[Path(f"{lab.name}.ipynb")] = notebook_of(lab.name, prose, steps).encode()
     return texts
+
+
+def _exercises(names: list[str]) -> dict[Path, bytes]:
+    """Return a page of exercises for each of these labs that has a kernel to write."""
+    labs = [lab for lab in registry.usable()[0] if lab.name in names and exercises(lab).write]
+    return {
+        Path("exercises", f"{lab.name}.md"): EXERCISES.format(name=lab.name, title=markdown(lab.title)).encode()
+        for lab in labs
+    }
 
 
 def _files(folder: Path, within: tuple[str, ...] = ()) -> dict[Path, bytes]:
