@@ -32,9 +32,9 @@ COMMANDS = (
     (["chart", "lbm", "128x128", "--scale", "published", "--out", "ladder.svg"], ""),
     (["exercise", "stencil"], "fused"),
     (["explain", "stencil", "--scale", "test"], "never measured"),
-    (["run", "stencil", "--scale", "test", "-p", "variants", "[no-ifs]"], "no-ifs"),
-    (["rerun", "stencil", "no-ifs", "5x13", "--scale", "test"], "1 measured"),
-    (["compact"], "merge"),
+    (["run", "stencil", "--scale", "test", "-p", "variants", "[checked]"], "checked"),
+    (["rerun", "stencil", "checked", "5x13", "--scale", "test"], "checked on 5x13"),
+    (["compact"], "hold"),
     (["push", "elsewhere"], "files copied"),
 )
 """Commands for an empty folder, in their order, each with a part of what it prints."""
