@@ -28,7 +28,7 @@ POLL_S = 0.05
 class BackgroundGroup:
     """Process group that works in the background of measurements; it ends with the block.
 
-    >>> with BackgroundGroup(["sleep", "60"]) as group:
+    >>> with BackgroundGroup(["sh", "-c", "sleep 60"]) as group:
     ...     with paused():
     ...         pass  # take samples
     ...     group.is_leader_alive()
