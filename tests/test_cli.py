@@ -354,7 +354,8 @@ def test_explain_says_the_state_of_every_cell_and_why(
     code, out, _ = roofbook("explain", "lbm", "--scale", "test")
     assert code == 0
     states = {line.split()[0]: line for line in out.splitlines() if " 40x24 " in line}
-    run = rows(measured).iloc[-1]["run"]
+    stored = rows(measured)
+    run = stored[stored["variant"] == "fused"].iloc[-1]["run"]
     assert re.search(rf" fresh +measured in {run}", states["fused"])
     assert re.search(r" missing +never measured on", states["soa"])
     assert re.search(r"2 fresh: .*; \d+ missing: ", out)
