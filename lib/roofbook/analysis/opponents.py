@@ -1,14 +1,16 @@
-"""Opponents of a submitted kernel: the fastest plain step, the fastest step of all, and the fastest library."""
+"""Opponents of a submitted kernel: the fastest steps and library, and the least time by the device's measured peaks."""
 
 from collections.abc import Iterable, Sequence
 
 from ..devices.contract import Device
 from ..errors import UsageError
 from ..measure.placement import target_of
+from ..spec import registry
 from ..spec.lab import ONE_WORK_ITEM, Case, Lab, Variant
 from ..store.parquet import Store
-from ..store.todays_code import rows_of_today
+from ..store.todays_code import newest_measurements, rows_of_today
 from .readings import cases_of, newest
+from .roofline import bound, read_peaks
 
 
 def opponents(lab: Lab, store: Store, device: Device, case: Case) -> tuple[Variant, tuple[Variant, ...]]:
@@ -34,6 +36,18 @@ def opponents(lab: Lab, store: Store, device: Device, case: Case) -> tuple[Varia
     step = _fastest(many, times) or default
     further = [_fastest(steps, times), _fastest(here(lab.peers), times)]
     return step, tuple(variant for variant in further if variant is not None and variant is not step)
+
+
+def least_seconds(lab: Lab, store: Store, device: Device, case: Case) -> dict[str, float]:
+    """Return the least seconds of a unit by dtype, for dtypes of the lab's steps whose peak the store has for the device."""
+    rows = rows_of_today(registry.get(registry.PEAKS), store, device=device.slug, backend=device.backend)
+    try:
+        peaks = read_peaks(newest_measurements(rows))
+    except ValueError:
+        return {}
+    work = lab.work(case)
+    dtypes = {variant.dtype for variant in lab.ladder} & set(peaks.flops)
+    return {dtype: bound(work, peaks, work.footprint, dtype).seconds for dtype in sorted(dtypes)}
 
 
 def _is_here(lab: Lab, variant: Variant, device: Device, case: Case) -> bool:

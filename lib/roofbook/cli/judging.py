@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--define", multiple=True, metavar="NAME=VALUE", help="A macro; may be repeated.")
 @click.option("--swap", multiple=True, metavar="ARRAY,ARRAY", help="Arrays that each unit exchanges; may be repeated.")
 @click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside others.")
+@click.option("--log", "with_log", is_flag=True, help="Print the compiler's messages too, on standard error.")
 @click.option(
     "--sandbox/--no-sandbox",
     default=None,
@@ -41,6 +42,7 @@ def judge(
     define: tuple[str, ...],
     swap: tuple[str, ...],
     time: bool,
+    with_log: bool,
     sandbox: bool | None,
     as_json: bool,
     device: str,
@@ -59,7 +61,7 @@ def judge(
       roofbook judge stencil
       roofbook judge stencil my.cl
     """
-    from ..analysis.opponents import opponents
+    from ..analysis.opponents import least_seconds, opponents
     from ..devices.find import open_device
     from ..measure.answer import judge as judge_kernel
     from ..measure.answer import task_of_submission
@@ -85,9 +87,13 @@ def judge(
     submission = submission_of(kernel_text.text, [(name, words) for name in options for words in options[name]])
     open_one = open_device(device, lab.preferred_backend)
     lab.output_arrays(timed)
-    step, rivals = opponents(lab, Store(located(project_root(), results)), open_one, timed)
-    task = task_of_submission(lab, submission, timed, suffix, step, *rivals)
+    store = Store(located(project_root(), results))
+    step, rivals = opponents(lab, store, open_one, timed)
+    bounds = least_seconds(lab, store, open_one, timed)
+    task = task_of_submission(lab, submission, timed, suffix, step, *rivals, bounds=bounds)
     mark = judge_kernel(lab, task, kernel_text, open_one, sandbox_if(sandbox), take_time=time)
+    if with_log:
+        print(mark.log or "the compiler has no messages", file=sys.stderr)
     if as_json:
         print(strict_json.dumps(judgement.as_json(mark, lab, task, kernel_text.name), indent=2))
     else:

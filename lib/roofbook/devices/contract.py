@@ -386,6 +386,10 @@ class Program(ABC):
     def kernel(self, name: str) -> Kernel:
         """Return the kernel of a name. Raise BuildFailed if the text has none."""
 
+    def log(self) -> str:
+        """Return the compiler's messages about a text that it took; '' if the backend does not keep them."""
+        return ""
+
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
         """Return the program's CONSTANT_ARRAY as (buffer to write to, last arguments of each launch that reads it).
 

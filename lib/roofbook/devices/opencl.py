@@ -59,6 +59,11 @@ class Program(contract.Program):
     def __init__(self, program: Any, device: Any) -> None:
         self.program, self.device = program, device
 
+    def log(self) -> str:
+        import pyopencl as cl
+
+        return str(self.program.get_build_info(self.device, cl.program_build_info.LOG)).strip()
+
     def kernel(self, name: str) -> Kernel:
         import pyopencl as cl
 

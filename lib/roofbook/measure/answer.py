@@ -16,6 +16,7 @@ import numpy as np
 
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
+from ..escaping import printable
 from ..paths import scratch_folder
 from ..spec.answer_file import AnswerFile, on_one_line
 from ..spec.exercise import HOLE, Write, case_of
@@ -41,6 +42,10 @@ BUDGET_S = 3.0
 BUILD = "does not build: "
 FILE = "answer"
 """Name, without its ending, of the file that the compiler sees in place of the reader's."""
+MOST_LOG_CHARACTERS = 20_000
+"""Largest number of characters of the compiler's messages that are shown."""
+BEATS = 2.0
+"""Times as fast as the measured peaks allow: a kernel beyond it does not do all of the work, or its time is wrong."""
 MOST_REASON_CHARACTERS = 300
 """Largest number of characters of a reason."""
 
@@ -62,10 +67,18 @@ class Task:
     """Returns type and shape of each output on a case; None for those of the step."""
     rivals: tuple[Variant, ...] = ()
     """Further variants that a right kernel is timed beside."""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """Least seconds of a unit by dtype, by the device's measured peaks; none where the store has no peaks."""
 
 
 def task_of_submission(
-    lab: Lab, submission: Submission, case: Case, suffix: str, step: Variant, *rivals: Variant
+    lab: Lab,
+    submission: Submission,
+    case: Case,
+    suffix: str,
+    step: Variant,
+    *rivals: Variant,
+    bounds: Mapping[str, float],
 ) -> Task:
     """Return the task of a submitted kernel: its own launch, on small cases of awkward sizes and on `case`, which is timed."""
 
@@ -77,7 +90,7 @@ def task_of_submission(
         }
 
     small = tuple(name for name in lab.awkward if not lab.skip_reason(step, case_of(lab, name)))
-    return Task(step, small, case.name, {"submission": submission.as_data()}, suffix, form, rivals)
+    return Task(step, small, case.name, {"submission": submission.as_data()}, suffix, form, rivals, bounds)
 
 
 def task_of(lab: Lab, exercise: Write) -> Task:
@@ -109,7 +122,10 @@ class Mark:
     has_hole: bool = False
     """Whether the text still contains the words that mark the hole."""
     timed: Mapping[str, Any] | None = field(default=None)
-    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`; `rivals`, ratio by name."""
+    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`; `rivals`, ratio by name;
+    `facts` of the kernel by its compiler; `share` of the bound, if the peaks are known."""
+    log: str = ""
+    """All messages of the compiler about the kernel's file."""
 
     @property
     def code(self) -> int:
@@ -141,7 +157,7 @@ def judge(
             marks.append(_mark_on(case_of(lab, name), lab, step, processes))
             if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
                 message = marks[0].reason.removeprefix(BUILD)
-                return mark((), does_not_compile=_plain(message, answer))
+                return mark((), does_not_compile=_plain(message, answer), log=processes.log())
         timed = None
         if take_time and not any(result.reason for result in marks):
             setting = Setting(lab, case_of(lab, names[-1]), target.device, Policy(cache="warm", budget_s=BUDGET_S))
@@ -149,8 +165,9 @@ def judge(
             if "reason" in timed:
                 marks[-1] = CaseMark(names[-1], timed["reason"])
                 timed = None
+        log = processes.log()
     marks_shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
-    return mark(marks_shown, timed=timed)
+    return mark(marks_shown, timed=timed, log=log)
 
 
 class _Processes:
@@ -179,6 +196,22 @@ class _Processes:
             self._current = self._start(dict(self._task.order), self._answer.text)
         self._current.limit_s = self.limit_s
         return self._current
+
+    def log(self) -> str:
+        """Return the messages of the compiler about the kernel's file, as the file's own name has them; '' if it has ended."""
+        if self._current is None or self._current.has_ended:
+            return ""
+        try:
+            header, _ = self._current.ask("log")
+        except KernelRefused:
+            return ""
+        shown, lines = True, []
+        for line in str(header.get("log", ""))[:MOST_LOG_CHARACTERS].splitlines():
+            if place := _ANY_PLACE.match(line):
+                shown = re.fullmatch(_FILE, place[1]) is not None
+            if shown:
+                lines.append(re.sub(rf"\S*\b{_FILE}(?=:|\b)", lambda _: self._answer.name, printable(line)))
+        return "\n".join(lines)
 
     def of_variant(self, name: str) -> KernelProcess:
         """Return a process of one of the book's own variants. Errors: UsageError."""
@@ -359,9 +392,22 @@ def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
     if answer.measurement.reason:
         return {"reason": answer.measurement.reason}
     ratio = step.speedup_of(answer)
+    seconds = float(np.median(answer.seconds))
+    least = min(task.bounds.values(), default=0.0)
+    if (
+        seconds * BEATS < least <= BEATS * float(np.median(step.seconds))
+    ):  # where the step beats them too, the peaks are wrong
+        return {
+            "reason": f"not accepted: {seconds:.3g} s per {at.lab.unit} is {least / seconds:.3g} times as fast as the measured"
+            f" peaks of this device allow ({least:.3g} s): it does not do all of the work"
+        }
+    assert isinstance(answer.measurement.runnable, RemoteRunnable)
+    bound_s = task.bounds.get(task.step.dtype)
     return {
         "case": at.case.name,
-        "seconds": float(np.median(answer.seconds)),
+        "seconds": seconds,
+        "facts": answer.measurement.runnable.resources(),
+        "share": bound_s / seconds if bound_s else None,
         "ratio": ratio,
         "relation": stats.relation(ratio[1], ratio[2]),
         "rivals": {
@@ -397,6 +443,7 @@ def _contestant(
 _PLACE = re.compile(r"(\S*?)([^\s/:]+)(:\d+(?::\d+)?): (?:fatal )?error: ")
 
 
+_ANY_PLACE = re.compile(r"(?:\S*/)?([^\s/:]+):\d+")
 _FILE = rf"{FILE}\.(?:cl|cu|k)"
 
 

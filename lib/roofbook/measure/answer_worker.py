@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..devices.contract import BuildFailed
 from ..devices.find import open_device
 from ..errors import UsageError, UserFacingError
 from ..spec import registry
@@ -27,12 +28,15 @@ from ..spec.submission import Submission, SubmittedRun, SubmittedText, lab_folde
 from .background_group import PARENT, end_with_parent
 from .buffer_ledger import BufferLedger, Garbage
 from .frames import read_frame, write_frame
+from .kernel_process import RESOURCES
 from .placement import Target, target_of
 from .sampling import flush_of
 from .verify import reason_of
 
 LARGEST_FILE = 1 << 30
 """Largest number of bytes of a file that this process may write."""
+GUARD = 1 << 20
+"""Bytes before and behind each buffer in which a write is noticed, while a kernel is not timed."""
 Reply = tuple[dict[str, Any], bytes]
 
 
@@ -42,13 +46,20 @@ class Workbench:
     def __init__(self, variant: Variant, target: Target) -> None:
         self._variant, self._device = variant, target.device
         self._runnable: Runnable | None = None
+        self._refused = ""
+        """Messages of the compiler about a text that it refused."""
 
     def plan(self, payload: Any) -> Reply:
         """Plan a case on inputs, and reset it on garbage. payload: case, inputs, and whether buffers are guarded."""
         self.close(None)
         self._case, self._inputs, guarded = payload
         self._ledger = BufferLedger(guarded=guarded)
-        self._runnable = self._plan_on(self._ledger, self._inputs)
+        self._ledger.guard_bytes = GUARD if guarded else 0
+        try:
+            self._runnable = self._plan_on(self._ledger, self._inputs)
+        except BuildFailed as error:
+            self._refused = str(error.__cause__ or error)
+            raise
         self._ledger.reset(self._runnable, change=Garbage())
         self._ledger.remember_operands()
         return {}, b""
@@ -96,6 +107,15 @@ class Workbench:
         self._ledger.check_guards()
         return {}, b""
 
+    def facts(self, _: Any) -> Reply:
+        """Return what the compiler says of the kernel: registers and bytes of memory."""
+        facts = self._present_runnable().facts()
+        return {"facts": {name: int(facts[name]) for name in RESOURCES if name in facts}}, b""
+
+    def log(self, _: Any) -> Reply:
+        """Return all messages of the compiler for the last plan."""
+        return {"log": self._refused or getattr(self._runnable, "log", "")}, b""
+
     def close(self, _: Any) -> Reply:
         """Release the device's memory."""
         if self._runnable:
@@ -112,7 +132,7 @@ class Workbench:
         return self._runnable
 
 
-REQUESTS = ("plan", "renew", "run", "outputs", "check_launches", "check_operands", "close")
+REQUESTS = ("plan", "renew", "run", "outputs", "check_launches", "check_operands", "facts", "log", "close")
 """Methods of Workbench that a request may call."""
 
 

@@ -361,12 +361,21 @@ def _replaced_methods(queue: Queue, methods: dict[str, Callable[..., Any]]) -> I
 
 
 class Garbage:
-    """Random finite numbers of many magnitudes in place of arrays that are all NaN: a `change` of `BufferLedger.reset`."""
+    """Random numbers in place of arrays that are all NaN, or all the least integer: a `change` of `BufferLedger.reset`.
+
+    Those of floating-point arrays are finite, of many magnitudes.
+    """
 
     def __init__(self) -> None:
         self._draw = np.random.default_rng(secrets.randbits(64))
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "i" and array.size and (array == np.iinfo(array.dtype).min).all():
+            return (
+                self._draw.integers(-(1 << 15), 1 << 15, array.shape)
+                .clip(np.iinfo(array.dtype).min)
+                .astype(array.dtype)
+            )
         if array.dtype.kind != "f" or not np.isnan(array).all():
             return array
         tile = self._draw.standard_normal(1 << 16) * 2.0 ** self._draw.integers(-6, 7, 1 << 16)

@@ -35,6 +35,12 @@ PASSED_VARIABLES = re.compile(
 """Variables of the environment that a kernel's process inherits: those that a driver may need."""
 DROPPED_VARIABLES = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", PARENT, VARIABLE)
 """Exceptions from PASSED_VARIABLES: folders of compiled code, as the process has its own, and numbers of our processes."""
+RESOURCES = {
+    "registers": "registers", "spill_bytes": "B spilled", "local_bytes": "B local memory", "private_bytes": "B private memory"
+}  # fmt: skip
+"""Facts of a kernel by its compiler that a judgement has, and their units in words."""
+MOST_OF_RESOURCE = 1 << 40
+"""Largest number that such a fact can be."""
 MOST_ERROR_BYTES = 4000
 """Bytes at the end of standard error that are kept."""
 CHUNK_BYTES = 1 << 20
@@ -239,6 +245,19 @@ class RemoteRunnable(Runnable):
         except BadFrame as error:
             self._process.end()
             raise ProcessEnded(f"its process sent an invalid result: {error}") from None
+
+    def resources(self) -> dict[str, int]:
+        """Return what the compiler says of the kernel: those of RESOURCES that its process knows, if they are plain numbers."""
+        try:
+            facts = self._process.ask("facts")[0].get("facts")
+        except KernelRefused:
+            return {}
+        known = facts if isinstance(facts, dict) else {}
+        return {
+            name: known[name]
+            for name in RESOURCES
+            if type(known.get(name)) is int and 0 <= known[name] <= MOST_OF_RESOURCE
+        }
 
     def close(self) -> None:
         self._process.ask("close")

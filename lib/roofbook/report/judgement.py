@@ -6,6 +6,7 @@ from ..analysis import format as show
 from ..analysis.readings import Speedup
 from ..analysis.sentences import ratio_words
 from ..measure.answer import Mark, Task
+from ..measure.kernel_process import RESOURCES
 from ..spec.lab import Lab
 
 VERDICTS = ("right", "wrong", "cannot be built")
@@ -25,9 +26,14 @@ def as_text(mark: Mark, lab: Lab, task: Task, file: str) -> str:
         right = [case.case for case in mark.cases if not case.reason]
         lines += [f"{file}: right on {', '.join(right)}"] * bool(right)
     if mark.timed is not None:
-        lines.append(f"{show.duration(mark.timed['seconds'])} per {lab.unit} on {mark.timed['case']}, in this run")
+        share = f", {show.percent(mark.timed['share'])} of the bound" if mark.timed["share"] else ""
+        lines.append(
+            f"{show.duration(mark.timed['seconds'])} per {lab.unit} on {mark.timed['case']}, in this run{share}"
+        )
         for name, ratio in _ratios(mark, task).items():
             lines.append(f"{ratio_words(Speedup(*ratio, ''))} {name}")
+        if mark.timed["facts"]:
+            lines.append("Its compiler says: " + ", ".join(_fact(*fact) for fact in mark.timed["facts"].items()))
     if not mark.sandbox.is_used:
         lines.append(f"It ran without a sandbox: {mark.sandbox.why_not}")
     return "\n".join(lines)
@@ -56,6 +62,8 @@ def as_json(mark: Mark, lab: Lab, task: Task, file: str) -> dict[str, Any]:
             "case": timed["case"],
             "seconds": timed["seconds"],
             "unit": lab.unit,
+            "share_of_bound": timed["share"],
+            "compiler": timed["facts"],
             "times_as_fast_as": {
                 name: {"estimate": estimate, "low": low, "high": high}
                 for name, (estimate, low, high) in _ratios(mark, task).items()
@@ -64,6 +72,15 @@ def as_json(mark: Mark, lab: Lab, task: Task, file: str) -> dict[str, Any]:
         "sandbox": mark.sandbox.is_used,
         "no_sandbox_because": mark.sandbox.why_not or None,
     }
+
+
+def _fact(name: str, number: int) -> str:
+    """Return a fact of the compiler in words.
+
+    >>> _fact("registers", 32)
+    '32 registers'
+    """
+    return f"{number} {RESOURCES[name]}"
 
 
 def _ratios(mark: Mark, task: Task) -> dict[str, tuple[float, float, float]]:

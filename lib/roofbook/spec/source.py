@@ -496,7 +496,8 @@ def _refuse_directives(path: Path, expanded: str) -> None:
             raise TextError(f"{path.name} has a directive that is none for a kernel: {words}; {_MAY_INCLUDE}")
 
 
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+"""A comment, or a string."""
 
 
 def _refuse_unset(path: Path, unknown: list[str], expanded: str, knob_names: Sequence[str] | None) -> None:
@@ -507,7 +508,7 @@ def _refuse_unset(path: Path, unknown: list[str], expanded: str, knob_names: Seq
     """
     if knob_names is None:
         knob_names = [name for text in _family(path).values() for name in documented(text)]
-    words = {*unknown, *re.findall(r"\w+", _COMMENT_OR_STRING.sub(" ", expanded))}
+    words = {*unknown, *re.findall(r"\w+", COMMENT_OR_STRING.sub(" ", expanded))}
     if missing := sorted(words & set(knob_names)):
         raise TextError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
     if unknown:

@@ -7,11 +7,14 @@ Each statement of the head is one comment line. Sizes are expressions of the cas
     // define TILE = 16
     // swap rows, g
 
+A line of prose in the code may begin with such a word; in the comments before the code it may not.
+
 `launch` names a kernel, the arrays and numbers that it gets, the work-items that have work by axis, and those of a group. The
 launches of a file follow each other, in each unit of a run. Without a list of arguments they are found by their names in the
 kernel. `swap` exchanges two arrays after each unit.
 """
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,19 +24,34 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.contract import Buffer, BuildFailed, Device, Kernel
+from ..devices.contract import Buffer, BuildFailed, Device, Kernel, Unsupported
 from ..errors import UsageError
 from .kernel_launch import GROUPS, TYPES, Argument, evaluate, signature_in
 from .kernel_run import KernelRun, ceil_div, fit
 from .lab import Case, Lab, Variant, least_bytes, no_conditions
-from .source import Knob, Source, stranger_text
+from .source import COMMENT_OR_STRING, Knob, Source, stranger_text
 
 SUFFIXES = {".cl": "OpenCL C", ".cu": "CUDA C++", ".k": "the dialect of this book"}
 """Endings of a submitted file's name, and the language that each stands for."""
 STATEMENTS = ("launch", "scratch", "define", "swap")
+RESERVED = frozenset(
+    {
+        *TYPES, "auto", "break", "case", "const", "continue", "default", "defined", "do", "else", "enum", "extern", "for",
+        "goto", "if", "inline", "register", "restrict", "return", "signed", "sizeof", "static", "struct", "switch", "typedef",
+        "union", "void", "volatile", "while", "global", "local", "private", "constant", "kernel", "bool", "size_t",
+    }
+)  # fmt: skip
+"""Words of the languages, which no macro of a head may be."""
+MOST_LAUNCHES = 100
+"""Largest number of launches of a unit."""
+MOST_CHARACTERS = 200
+"""Largest number of characters of an expression."""
+MOST_WORK_ITEMS = 1 << 32
+"""Largest number of work-items of a launch."""
 UNIT = "unit"
 """Name of the argument that counts the units of a run, from 0."""
 _STATEMENT = re.compile(rf"^\s*//\s*({'|'.join(STATEMENTS)})\b[ \t]+(.*?)\s*$", re.M)
+_CODE = re.compile(r"^[ \t]*(?!//)\S", re.M)
 _LAUNCH = re.compile(
     r"(?P<kernel>\w+)\s*(?:\((?P<arguments>[\w\s,]*)\))?\s*:(?P<size>[^;:]+)(?:;\s*group\b(?P<group>[^;:]+))?"
 )
@@ -96,15 +114,24 @@ def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submiss
     found: dict[str, list[re.Match[str]]] = {name: [] for name in STATEMENTS}
     options = list(options)
     has_launch = any(name == "launch" for name, _ in options)
-    head = [(match[1], match[2]) for match in _STATEMENT.finditer(text)]
     forms = {"launch": _LAUNCH, "scratch": _SCRATCH, "define": _DEFINE, "swap": _SWAP}
+    comments = COMMENT_OR_STRING.sub(lambda match: match[0] if match[0].startswith("//") else "", text)
+    code = _CODE.search(comments)
+    head = [
+        (match[1], match[2])
+        for match in _STATEMENT.finditer(comments)
+        if code is None or match.start() < code.start() or forms[match[1]].fullmatch(match[2])
+    ]
     for name, words in [*(pair for pair in head if not (has_launch and pair[0] == "launch")), *options]:
         match = forms[name].fullmatch(words.strip())
         if not match:
-            raise UsageError(f"`{name} {words}` is no statement of a kernel's head: write `{_FORMS[name]}`")
+            shown = words if len(words) <= MOST_CHARACTERS else f"{words[:MOST_CHARACTERS]}..."
+            raise UsageError(f"`{name} {shown}` is no statement of a kernel's head: write `{_FORMS[name]}`")
         found[name].append(match)
     if not found["launch"]:
         raise UsageError(f"the file does not say how it is launched: write `// {_FORMS['launch']}` into its head")
+    if len(found["launch"]) > MOST_LAUNCHES:
+        raise UsageError(f"the head has {len(found['launch'])} launches; {MOST_LAUNCHES} at most")
     launches = [
         KernelLaunch(match["kernel"], _parts(match["size"]), _parts(match["group"]), _parts(match["arguments"]))
         for match in found["launch"]
@@ -115,6 +142,13 @@ def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submiss
     for match in found["scratch"]:
         if match["type"] not in TYPES:
             raise UsageError(f"scratch {match['name']}: unknown type {match['type']}; valid: {', '.join(TYPES)}")
+    for name in (match["name"] for match in found["define"]):
+        if name in RESERVED or name.startswith("__"):
+            raise UsageError(f"define {name}: this is a word of the language; a macro needs a name of its own")
+    sizes = [size for launch in launches for size in (*launch.work_items, *launch.group)]
+    for size in [*sizes, *(match["shape"] for match in found["scratch"])]:
+        if len(size) > MOST_CHARACTERS:
+            raise UsageError(f"the size `{size[:40]}...` has {len(size)} characters; {MOST_CHARACTERS} at most")
     return Submission(
         tuple(launches),
         tuple((match["name"], match["type"], match["shape"].strip()) for match in found["scratch"]),
@@ -190,15 +224,17 @@ class SubmittedRun(KernelRun):
         submission: Submission = variant.options["submission"]
         numbers = numbers_of(lab, case)
         self.sizes = {name: number for name, number in numbers.items() if isinstance(number, int)}
+        self.given = {name: _plain(array) for name, array in arrays_of(inputs).items()}
+        self.forms = dict(lab.output_arrays(case))
+        _refuse_names_of_lab(submission, {*numbers, UNIT, *self.given, *self.forms})
         defines: dict[str, Knob] = {name: numbers.get(value, value) for name, value in submission.defines}
         self.sizes |= {name: int(value) for name, value in defines.items() if str(value).isdecimal()}
         text = variant.text
         text = SubmittedText(text.path, tuple(sorted(defines.items())), lab_folder=getattr(text, "lab_folder", Path()))
         code = text.render(device.backend)
         program = device.build(code)
+        self.log = program.log()
         signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
-        self.given = {name: _plain(array) for name, array in arrays_of(inputs).items()}
-        self.forms = dict(lab.output_arrays(case))
         self.start = {
             name: self.given[name] if name in self.given else _unwritten(shape, dtype)
             for name, (dtype, shape) in self.forms.items()
@@ -212,9 +248,14 @@ class SubmittedRun(KernelRun):
         self.types = {name: array.dtype.type for name, array in {**self.given, **self.start}.items()}
         for name, kind, elements in submission.scratch:
             self.types[name] = TYPES[kind]
-            count = evaluate(elements, self.sizes)
-            self.arrays[name] = self._kept(device.empty(max(1, count) * np.dtype(TYPES[kind]).itemsize))
+            count = max(1, evaluate(elements, self.sizes)) * np.dtype(TYPES[kind]).itemsize
+            if count > device.memory_bytes:
+                raise UsageError(f"scratch {name} has more bytes than the memory of the device, {device.memory_bytes}")
+            self.arrays[name] = self._kept(device.empty(count))
         self.swaps = submission.swaps
+        for pair in self.swaps:
+            self._check_swap(*pair)
+        self._check_outputs(names)
         self.numbers = numbers
         self.steps = [
             self._step(launch, program.kernel(launch.kernel), signatures[launch.kernel])
@@ -237,7 +278,12 @@ class SubmittedRun(KernelRun):
         )
         if min(*work_items, *group) < 1:
             raise UsageError(f"launch {launch.kernel}: {work_items} work-items in groups of {list(group)}: 1 at least")
-        fit(self.device, group)
+        if math.prod(work_items) > MOST_WORK_ITEMS:
+            raise UsageError(f"launch {launch.kernel} has more than {MOST_WORK_ITEMS} work-items")
+        try:
+            fit(self.device, group)
+        except Unsupported as error:
+            raise UsageError(f"launch {launch.kernel}: {error}") from None
         names = _names(launch, arguments)
         if len(names) != len(arguments):
             raise UsageError(f"{launch.kernel} has {len(arguments)} arguments, and its launch gives {len(names)}")
@@ -257,6 +303,30 @@ class SubmittedRun(KernelRun):
                 raise UsageError(f"{kernel}: the elements of {name} are of type {types[0] if types else 'another'}")
         elif name not in {*self.numbers, UNIT}:
             raise UsageError(f"{kernel}: there is no number {name}; valid: {', '.join(sorted({*self.numbers, UNIT}))}")
+
+    def _check_swap(self, first: str, second: str) -> None:
+        """Raise UsageError unless both are arrays of one type and size."""
+        for name in (first, second):
+            if name not in self.arrays:
+                raise UsageError(
+                    f"swap {first}, {second}: no launch has an array {name}; there are {', '.join(self.arrays)}"
+                )
+        forms = {(np.dtype(self.types[name]), self.arrays[name].nbytes) for name in (first, second)}
+        if len(forms) > 1:
+            raise UsageError(f"swap {first}, {second}: the two differ in type or size")
+
+    def _check_outputs(self, names: set[str]) -> None:
+        """Raise UsageError for an output that no launch has, nor an array that is exchanged with it.
+
+        names: of the arguments of all launches.
+        """
+        for output in self.forms:
+            reached, before = {output}, set[str]()
+            while reached != before:
+                before = set(reached)
+                reached |= {name for pair in self.swaps if reached & set(pair) for name in pair}
+            if not reached & names:
+                raise UsageError(f"no launch has the output {output}")
 
     def submit(self) -> None:
         for unit in range(self.units):
@@ -281,6 +351,20 @@ class SubmittedRun(KernelRun):
 
 def _names(launch: KernelLaunch, arguments: tuple[Argument, ...]) -> tuple[str, ...]:
     return launch.arguments or tuple(argument.name for argument in arguments)
+
+
+def _refuse_names_of_lab(submission: Submission, names: set[str]) -> None:
+    """Raise UsageError for a macro or scratch array that has the name of one of the lab's arrays or numbers.
+
+    A macro may stand for the size of its own name: then a kernel need not get it as an argument.
+    """
+    own = [("define", name) for name, value in submission.defines if value != name]
+    own += [("scratch", name) for name, *_ in submission.scratch]
+    for statement, name in own:
+        if name in names:
+            raise UsageError(f"{statement} {name}: the lab has this name for an array or number of its own")
+    if len({name for name, *_ in submission.scratch}) < len(submission.scratch):
+        raise UsageError("two scratch arrays have one name")
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

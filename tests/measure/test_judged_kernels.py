@@ -1,0 +1,124 @@
+"""The corpus of judged kernels: honest ones are right, and each cheat is refused, with its reason and exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import ROOT, Command
+from tests.measure.judged_kernels import CASES, CHEATS, FLAT, HONEST, LAYER, OFTEN, PASS, POOL, Judged
+
+from roofbook.analysis import opponents
+from roofbook.measure import answer
+from roofbook.measure.buffer_ledger import Garbage
+from roofbook.spec.submission import submission_of
+
+LIMIT_S = 30.0
+"""Seconds that a request to a kernel's process may take here."""
+FURTHER_S = 90.0
+"""Seconds within which a judgement ends after the limits of all its cases."""
+
+
+def corpus(kernels: tuple[Judged, ...]) -> list[Any]:
+    """Return the kernels as parameters; those that are not in OFTEN are thorough."""
+    return [
+        pytest.param(kernel, id=kernel.name, marks=[] if kernel.name in OFTEN else pytest.mark.thorough)
+        for kernel in kernels
+    ]
+
+
+def judged(command: Command, folder: Path, kernel: Judged, *options: str) -> tuple[Any, str, dict[str, Any]]:
+    """Return the exit code, the line on standard error and the JSON of a judgement."""
+    file = folder / f"mine{kernel.suffix}"
+    file.write_text(kernel.text, encoding="utf-8")
+    code, out, err = command("judge", kernel.lab, str(file), "--case", CASES[kernel.lab], "--json", *options)
+    return code, err, json.loads(out) if out else {}
+
+
+@pytest.mark.parametrize("kernel", corpus(HONEST))
+def test_an_honest_kernel_is_right(command: Command, tmp_path: Path, kernel: Judged) -> None:
+    code, err, judgement = judged(command, tmp_path, kernel, "--no-time")
+    assert (code, err, judgement["verdict"]) == (0, "", "right"), judgement
+    assert len(judgement["cases"]) > 1 and all(case["right"] for case in judgement["cases"])
+
+
+@pytest.mark.parametrize("kernel", corpus(CHEATS))
+def test_a_cheat_is_refused_with_the_reason(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Judged
+) -> None:
+    monkeypatch.setattr(answer, "LIMIT_S", LIMIT_S)
+    start = time.monotonic()
+    code, err, judgement = judged(command, tmp_path, kernel, "--no-time")
+    assert code == kernel.code, (err, judgement)
+    reasons = [case["reason"] for case in judgement.get("cases", ()) if case["reason"]]
+    reason = " ".join([err, judgement.get("cannot_be_built") or "", *reasons])
+    assert kernel.reason in reason and "Traceback" not in reason and err.count("\n") <= 1, reason
+    assert time.monotonic() - start < LIMIT_S * (len(reasons) + 1) + FURTHER_S
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(Judged("flat index", FLAT), marks=pytest.mark.thorough),
+        pytest.param(Judged("a layer", LAYER, "cnn"), marks=pytest.mark.thorough),
+        Judged("an integer layer", POOL, "convpool"),
+    ],
+    ids=lambda kernel: kernel.name,
+)
+def test_a_right_kernel_is_timed_and_says_what_its_compiler_says(
+    command: Command, tmp_path: Path, kernel: Judged
+) -> None:
+    code, _, judgement = judged(command, tmp_path, kernel)
+    timed = judgement["timed"]
+    assert code == 0 and timed["seconds"] > 0, judgement
+    assert timed["compiler"]["local_bytes"] >= 0 and "registers" not in timed["compiler"]
+    assert timed["share_of_bound"] is None  # the store has no peaks of this device
+
+
+@pytest.mark.parametrize("times_bound", [pytest.param(0.01, marks=pytest.mark.thorough), 1e3])
+def test_a_time_beyond_the_measured_peaks_is_refused(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times_bound: float
+) -> None:
+    """The step is made slow, and the peaks such that the kernel takes one over `times_bound` of the least time."""
+
+    def taken(contestant: Any) -> list[float]:
+        is_kernel = contestant.measurement.variant.name == answer.YOURS
+        return [1e-3 if is_kernel else 10.0] * len(contestant.measurement.samples)
+
+    monkeypatch.setattr(answer._Contestant, "seconds", property(taken))
+    monkeypatch.setattr(opponents, "least_seconds", lambda *_: {"float32": 1e-3 * times_bound})
+    code, _, judgement = judged(command, tmp_path, Judged("flat index", FLAT))
+    if times_bound > answer.BEATS:
+        assert code == 1 and "1e+03 times as fast as the measured peaks" in judgement["cases"][-1]["reason"]
+    else:
+        assert code == 0 and judgement["timed"]["share_of_bound"] == pytest.approx(times_bound)
+
+
+def test_the_page_shows_a_kernel_that_is_right_and_all_statements(command: Command, tmp_path: Path) -> None:
+    page = (ROOT / "book" / "judge.md").read_text()
+    text = page.partition("```c\n")[2].partition("```")[0]
+    code, _, judgement = judged(command, tmp_path, Judged("of the page", text), "--no-time")
+    assert code == 0, judgement
+    shown = "\n".join(line for line in re.findall(r"^\| `(// [^`]+)`", page, re.M))
+    head = submission_of(shown)
+    assert all((head.launches, head.scratch, head.defines, head.swaps))
+
+
+def test_the_log_of_the_compiler_is_printed_on_demand(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "mine.cl"
+    file.write_text(PASS.replace("  const int i =", "  const int i = nothing +"))
+    code, out, err = command("judge", "stencil", str(file), "--log", "--no-time", "--case", CASES["stencil"])
+    assert code == 2 and "cannot be built: mine.cl:3:" in out
+    assert "mine.cl:3:" in err and "nothing" in err and str(tmp_path) not in err
+
+
+def test_integers_that_no_kernel_wrote_become_random_ones() -> None:
+    least = np.full(1000, np.iinfo(np.int32).min, np.int32)
+    garbage = Garbage()(least)
+    assert garbage.dtype == least.dtype and len(np.unique(garbage)) > 900
+    assert (Garbage()(np.zeros(10, np.int32)) == 0).all()
