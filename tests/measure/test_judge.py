@@ -97,7 +97,7 @@ def test_an_honest_kernel_is_right_in_each_language(command: Command, tmp_path: 
 
 def test_a_right_kernel_is_timed_beside_a_step(command: Command, tmp_path: Path) -> None:
     code, judgement = judged(command, tmp_path, "pass.cl", PASS)
-    timed = judgement["timed"]
+    (timed,) = judgement["timed"]
     assert code == 0 and timed["case"] == "6x1024" and timed["seconds"] > 0
     (ratio,) = timed["times_as_fast_as"].values()
     assert 0 < ratio["low"] <= ratio["estimate"] <= ratio["high"]

@@ -74,7 +74,7 @@ def test_a_right_kernel_is_timed_and_says_what_its_compiler_says(
     command: Command, tmp_path: Path, kernel: Judged
 ) -> None:
     code, _, judgement = judged(command, tmp_path, kernel)
-    timed = judgement["timed"]
+    (timed,) = judgement["timed"]
     assert code == 0 and timed["seconds"] > 0, judgement
     assert timed["compiler"]["local_bytes"] >= 0 and "registers" not in timed["compiler"]
     assert timed["share_of_bound"] is None  # the store has no peaks of this device
@@ -96,7 +96,7 @@ def test_a_time_beyond_the_measured_peaks_is_refused(
     if times_bound > answer.BEATS:
         assert code == 1 and "1e+03 times as fast as the measured peaks" in judgement["cases"][-1]["reason"]
     else:
-        assert code == 0 and judgement["timed"]["share_of_bound"] == pytest.approx(times_bound)
+        assert code == 0 and judgement["timed"][0]["share_of_bound"] == pytest.approx(times_bound)
 
 
 def test_the_page_shows_a_kernel_that_is_right_and_all_statements(command: Command, tmp_path: Path) -> None:
@@ -113,8 +113,16 @@ def test_the_log_of_the_compiler_is_printed_on_demand(command: Command, tmp_path
     file = tmp_path / "mine.cl"
     file.write_text(PASS.replace("  const int i =", "  const int i = nothing +"))
     code, out, err = command("judge", "stencil", str(file), "--log", "--no-time", "--case", CASES["stencil"])
-    assert code == 2 and "cannot be built: mine.cl:3:" in out
+    assert code == 2 and "mine.cl: cannot be built: error: mine.cl:3:" in out
     assert "mine.cl:3:" in err and "nothing" in err and str(tmp_path) not in err
+
+
+def test_several_cases_are_judged_each_and_the_small_ones_once(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "mine.cl"
+    file.write_text(FLAT)
+    code, out, _ = command("judge", "stencil", str(file), "--case", "6x1024", "--case", "5x300", "--json", "--no-time")
+    names = [case["case"] for case in json.loads(out)["cases"]]
+    assert code == 0 and names[-1] == "5x300" and "6x1024" in names and len(names) == len(set(names)) > 3
 
 
 def test_integers_that_no_kernel_wrote_become_random_ones() -> None:

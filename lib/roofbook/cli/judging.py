@@ -1,6 +1,7 @@
 """Commands that judge kernels of others."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 @app.command()
 @KNOWN_LAB
 @click.argument("file", required=False, type=UserPath(allow_dash=True))
-@click.option("--case", help="The case that is timed.  [default: the first of the scale quick]")
+@click.option(
+    "--case",
+    multiple=True,
+    help="A case that is judged and timed; may be repeated.  [default: the first of the scale quick]",
+)
 @click.option("--launch", multiple=True, metavar="WORDS", help="A launch, in the words of the head; may be repeated.")
 @click.option("--scratch", multiple=True, metavar="WORDS", help="An array of the kernels' own; may be repeated.")
 @click.option("--define", multiple=True, metavar="NAME=VALUE", help="A macro; may be repeated.")
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 def judge(
     lab: "Lab",
     file: Path | None,
-    case: str | None,
+    case: tuple[str, ...],
     launch: tuple[str, ...],
     scratch: tuple[str, ...],
     define: tuple[str, ...],
@@ -63,8 +68,8 @@ def judge(
     """
     from ..analysis.opponents import least_seconds, opponents
     from ..devices.find import open_device
+    from ..measure.answer import Mark, task_of_submission
     from ..measure.answer import judge as judge_kernel
-    from ..measure.answer import task_of_submission
     from ..measure.sandbox import sandbox as sandbox_if
     from ..paths import project_root
     from ..report import judgement
@@ -74,9 +79,9 @@ def judge(
     from ..store.storage import located
 
     lab.prepare()
-    timed = lab.case(case) if case else lab.cases("quick")[0]
+    timed_cases = [lab.case(name) for name in dict.fromkeys(case)] or lab.cases("quick")[:1]
     if file is None:
-        print(head_for(lab, timed))
+        print(head_for(lab, timed_cases[0]))
         return
     kernel_text = read_answer(file)
     suffix = file.suffix if str(file) != "-" else ".k"
@@ -86,17 +91,25 @@ def judge(
     options = {"launch": launch, "scratch": scratch, "define": define, "swap": swap}
     submission = submission_of(kernel_text.text, [(name, words) for name in options for words in options[name]])
     open_one = open_device(device, lab.preferred_backend)
-    lab.output_arrays(timed)
     store = Store(located(project_root(), results))
-    step, rivals = opponents(lab, store, open_one, timed)
-    bounds = least_seconds(lab, store, open_one, timed)
-    task = task_of_submission(lab, submission, timed, suffix, step, *rivals, bounds=bounds)
-    mark = judge_kernel(lab, task, kernel_text, open_one, sandbox_if(sandbox), take_time=time)
+    marks: list[Mark] = []
+    for timed in timed_cases:
+        lab.output_arrays(timed)
+        step, rivals = opponents(lab, store, open_one, timed)
+        bounds = least_seconds(lab, store, open_one, timed)
+        task = task_of_submission(lab, submission, timed, suffix, step, *rivals, bounds=bounds)
+        if marks:
+            task = replace(task, cases=())  # the small cases are judged already
+        if case and not time:
+            task = replace(task, cases=(*task.cases, timed.name))
+        marks.append(judge_kernel(lab, task, kernel_text, open_one, sandbox_if(sandbox), take_time=time))
+        if marks[-1].does_not_compile:
+            break
     if with_log:
-        print(mark.log or "the compiler has no messages", file=sys.stderr)
+        print(marks[0].log or "the compiler has no messages", file=sys.stderr)
     if as_json:
-        print(strict_json.dumps(judgement.as_json(mark, lab, task, kernel_text.name), indent=2))
+        print(strict_json.dumps(judgement.as_json(marks, lab, kernel_text.name), indent=2))
     else:
-        for line in judgement.as_text(mark, lab, task, kernel_text.name).splitlines():
+        for line in judgement.as_text(marks, lab, kernel_text.name).splitlines():
             say(line)
-    sys.exit(mark.code)
+    sys.exit(max(mark.code for mark in marks))

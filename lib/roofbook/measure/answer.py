@@ -122,7 +122,7 @@ class Mark:
     has_hole: bool = False
     """Whether the text still contains the words that mark the hole."""
     timed: Mapping[str, Any] | None = field(default=None)
-    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`; `rivals`, ratio by name;
+    """Time of a right answer: `case`, `seconds`, `ratio` to the step with its interval, `relation`; `ratios` to all by name;
     `facts` of the kernel by its compiler; `share` of the bound, if the peaks are known."""
     log: str = ""
     """All messages of the compiler about the kernel's file."""
@@ -207,7 +207,7 @@ class _Processes:
             return ""
         shown, lines = True, []
         for line in str(header.get("log", ""))[:MOST_LOG_CHARACTERS].splitlines():
-            if place := _ANY_PLACE.match(line):
+            if place := _PLACE.match(line):
                 shown = re.fullmatch(_FILE, place[1]) is not None
             if shown:
                 lines.append(re.sub(rf"\S*\b{_FILE}(?=:|\b)", lambda _: self._answer.name, printable(line)))
@@ -410,7 +410,8 @@ def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
         "share": bound_s / seconds if bound_s else None,
         "ratio": ratio,
         "relation": stats.relation(ratio[1], ratio[2]),
-        "rivals": {
+        "ratios": {task.step.name: ratio}
+        | {
             rival.measurement.variant.name: rival.speedup_of(answer)
             for rival in contestants[2:]
             if not rival.measurement.reason
@@ -440,10 +441,8 @@ def _contestant(
     return _Contestant(measurement, secret_inputs)
 
 
-_PLACE = re.compile(r"(\S*?)([^\s/:]+)(:\d+(?::\d+)?): (?:fatal )?error: ")
-
-
-_ANY_PLACE = re.compile(r"(?:\S*/)?([^\s/:]+):\d+")
+_PLACE = re.compile(r"(?:(?:fatal )?error: |warning: )?(?:\S*/)?([^\s/:]+):\d+(?=:)")
+"""Start of a compiler's message: the file and the line, behind the kind of message or before it."""
 _FILE = rf"{FILE}\.(?:cl|cu|k)"
 
 
@@ -453,7 +452,7 @@ def _plain(message: str, answer: AnswerFile) -> str:
     A message about another file may quote that file, so it is left out.
     """
     place = _PLACE.match(message)
-    if place and not re.fullmatch(_FILE, place[2]):
+    if place and not re.fullmatch(_FILE, place[1]):
         return "the compiler refuses it; its message is about another file and not shown"
     text = re.sub(rf"\S*\b{_FILE}(?=:|\b)", lambda _: answer.name, message)
     return on_one_line(" ".join(text.split()))[:MOST_REASON_CHARACTERS]
