@@ -90,19 +90,19 @@ def judge(
         raise UsageError(f"{kernel_text.name}: the ending names the language: {languages}")
     options = {"launch": launch, "scratch": scratch, "define": define, "swap": swap}
     submission = submission_of(kernel_text.text, [(name, words) for name in options for words in options[name]])
-    open_one = open_device(device, lab.preferred_backend)
+    target = open_device(device, lab.preferred_backend)
     store = Store(located(project_root(), results))
     marks: list[Mark] = []
     for timed in timed_cases:
         lab.output_arrays(timed)
-        step, rivals = opponents(lab, store, open_one, timed)
-        bounds = least_seconds(lab, store, open_one, timed)
+        step, rivals = opponents(lab, store, target, timed)
+        bounds = least_seconds(lab, store, target, timed)
         task = task_of_submission(lab, submission, timed, suffix, step, *rivals, bounds=bounds)
         if marks:
             task = replace(task, cases=())  # the small cases are judged already
         if case and not time:
             task = replace(task, cases=(*task.cases, timed.name))
-        marks.append(judge_kernel(lab, task, kernel_text, open_one, sandbox_if(sandbox), take_time=time))
+        marks.append(judge_kernel(lab, task, kernel_text, target, sandbox_if(sandbox), take_time=time))
         if marks[-1].does_not_compile:
             break
     if with_log:

@@ -217,12 +217,12 @@ class _Processes:
         """Return a process of one of the book's own variants. Errors: UsageError."""
         return self._start({"variant": name})
 
-    def _start(self, what_runs: dict[str, Any], kernel_text: str = "") -> KernelProcess:
+    def _start(self, order_of_kernel: dict[str, Any], kernel_text: str = "") -> KernelProcess:
         folder = self._scratch / str(len(self._started))
         folder.mkdir()
         text = folder / f"{FILE}{self._task.suffix}"
         text.write_text(kernel_text, encoding="utf-8")
-        order = {**self._order, **what_runs, "text": str(text)}
+        order = {**self._order, **order_of_kernel, "text": str(text)}
         try:
             process = KernelProcess(order, folder, self._sandbox, LIMIT_S)
         except KernelRefused as error:

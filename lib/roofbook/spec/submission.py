@@ -10,7 +10,7 @@ Each statement of the head is one comment line. Sizes are expressions of the cas
 A line of prose in the code may begin with such a word; in the comments before the code it may not.
 
 `launch` names a kernel, the arrays and numbers that it gets, the work-items that have work by axis, and those of a group. The
-launches of a file follow each other, in each unit of a run. Without a list of arguments they are found by their names in the
+launches of a file follow each other, in each unit of a run. Without a list of arguments they are matches by their names in the
 kernel. `swap` exchanges two arrays after each unit.
 """
 
@@ -99,8 +99,10 @@ class Submission:
     def of_data(cls, data: Mapping[str, Any]) -> "Submission":
         """Return the submission that `as_data` gave."""
         launches = (
-            KernelLaunch(one["kernel"], *(tuple(one[name]) for name in ("work_items", "group", "arguments")))
-            for one in data["launches"]
+            KernelLaunch(
+                launch_data["kernel"], *(tuple(launch_data[name]) for name in ("work_items", "group", "arguments"))
+            )
+            for launch_data in data["launches"]
         )
         return cls(tuple(launches), *(tuple(map(tuple, data[name])) for name in ("scratch", "defines", "swaps")))
 
@@ -111,7 +113,7 @@ def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submiss
     options: (statement, its words). A launch among them takes the place of all launches of the head. Raise UsageError for a
     statement of another form, and for a file without a launch.
     """
-    found: dict[str, list[re.Match[str]]] = {name: [] for name in STATEMENTS}
+    matches: dict[str, list[re.Match[str]]] = {name: [] for name in STATEMENTS}
     options = list(options)
     has_launch = any(name == "launch" for name, _ in options)
     forms = {"launch": _LAUNCH, "scratch": _SCRATCH, "define": _DEFINE, "swap": _SWAP}
@@ -127,33 +129,33 @@ def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submiss
         if not match:
             shown = words if len(words) <= MOST_CHARACTERS else f"{words[:MOST_CHARACTERS]}..."
             raise UsageError(f"`{name} {shown}` is no statement of a kernel's head: write `{_FORMS[name]}`")
-        found[name].append(match)
-    if not found["launch"]:
+        matches[name].append(match)
+    if not matches["launch"]:
         raise UsageError(f"the file does not say how it is launched: write `// {_FORMS['launch']}` into its head")
-    if len(found["launch"]) > MOST_LAUNCHES:
-        raise UsageError(f"the head has {len(found['launch'])} launches; {MOST_LAUNCHES} at most")
+    if len(matches["launch"]) > MOST_LAUNCHES:
+        raise UsageError(f"the head has {len(matches['launch'])} launches; {MOST_LAUNCHES} at most")
     launches = [
         KernelLaunch(match["kernel"], _parts(match["size"]), _parts(match["group"]), _parts(match["arguments"]))
-        for match in found["launch"]
+        for match in matches["launch"]
     ]
     for launch in launches:
         if not 1 <= len(launch.work_items) <= 3 or len(launch.group) not in (0, len(launch.work_items)):
             raise UsageError(f"launch {launch.kernel}: one to three sizes, and as many of a group, are needed")
-    for match in found["scratch"]:
+    for match in matches["scratch"]:
         if match["type"] not in TYPES:
             raise UsageError(f"scratch {match['name']}: unknown type {match['type']}; valid: {', '.join(TYPES)}")
-    for name in (match["name"] for match in found["define"]):
+    for name in (match["name"] for match in matches["define"]):
         if name in RESERVED or name.startswith("__"):
             raise UsageError(f"define {name}: this is a word of the language; a macro needs a name of its own")
     sizes = [size for launch in launches for size in (*launch.work_items, *launch.group)]
-    for size in [*sizes, *(match["shape"] for match in found["scratch"])]:
+    for size in [*sizes, *(match["shape"] for match in matches["scratch"])]:
         if len(size) > MOST_CHARACTERS:
             raise UsageError(f"the size `{size[:40]}...` has {len(size)} characters; {MOST_CHARACTERS} at most")
     return Submission(
         tuple(launches),
-        tuple((match["name"], match["type"], match["shape"].strip()) for match in found["scratch"]),
-        tuple((match["name"], match["value"]) for match in found["define"]),
-        tuple((match["first"], match["second"]) for match in found["swap"]),
+        tuple((match["name"], match["type"], match["shape"].strip()) for match in matches["scratch"]),
+        tuple((match["name"], match["value"]) for match in matches["define"]),
+        tuple((match["first"], match["second"]) for match in matches["swap"]),
     )
 
 
@@ -224,9 +226,9 @@ class SubmittedRun(KernelRun):
         submission: Submission = variant.options["submission"]
         numbers = numbers_of(lab, case)
         self.sizes = {name: number for name, number in numbers.items() if isinstance(number, int)}
-        self.given = {name: _plain(array) for name, array in arrays_of(inputs).items()}
+        self.operands = {name: _plain(array) for name, array in arrays_of(inputs).items()}
         self.forms = dict(lab.output_arrays(case))
-        _refuse_names_of_lab(submission, {*numbers, UNIT, *self.given, *self.forms})
+        _refuse_names_of_lab(submission, {*numbers, UNIT, *self.operands, *self.forms})
         defines: dict[str, Knob] = {name: numbers.get(value, value) for name, value in submission.defines}
         self.sizes |= {name: int(value) for name, value in defines.items() if str(value).isdecimal()}
         text = variant.text
@@ -236,16 +238,16 @@ class SubmittedRun(KernelRun):
         self.log = program.log()
         signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
         self.start = {
-            name: self.given[name] if name in self.given else _unwritten(shape, dtype)
+            name: self.operands[name] if name in self.operands else _unwritten(shape, dtype)
             for name, (dtype, shape) in self.forms.items()
         }
         names = {name for launch in submission.launches for name in _names(launch, signatures[launch.kernel])}
         self.arrays: dict[str, Buffer] = {
             name: self._kept(device.upload(array))
-            for name, array in {**self.given, **self.start}.items()
+            for name, array in {**self.operands, **self.start}.items()
             if name in names or name in self.start
         }
-        self.types = {name: array.dtype.type for name, array in {**self.given, **self.start}.items()}
+        self.types = {name: array.dtype.type for name, array in {**self.operands, **self.start}.items()}
         for name, kind, elements in submission.scratch:
             self.types[name] = TYPES[kind]
             count = max(1, evaluate(elements, self.sizes)) * np.dtype(TYPES[kind]).itemsize
@@ -332,10 +334,10 @@ class SubmittedRun(KernelRun):
         for unit in range(self.units):
             values = {**self.numbers, UNIT: unit}
             for kernel, size, group, arguments in self.steps:
-                given = [
+                values_given = [
                     self.present[name] if name in self.present else dtype(values[name]) for name, dtype in arguments
                 ]
-                self.queue.launch(kernel, size, group, *given)
+                self.queue.launch(kernel, size, group, *values_given)
             for first, second in self.swaps:
                 self.present[first], self.present[second] = self.present[second], self.present[first]
 
@@ -389,11 +391,11 @@ def head_for(lab: Lab, case: Case) -> str:
         return [f"//   {name}: {kind}, {' x '.join(map(str, shape))}" for name, (kind, shape) in arrays.items()]
 
     numbers = ", ".join(f"{name} = {value}" for name, value in numbers_of(lab, case).items())
-    both = [name for name in written if name in forms]
+    changed_in_place = [name for name in written if name in forms]
     return "\n".join([
         f"// A kernel for {lab.name}, on {case.name}. Inputs:",
         *lines({name: form for name, form in forms.items() if name not in written}),
-        f"// Outputs{', of which ' + ', '.join(both) + ' starts as an input' if both else ''}:",
+        f"// Outputs{', of which ' + ', '.join(changed_in_place) + ' starts as an input' if changed_in_place else ''}:",
         *lines(written),
         f"// Numbers: {numbers}, {UNIT} = 0, 1, ...",
         f"// Each of {case.units} units of a run (a {lab.unit}) launches:",
