@@ -106,5 +106,5 @@ clean:
 		"Python 3.11 or newer is needed, $(PYTHON) is %d.%d: choose another by make PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -m venv --clear .venv || { echo "$(PYTHON) has no venv: install it (Debian: python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement locks/uv.txt
-	@test ! -e .git || git config filter.roofbook-notebook.clean "$(BIN)/python lib/roofbook/book/clean_notebook.py"
+	@test ! -e .git || git config filter.roofbook-notebook.clean "$(BIN)/python lib/roofbook/book/clean_notebook.py" || true
 	@touch $@
