@@ -4,6 +4,7 @@ Serves the card of a measurement and the page of history. A version is one measu
 equal environment. Each difference from the version before, or from run to run within one, is named.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -151,8 +152,9 @@ def oldest(reading: Reading) -> Reading:
 def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
     """Return a reading's runs, oldest first, each with the changes since the run before: machine, card, and its driver."""
     runs = list(reversed(reading.run_by_run))
-    pairs = zip([None, *runs], runs, strict=False)
-    return [(run, _of_conditions(before.row, run.row) if before else ()) for before, run in pairs]
+    conditions = [conditions_of(run.row) for run in runs]
+    changed = [_of_conditions(before, after) for before, after in itertools.pairwise(conditions)]
+    return list(zip(runs, [(), *changed], strict=True))
 
 
 def stretches(history: Sequence[Version]) -> list[Version]:
@@ -186,9 +188,8 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
     return *code, *_environment(before, after), *inputs, *_machine(before, after)
 
 
-def _of_conditions(was: Row, now: Row) -> tuple[Change, ...]:
+def _of_conditions(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
     """Return `changes` of two rows of one version, which differ in no code and no input."""
-    before, after = conditions_of(was), conditions_of(now)
     return () if before is after else _environment(before, after) + _machine(before, after)
 
 

@@ -483,12 +483,12 @@ def measured_otherwise(left: Mapping[str, Any], right: Mapping[str, Any]) -> lis
     policies = [_policy(text_field(row, "policy") or "{}") for row in (left, right)]
     differences = [words for name, words in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
     differences += ["another time"] * (text_field(left, "timed") != text_field(right, "timed"))
-    shared = input_facts(left).keys() & input_facts(right).keys()
-    differences += [
-        words
-        for name, words in INPUT_FACTS.items()
-        if name in shared and input_facts(left)[name] != input_facts(right)[name]
-    ]
+    facts = input_facts(left), input_facts(right)
+    if facts[0] != facts[1]:
+        shared = facts[0].keys() & facts[1].keys()
+        differences += [
+            words for name, words in INPUT_FACTS.items() if name in shared and facts[0][name] != facts[1][name]
+        ]
     return list(dict.fromkeys(differences))
 
 

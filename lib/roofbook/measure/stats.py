@@ -154,7 +154,7 @@ def median_over_runs(runs: Sequence[Interval]) -> Interval:
         raise ValueError("a median over runs needs at least one run")
     if len(runs) == 1:
         return runs[0]
-    n, medians = sum(run.n for run in runs), [run.estimate for run in runs]
+    n, medians = sum(run.n for run in runs), tuple([run.estimate for run in runs])
     middle = median_ci(medians)
     if len(runs) < ENOUGH_RUNS or not all(medians):
         return Interval(middle.estimate, *_hull(runs), n, all(run.exact for run in runs))
@@ -176,7 +176,7 @@ class RatioSide(NamedTuple):
 def side(runs: Sequence[ArrayLike]) -> RatioSide:
     """Return the side of an unpaired ratio from the samples of its runs. Raises ValueError as paired_ratio."""
     samples = [_valid_samples(run, positive=True) for run in runs]
-    n, medians = min(map(len, samples)), [math.exp(_log_middle(sorted(run))) for run in samples]
+    n, medians = min(map(len, samples)), tuple([math.exp(_log_middle(sorted(run))) for run in samples])
     intervals = [(0.0, math.inf)]
     if len(runs) >= ENOUGH_RUNS:
         intervals = [_wide_interval(medians)]

@@ -9,9 +9,9 @@ from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
 from .cell_format import INTERVAL_WORDS
-from .columns import Column, table
+from .columns import Column, Record
 from .history_tables import NO_CHANGE
-from .html import Cell, Table
+from .html import Cell, Row, Table
 
 KeyedVersion = tuple[tuple[str, ...], Version]
 """`history.key_of` of a measurement, and one of its versions."""
@@ -26,34 +26,38 @@ def versions_tables(
     a whole lab may take much memory; without any there are no notes. every: list all versions; otherwise only those whose time
     differs from the previous one beyond the noise. Frames have all digits.
     """
-    versions_by_device: dict[tuple[str, ...], list[KeyedVersion]] = {}
+    import pandas as pd
+
+    lines_by_device: dict[tuple[str, ...], list[tuple[Row, Record]]] = {}
     measurements = count = changes = 0
     for key, versions in histories:
         measurements, count = measurements + 1, count + len(versions)
         changes += sum(version.changed for version in versions)
         for version in versions:
             if every or version.changed:
-                versions_by_device.setdefault(key[2:5], []).append((key, version))
+                line = Row([column.cell_of((key, version)) for column in COLUMNS]), _record(key, version)
+                lines_by_device.setdefault(key[2:5], []).append(
+                    line
+                )  # a version would hold all rows of its measurement
     if not measurements:
         return [], []
     counted = f"{_count_text(measurements, 'measurement')} in {_count_text(count, 'version')}"
     notes = [f"{counted}; {_count_text(changes, 'change')} beyond the noise."]
-    if versions_by_device:
+    if lines_by_device:
         notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")
         notes.append("'these runs': of one or two runs on a side, so another may differ by more.")
     else:
         notes.append(NO_CHANGE)
     return [
-        table(
+        Table(
             f"{lab} on {', '.join(device_parts)}",
-            COLUMNS,
-            keys_versions,
-            (),
-            "history",
-            records=[_record(*row) for row in keys_versions],
+            [column.head_cell for column in COLUMNS],
+            [row for row, _ in lines],
+            pd.DataFrame([record for _, record in lines]),
+            css="history",
             units={"seconds": "s"},
         )
-        for device_parts, keys_versions in versions_by_device.items()
+        for device_parts, lines in lines_by_device.items()
     ], notes
 
 
@@ -86,7 +90,7 @@ def _why(version: Version) -> str:
     return "; ".join([*reasons, *[version.reading.reason] * (not version.reading.ok)])
 
 
-def _record(key: tuple[str, ...], version: Version) -> dict[str, object]:
+def _record(key: tuple[str, ...], version: Version) -> Record:
     reading, ratio = version.reading, version.ratio
     first = oldest(reading).row
     identity = dict(zip(("variant", "case", "device", "backend", "scale", "role"), key, strict=True))

@@ -6,7 +6,7 @@ parquet.py and the history of measurements.
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,23 +98,37 @@ def rows_by_group(table: "pa.Table", key: Sequence[str], columns: Sequence[str])
 
     order = oldest_first(table)
     groups = group_numbers(table.take(order), key) if len(order) else order
-    order, ends = order[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups)).tolist()
-    fields = [_values(table.select([name]).take(order)) for name in columns]
-    for first, end in itertools.pairwise([0, *ends]):
-        rows = zip(*(values[first:end] for values in fields), strict=True)
-        yield [dict(zip(columns, row, strict=True)) for row in rows]
+    order, ends = order[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))
+    readers, start = [_reader(table, name) for name in columns], 0
+    for slab in np.split(ends, np.flatnonzero(np.diff(ends // _SLAB)) + 1) if len(ends) else ():
+        fields = [read(order[start : slab[-1]]) for read in readers]
+        for first, end in itertools.pairwise([0, *(slab - start).tolist()]):
+            rows = zip(*(values[first:end] for values in fields), strict=True)
+            yield [dict(zip(columns, row, strict=True)) for row in rows]
+        start = slab[-1]
 
 
-def _values(column: "pa.Table") -> list[Any]:
-    """Return the values of a table of one column. Rows share equal texts, which takes less memory than one text for each."""
+_SLAB = 20_000
+"""Number of rows that are converted at once, in whole groups: Python's objects take several times the memory of a table."""
+
+
+def _reader(table: "pa.Table", name: str) -> "Callable[[NDArray[np.int64]], list[Any]]":
+    """Return a function from row numbers to the values of a column. Rows share equal texts."""
     import pyarrow as pa
 
-    kind = column.schema.field(0).type
-    if pa.types.is_dictionary(kind):
-        values, indices = _coded(column, column.column_names[0])
+    if pa.types.is_dictionary(table.schema.field(name).type):
+        values, indices = _coded(table, name)
         texts = [*values.to_pylist(), None]
-        return [texts[index] for index in indices.tolist()]
-    array = column.column(0).combine_chunks()
+        return lambda rows: [texts[index] for index in indices[rows].tolist()]
+    column = table[name].combine_chunks()
+    return lambda rows: _values(column.take(pa.array(rows)))
+
+
+def _values(array: "pa.Array") -> list[Any]:
+    """Return the values of an array that is no dictionary. Without nulls, lists and times are converted by column."""
+    import pyarrow as pa
+
+    kind = array.type
     if pa.types.is_list(kind) and len(array) and not array.null_count:
         values, ends = array.flatten(), (array.offsets.to_numpy() - array.offsets[0].as_py()).tolist()
         listed = (
