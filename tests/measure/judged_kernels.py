@@ -259,6 +259,7 @@ CHEATS = (
     _wrong("writes into an operand", "cnn", "wrong result", ("__global const float *bias", "__global float *bias"), (_OUT, _OUT + "\n  bias[f] = 0.5f * bias[f];" )),
     _wrong("a const that is cast away", "stencil", "it changed operand", ("]);\n}", f"]);\n  if ({_LAST}) ((__global float *)r)[i * width + j] = 0.0f;\n}}")),
     _wrong("hands an input back", "stencil", "wrong", ("// launch", "// swap r, g\n// launch"), ("__global const float *r", "__global float *r"), ("if (i > 0", "if (i < 0 && i > 0")),
+    _wrong("knows the sizes of the book", "stencil", "wrong result", (_BODY, "  if (width != 129 && width != 48 && width != 384 && width != 4096 && width != 1024) return;\n" + _BODY)),
     _wrong("knows one width", "stencil", "wrong result", ("j < width)", "j < 48)")),
     _wrong("leaves out the last row", "stencil", "wrong result", ("i < height - 1", "i < height - 2")),
     _wrong("leaves out the last filter", "cnn", "wrong result", ("f >= FILTERS)", "f >= FILTERS - (FILTERS > 8))")),
@@ -313,6 +314,6 @@ OFTEN = {
     "one pass", "the dialect", "launches above their kernels", "all passes at once", "local memory", "a swap of two arrays", "three dimensions",
     "convolution and pooling apart", "zeros are skipped", "channels by atomic additions",
     "computes only the first pass", "writes far behind an output", "a flag behind the end of an output", "computes only what is not a number",
-    "computes only what is unwritten", "a const that is cast away", "operands of 11 bits", "ends its process", "a macro that is a word of the language", "scratch of terabytes",
+    "computes only what is unwritten", "a const that is cast away", "knows the sizes of the book", "ends its process", "a macro that is a word of the language", "scratch of terabytes",
 }  # fmt: skip
 """Names of those that are judged in each run of the tests."""

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import ROOT, Command
-from tests.measure.judged_kernels import CASES, CHEATS, FLAT, HONEST, LAYER, OFTEN, PASS, POOL, Judged
+from tests.measure.judged_kernels import CASES, CHEATS, FLAT, HONEST, LAYER, OFTEN, PASS, POOL, Judged, changed
 
 from roofbook.analysis import opponents
 from roofbook.measure import answer
 from roofbook.measure.buffer_ledger import Garbage
+from roofbook.spec import registry
 from roofbook.spec.submission import submission_of
 
 LIMIT_S = 30.0
@@ -107,6 +108,41 @@ def test_the_page_shows_a_kernel_that_is_right_and_all_statements(command: Comma
     shown = "\n".join(line for line in re.findall(r"^\| `(// [^`]+)`", page, re.M))
     head = submission_of(shown)
     assert all((head.launches, head.scratch, head.defines, head.swaps))
+
+
+SKIPS = changed(
+    PASS,
+    ("  if (i > 0", "  if ((as_uint(g[height * width + 9]) | 255) != 0xffffffff) return;\n  if (i > 0"),
+)  # fmt: skip
+COUNTS = changed(
+    PASS,
+    ("]);\n}", "]);\n  if (width == 1024 && i == height - 1 && j == width - 1) g[height * width + 300] = 1.0f;\n}"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        pytest.param(SKIPS, 0, "", id="looks for the guards", marks=pytest.mark.thorough),
+        pytest.param(COUNTS, 1, "it wrote behind the end of a buffer", id="counts its runs behind an array"),
+    ],
+)
+def test_the_arrays_of_timed_runs_have_guards_too(
+    command: Command, tmp_path: Path, text: str, code: int, reason: str
+) -> None:
+    """A kernel cannot tell a timed run by what is behind an array: one that would skip work without guards is right."""
+    given, _, judgement = judged(command, tmp_path, Judged("guards", text))
+    assert given == code, judgement
+    assert reason in " ".join(case["reason"] or "" for case in judgement["cases"])
+
+
+def test_a_size_is_drawn_that_nobody_can_know() -> None:
+    for name in CASES:
+        lab = registry.get(name)
+        step = lab.variant(lab.best)
+        drawn = {answer.drawn_size(lab, step, lab.awkward) for _ in range(20)}
+        assert len(drawn) > 5 and None not in drawn and not drawn & set(lab.awkward), (name, drawn)
+    assert answer.drawn_size(lab, step, ()) is None
 
 
 def test_the_log_of_the_compiler_is_printed_on_demand(command: Command, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ A kernel is right only if all its outputs arrived and are right.
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,8 @@ FILE = "answer"
 """Name, without its ending, of the file that the compiler sees in place of the reader's."""
 MOST_LOG_CHARACTERS = 20_000
 """Largest number of characters of the compiler's messages that are shown."""
+DRAWS = 300
+"""Largest number of sizes that are drawn to find one that a lab has."""
 BEATS = 2.0
 """Times as fast as the measured peaks allow: a kernel beyond it does not do all of the work, or its time is wrong."""
 MOST_REASON_CHARACTERS = 300
@@ -90,7 +92,26 @@ def task_of_submission(
         }
 
     small = tuple(name for name in lab.awkward if not lab.skip_reason(step, case_of(lab, name)))
+    if drawn := drawn_size(lab, step, small):
+        small = (*small, drawn)
     return Task(step, small, case.name, {"submission": submission.as_data()}, suffix, form, rivals, bounds)
+
+
+def drawn_size(lab: Lab, step: Variant, names: Sequence[str]) -> str | None:
+    """Return the name of a case near one of `names`, with larger sizes, drawn in secret; None if the step runs on none."""
+    for _ in range(DRAWS if names else 0):
+        parts = re.split(r"(\d+)", secrets.choice(names))  # each second part is a number; the same ones stay the same
+        larger = {
+            number: str(secrets.choice([int(number) + more for more in range(1, 5)] + [2 * int(number)]))
+            for number in parts[1::2]
+        }
+        name = "".join(larger.get(part, part) for part in parts)
+        try:
+            if not lab.skip_reason(step, case_of(lab, name)):
+                return name
+        except UsageError:  # a size that the lab does not have
+            continue
+    return None
 
 
 def task_of(lab: Lab, exercise: Write) -> Task:
@@ -430,7 +451,10 @@ def _contestant(
     timed_case = replace(at.case, units=at.lab.units(at.case, step, at.device))
     secret_inputs = SecretInputs(at.lab, timed_case)
     try:
-        measurement.runnable = runnable = RemoteRunnable(process, timed_case, secret_inputs.draw, timed=True)
+        is_answer = variant.name == YOURS
+        measurement.runnable = runnable = RemoteRunnable(
+            process, timed_case, secret_inputs.draw, timed=True, guarded=is_answer
+        )
         measurement.ledger = RemoteLedger(process, runnable)
         measurement.run_s = run_once(runnable, measurement.ledger)
         runnable.form = form or output_form(runnable.outputs())

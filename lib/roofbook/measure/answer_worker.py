@@ -36,7 +36,7 @@ from .verify import reason_of
 LARGEST_FILE = 1 << 30
 """Largest number of bytes of a file that this process may write."""
 GUARD = 1 << 20
-"""Bytes before and behind each buffer in which a write is noticed, while a kernel is not timed."""
+"""Bytes before and behind each buffer in which a write is noticed."""
 Reply = tuple[dict[str, Any], bytes]
 
 

@@ -199,12 +199,18 @@ class RemoteRunnable(Runnable):
     """Plan in a kernel's process, on inputs that are drawn in secret."""
 
     def __init__(
-        self, process: KernelProcess, case: Case, draw: Callable[[], Mapping[str, Any]], *, timed: bool = False
+        self,
+        process: KernelProcess,
+        case: Case,
+        draw: Callable[[], Mapping[str, Any]],
+        *,
+        timed: bool = False,
+        guarded: bool = True,
     ) -> None:
         """Plan it on inputs and reset it on garbage.
 
         case: with its units. draw: draws inputs, and remembers them for the check of the next outputs. timed: each run has new
-        inputs and an empty cache.
+        inputs and an empty cache. guarded: a write before or behind a buffer is noticed.
         """
         self._process, self.units, self._draw, self._timed = process, case.units, draw, timed
         self.are_launches_judged = False
@@ -212,7 +218,7 @@ class RemoteRunnable(Runnable):
         self.form: Form | None = None
         """Form that its outputs must have; None for any."""
         self._is_fresh = True
-        process.ask("plan", (case, draw(), not timed))
+        process.ask("plan", (case, draw(), guarded))
 
     def reset(self) -> None:
         self.renew(garbage=secrets.randbelow(2) == 1)
