@@ -257,12 +257,12 @@ class SubmittedRun(KernelRun):
         self.swaps = submission.swaps
         for pair in self.swaps:
             self._check_swap(*pair)
-        self._check_outputs(names)
         self.numbers = numbers
         self.steps = [
             self._step(launch, program.kernel(launch.kernel), signatures[launch.kernel])
             for launch in submission.launches
         ]
+        self._check_outputs(names)
         self.kernel, self.size, self.group, _ = self.steps[0]
         self.present = dict(self.arrays)
 
