@@ -167,6 +167,8 @@ def test_a_mistake_is_one_line(project: Project, wrong: list[str], words: str) -
 
 def test_a_folder_outside_of_any_project_is_refused(project: Project, tmp_path: Path) -> None:
     other_project = Project(tmp_path / "other")
+    (other_project.folder / "labs").rename(other_project.folder / "no-labs")
+    other_project.commit()
     done = other_project.gate("--against", "HEAD", ROOFBOOK_LABS=str(project.folder / "labs"))
     assert done.returncode == 2 and "nothing of a commit would be measured" in done.stderr
     elsewhere = tmp_path / "elsewhere"
