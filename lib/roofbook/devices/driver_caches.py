@@ -17,6 +17,8 @@ from .library_folder import HEAD, is_whole_elf
 
 _SLACK_S = 10.0
 """Seconds by which clocks of file systems may differ from the system's."""
+YOUNG_S = 30.0
+"""Seconds since its last change in which a file may be one that another process is writing."""
 _SQLITE = b"SQLite format 3\0"
 _CHECKED = 16 << 20
 """Bytes up to which all pages of a database are looked at."""
@@ -25,18 +27,23 @@ _CHECKED = 16 << 20
 def remove_cut_kernels(folder: Path, stamp: Path | None = None) -> list[Path]:
     """Remove programs with an incomplete file from PoCL's cache, and return these files. PoCL compiles the programs again.
 
+    A file that another process may be writing is left for a later call: without its folder, PoCL would end that process.
     stamp: a file that notes when that was done, so that only files that have changed since, or all after the system has
     started anew, are looked at.
     """
     since, now = _noted(stamp), time.time()
-    cut = [path for path in _files(folder, (".so", ".bc"), since) if not _is_whole_kernel(path)]
+    cut = [
+        path
+        for path in _files(folder, (".so", ".bc"), since)
+        if not _is_whole_kernel(path) and not _may_be_written(path, now)
+    ]
     for path in cut:
         program = folder.joinpath(*path.relative_to(folder).parts[:2])  # its text stands two folders down
         with contextlib.suppress(OSError):
             shutil.rmtree(program) if program.is_dir() else program.unlink()
     if stamp:
         with contextlib.suppress(OSError):
-            write_whole(stamp, json.dumps({"boot": _boot(), "time": now, "folder": str(folder)}))
+            write_whole(stamp, json.dumps({"boot": _boot(), "time": now - YOUNG_S, "folder": str(folder)}))
     return cut
 
 
@@ -94,6 +101,24 @@ def _is_whole_kernel(path: Path) -> bool:
             return is_whole_elf(file.read(HEAD), os.fstat(file.fileno()).st_size)
     except OSError:  # another process removes or replaces it
         return True
+
+
+def _may_be_written(path: Path, now: float) -> bool:
+    """Return whether a file changed a moment ago, or a process of this user has it open, which may be stopped."""
+    try:
+        state = path.stat()
+    except OSError:
+        return True
+    return state.st_mtime > now - YOUNG_S or any(_opens(fd, state) for fd in Path("/proc").glob("[0-9]*/fd/*"))
+
+
+def _opens(fd: Path, state: os.stat_result) -> bool:
+    """Return whether an entry of /proc/NUMBER/fd is the file of this state."""
+    try:
+        opened = fd.stat()
+    except OSError:
+        return False
+    return (opened.st_dev, opened.st_ino) == (state.st_dev, state.st_ino)
 
 
 def _files(folder: Path, endings: tuple[str, ...], since: float = 0.0) -> Iterator[Path]:
