@@ -1,24 +1,15 @@
-"""Builds of small sites by Sphinx in this process, which has Sphinx loaded after the first."""
+"""Builds of small sites by Sphinx, in a process of its own: a build leaves settings behind that a later one would find."""
 
 from __future__ import annotations
 
-import gc
-import io
-from contextlib import redirect_stderr
-from copy import deepcopy
+import subprocess
+import sys
 from pathlib import Path
-
-import pytest
 
 
 def build_site(book: Path, site: Path, *options: str) -> str:
-    """Build the sources in `book` into the folder `site` by the command `sphinx`; return its warnings, and fail on an error."""
-    from sphinx.cmd.build import main
-    from sphinx.config import Config
-
-    with redirect_stderr(io.StringIO()) as warnings, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Config, "config_values", deepcopy(Config.config_values))  # a build adds to the default settings
-        code = main(["-q", *options, str(book), str(site)])
-    gc.collect()  # a site lies in cycles of references
-    assert code == 0, warnings.getvalue()
-    return warnings.getvalue()
+    """Build the sources in `book` into the folder `site`; return the warnings, and fail on an error."""
+    command = [sys.executable, "-m", "sphinx", "-q", *options, str(book), str(site)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stderr

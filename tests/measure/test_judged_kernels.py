@@ -78,7 +78,7 @@ def test_a_right_kernel_is_timed_and_says_what_its_compiler_says(
     (timed,) = judgement["timed"]
     assert code == 0 and timed["seconds"] > 0, judgement
     assert timed["compiler"]["local_bytes"] >= 0 and "registers" not in timed["compiler"]
-    assert timed["share_of_bound"] is None  # the store has no peaks of this device
+    assert timed["share_of_bound"] is None or timed["share_of_bound"] > 0, "if the store has peaks of this device"
 
 
 @pytest.mark.parametrize("times_bound", [pytest.param(0.01, marks=pytest.mark.thorough), 1e3])

@@ -44,7 +44,7 @@ FILE = "answer"
 """Name, without its ending, of the file that the compiler sees in place of the reader's."""
 MOST_LOG_CHARACTERS = 20_000
 """Largest number of characters of the compiler's messages that are shown."""
-DRAWS = 300
+DRAWS = 3000
 """Largest number of sizes that are drawn to find one that a lab has."""
 BEATS = 2.0
 """Times as fast as the measured peaks allow: a kernel beyond it does not do all of the work, or its time is wrong."""
@@ -107,7 +107,7 @@ def drawn_size(lab: Lab, step: Variant, names: Sequence[str]) -> str | None:
         }
         name = "".join(larger.get(part, part) for part in parts)
         try:
-            if not lab.skip_reason(step, case_of(lab, name)):
+            if name not in names and not lab.skip_reason(step, case_of(lab, name)):
                 return name
         except UsageError:  # a size that the lab does not have
             continue
