@@ -256,6 +256,12 @@ LAB = click.argument("lab")
 """Argument for the name of a lab, which the command checks with its parameters."""
 KNOWN_LAB = click.argument("lab", callback=_known_lab)
 """Argument for a lab, which the command gets."""
+SANDBOX = click.option(
+    "--sandbox/--no-sandbox",
+    default=None,
+    help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
+)
+"""Option for a command that runs a reader's kernel."""
 VARIANT = click.argument("variant")
 
 

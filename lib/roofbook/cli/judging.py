@@ -10,7 +10,7 @@ import click
 from .. import strict_json
 from ..errors import UsageError
 from ..terminal import say
-from .app import DEVICE, KNOWN_LAB, RESULTS, UserPath, app
+from .app import DEVICE, KNOWN_LAB, RESULTS, SANDBOX, UserPath, app
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 @click.option("--swap", multiple=True, metavar="ARRAY,ARRAY", help="Arrays that each unit exchanges; may be repeated.")
 @click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside others.")
 @click.option("--log", "with_log", is_flag=True, help="Print the compiler's messages too, on standard error.")
-@click.option(
-    "--sandbox/--no-sandbox",
-    default=None,
-    help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
-)
+@SANDBOX
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
 @DEVICE
 @RESULTS

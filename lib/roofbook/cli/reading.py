@@ -13,7 +13,7 @@ from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
-from .app import DEVICE, KNOWN_LAB, SCALE, STORE, VARIANT, UserPath, app, to_write, writing
+from .app import DEVICE, KNOWN_LAB, SANDBOX, SCALE, STORE, VARIANT, UserPath, app, to_write, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,11 +94,7 @@ def diff(lab: "Lab", variant: str) -> None:
 )
 @click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
 @click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside the book's own.")
-@click.option(
-    "--sandbox/--no-sandbox",
-    default=None,
-    help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
-)
+@SANDBOX
 @click.option("--json", "as_json", is_flag=True, help="Print the feedback as JSON.")
 @DEVICE
 def exercise(

@@ -149,7 +149,7 @@ class LaunchByName(KernelRun):
         arguments = signature(source, launch.kernel)
         self.first = {name: shape_of(shape, case.params) for name, shape in launch.writes}
         types = {argument.name: argument.dtype for argument in arguments}
-        self.start = {name: inputs.get(name, _unwritten(shape, types[name])) for name, shape in self.first.items()}
+        self.start = {name: inputs.get(name, unwritten(shape, types[name])) for name, shape in self.first.items()}
         values = {**dict(launch.scalars), **case.params}
         arrays = {name: device.upload(array) for name, array in {**inputs, **self.start}.items() if name in types}
         self.buffers.extend(arrays.values())
@@ -180,6 +180,6 @@ def size_knobs(source: Source, case: Case) -> dict[str, int]:
     return {name.upper(): size for name, size in case.params.items() if name.upper() in documented}
 
 
-def _unwritten(shape: tuple[int, ...], dtype: type[np.generic]) -> np.ndarray:
+def unwritten(shape: tuple[int, ...], dtype: type[np.generic]) -> np.ndarray:
     """Return an array of values that no kernel writes: NaN, or the least integer."""
     return np.full(shape, np.nan if issubclass(dtype, np.floating) else np.iinfo(dtype).min, dtype)  # type: ignore[type-var]

@@ -26,7 +26,7 @@ import numpy as np
 
 from ..devices.contract import Buffer, BuildFailed, Device, Kernel, Unsupported
 from ..errors import UsageError
-from .kernel_launch import GROUPS, TYPES, Argument, evaluate, signature_in
+from .kernel_launch import GROUPS, TYPES, Argument, evaluate, signature_in, unwritten
 from .kernel_run import KernelRun, ceil_div, fit
 from .lab import Case, Lab, Variant, least_bytes, no_conditions
 from .source import COMMENT_OR_STRING, Knob, Source, stranger_text
@@ -238,7 +238,7 @@ class SubmittedRun(KernelRun):
         self.log = program.log()
         signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
         self.start = {
-            name: self.operands[name] if name in self.operands else _unwritten(shape, dtype)
+            name: self.operands[name] if name in self.operands else unwritten(shape, dtype)
             for name, (dtype, shape) in self.forms.items()
         }
         names = {name for launch in submission.launches for name in _names(launch, signatures[launch.kernel])}
@@ -372,11 +372,6 @@ def _refuse_names_of_lab(submission: Submission, names: set[str]) -> None:
 def _plain(array: np.ndarray) -> np.ndarray:
     """Return an array as kernels see it: Booleans are ints."""
     return np.ascontiguousarray(array.astype(np.int32) if array.dtype == bool else array)
-
-
-def _unwritten(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return an array of values that no kernel writes: NaN, or the least integer."""
-    return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min, dtype)
 
 
 def head_for(lab: Lab, case: Case) -> str:
