@@ -19,10 +19,10 @@ from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import Failed, UsageError, one_of
 from ..escaping import escape, file_name
-from ..measure import background_group, schedule
+from ..measure import background_group, placement, schedule
 from ..measure.case_process import Workers
 from ..measure.policy import UNTIMED, Policy
-from ..measure.progress import Progress, Reporter
+from ..measure.progress import Progress, Reporter, is_shown_elsewhere
 from ..measure.schedule import Planned
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -40,6 +40,7 @@ from .render_cache import FOLDER, RenderCache, key_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from ipywidgets import VBox
 
 PARAMETERS: dict[str, Any] = {
     "device": "auto",
@@ -329,6 +330,22 @@ class Experiment(Page):
         outcomes = [line for name in names for line in beside.outcome(name, done).lines()] if parameters else []
         sentences = "".join(f"<p>{escape(line)}</p>" for line in outcomes)
         return Html(f"<p>{escape(done)}.</p>{sentences}{''.join(table.html for table in beside.tables())}")
+
+    def controls(self) -> "VBox | Note":
+        """Return fields and a button by which a click measures a step, with knobs of your choice, again beside its parent.
+
+        A page that the book builds has a note in their place.
+        """
+        if is_shown_elsewhere():
+            return super().controls()
+        from .ablation_controls import ablation_controls
+
+        steps = [
+            variant
+            for variant in self.lab.ladder
+            if placement.target_of(variant, self.device) and any(self._is_for(case, variant) for case in self.cases)
+        ]
+        return ablation_controls(self.rerun, steps, self.cases)
 
     def beside_parents(self, names: Sequence[str], case: str, parameters: Mapping[str, Any]) -> "Experiment":
         """Return this experiment with only these variants and their parents, on one case, and with other parameters."""

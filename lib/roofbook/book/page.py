@@ -27,6 +27,7 @@ from .case_markup import embed_cases, mark_case
 if TYPE_CHECKING:
     import pandas as pd
     from IPython.display import Markdown
+    from ipywidgets import VBox
 
     from ..analysis.case_data import CaseData
     from ..report.figure import Figure
@@ -217,6 +218,12 @@ class Page(ABC):
         """Return the steps that a reader measured with other knobs, on all cases; see `roofbook rerun --knob`."""
         lab = self.data.lab
         return report.turned_knobs(self.data.rows, {variant.name for variant in lab.all_variants()}, lab.name)
+
+    def controls(self) -> "VBox | Note":
+        """Return fields and a button that measure a step again, where the notebook runs in JupyterLab."""
+        return Note(
+            "in JupyterLab, fields and a button stand here: they measure a step, with knobs of your choice, beside its parent"
+        )
 
     @noted
     def line_sweep(self, axis: str) -> "Figure | Note":

@@ -29,6 +29,11 @@ INTERVAL_S = 0.2
 """Seconds between two updates of the line: showing it takes a core, and cores are measured."""
 
 
+def is_shown_elsewhere() -> bool:
+    """Return whether another process, which executes this notebook, shows its progress: nobody sits before the notebook."""
+    return VARIABLE in os.environ
+
+
 class PlanShare:
     """Share of planned measurements that are taken, with the time that the others take at the pace so far."""
 

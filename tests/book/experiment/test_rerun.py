@@ -59,3 +59,30 @@ def test_the_name_of_a_step_with_several_knobs_has_one_order() -> None:
     for wrong in ("fused@COUNT_CELLS=0,", "fused@COUNT_CELLS=0;1", "fused@COUNT_CELLS", "fused@@COUNT_CELLS=0"):
         with pytest.raises(UsageError, match="unknown variant"):
             lab.variant(wrong)
+
+
+def test_a_click_on_the_controls_measures_a_step_with_the_knobs_of_the_fields(
+    open_lab: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first_row, knobs, _ = open_lab().controls().children  # type: ignore[union-attr]
+    step, case, runs, button = first_row.children
+    assert (case.options, runs.value) == (("40x24",), 1)
+    variants = dict(step.options)
+    assert "fused" in variants and "tensor" not in variants
+    step.value = variants["fused"]
+    fields = {field.description: field for field in knobs.children}
+    assert fields["OBSTACLE"].value and "OBSTACLE" in fields["OBSTACLE"].description
+    fields["OBSTACLE"].value = "SELECT_BOTH"
+    button.click()
+    shown = capsys.readouterr().out
+    assert "fused@OBSTACLE=SELECT_BOTH on 40x24" in shown and "in one run" in shown
+    fields["OBSTACLE"].value = "NONSENSE"
+    button.click()
+    assert "OBSTACLE has no choice NONSENSE" in capsys.readouterr().out and not button.disabled
+
+
+def test_a_page_that_the_book_builds_has_a_sentence_in_place_of_the_controls(
+    open_lab: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFBOOK_PROGRESS", "/dev/null")
+    assert "In JupyterLab" in str(open_lab().controls())
