@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -43,6 +44,34 @@ def test_every_import_is_a_declared_package() -> None:
     needed = {PACKAGE_OF.get(name, name) for name in modules - sys.stdlib_module_names}
     extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
     assert not needed - declared(PROJECT["dependencies"]) - declared(extras)
+
+
+def test_a_wheel_of_an_unchanged_checkout_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=A", "-c", "user.email=a@b.c")
+        return subprocess.run(
+            ["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+
+    assert setup["commit_of"](tmp_path) is None, "no checkout"
+    git("init")
+    assert setup["commit_of"](tmp_path) is None, "no commit yet"
+    named = tmp_path / "archived.txt"
+    named.write_text("$Format:%H$\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setitem(setup["name_commit"].__globals__, "COMMIT", setup["commit_of"](tmp_path))
+    package = tmp_path.with_name("package")
+    package.mkdir()
+    (package / "archived.txt").hardlink_to(named)
+    setup["name_commit"](package)
+    assert (package / "archived.txt").read_text() == git("rev-parse", "HEAD")
+    assert named.read_text() == "$Format:%H$\n", "the checkout's own file stays"
+    named.write_text("changed")
+    assert setup["commit_of"](tmp_path) is None
 
 
 def test_a_declared_package_is_in_the_lock_of_its_name() -> None:
