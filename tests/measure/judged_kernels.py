@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CASES = {"stencil": "6x1024", "cnn": "3to8ch-7x9-k3", "convpool": "5x7x9x9-k3"}
+CASES = {"stencil": "6x1024", "cnn": "3to8ch-7x9-k3", "convpool": "5x7x9x9-k3", "lbm": "40x24", "lenet": "batch-3"}
 """Lab -> case on which a right kernel is timed."""
 
 PASS = """// launch one_pass: width, height; group 64, 1
@@ -80,10 +80,111 @@ __kernel void add(__global const float *root, __global float *g, int count, int 
   if (n < count) g[n + width] += root[n + width];
 }
 """
-BASES = {"stencil": PASS, "cnn": LAYER, "convpool": POOL}
+FLOW = """// scratch next: float, 9 * ny * nx
+// scratch speed: float, ny * nx
+// swap f, next
+// launch drive(f, obstacles, nx, ny, density, accel): nx; group 32
+// launch advance(f, next, speed, obstacles, nx, ny, omega): nx, ny; group 32, 2
+// launch mean(speed, av_vels, nx, ny, fluid_cells, unit): 64; group 64
+__kernel void drive(__global float *f, __global const int *obstacles, int nx, int ny, float density, float accel) {
+  const int x = get_global_id(0), cells = nx * ny, i = (ny - 2) * nx + x;
+  const float w1 = density * accel / 9.0f, w2 = density * accel / 36.0f;
+  if (x >= nx || obstacles[i]) return;
+  if (f[3 * cells + i] - w1 > 0.0f && f[6 * cells + i] - w2 > 0.0f && f[7 * cells + i] - w2 > 0.0f) {
+    f[cells + i] += w1;
+    f[5 * cells + i] += w2;
+    f[8 * cells + i] += w2;
+    f[3 * cells + i] -= w1;
+    f[6 * cells + i] -= w2;
+    f[7 * cells + i] -= w2;
+  }
+}
+__kernel void advance(__global const float *f, __global float *next, __global float *speed, __global const int *obstacles,
+                      int nx, int ny, float omega) {
+  const int x = get_global_id(0), y = get_global_id(1), cells = nx * ny, i = y * nx + x;
+  if (x >= nx || y >= ny) return;
+  const int east = x + 1 == nx ? 0 : x + 1, west = x == 0 ? nx - 1 : x - 1;
+  const int north = y + 1 == ny ? 0 : y + 1, south = y == 0 ? ny - 1 : y - 1;
+  const float f0 = f[i], f1 = f[cells + y * nx + west], f2 = f[2 * cells + south * nx + x], f3 = f[3 * cells + y * nx + east];
+  const float f4 = f[4 * cells + north * nx + x], f5 = f[5 * cells + south * nx + west];
+  const float f6 = f[6 * cells + south * nx + east], f7 = f[7 * cells + north * nx + east], f8 = f[8 * cells + north * nx + west];
+  const float density = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8;
+  const float u = (f1 + f5 + f8 - (f3 + f6 + f7)) / density, v = (f2 + f5 + f6 - (f4 + f7 + f8)) / density;
+  const float square = 1.5f * (u * u + v * v), w1 = density / 9.0f, w2 = density / 36.0f, a = u + v, b = u - v;
+  const int solid = obstacles[i];
+  speed[i] = solid ? 0.0f : sqrt(u * u + v * v);
+  next[i] = solid ? f0 : f0 + omega * (4.0f * w1 * (1.0f - square) - f0);
+  next[cells + i] = solid ? f3 : f1 + omega * (w1 * (1.0f + 3.0f * u + 4.5f * u * u - square) - f1);
+  next[2 * cells + i] = solid ? f4 : f2 + omega * (w1 * (1.0f + 3.0f * v + 4.5f * v * v - square) - f2);
+  next[3 * cells + i] = solid ? f1 : f3 + omega * (w1 * (1.0f - 3.0f * u + 4.5f * u * u - square) - f3);
+  next[4 * cells + i] = solid ? f2 : f4 + omega * (w1 * (1.0f - 3.0f * v + 4.5f * v * v - square) - f4);
+  next[5 * cells + i] = solid ? f7 : f5 + omega * (w2 * (1.0f + 3.0f * a + 4.5f * a * a - square) - f5);
+  next[6 * cells + i] = solid ? f8 : f6 + omega * (w2 * (1.0f - 3.0f * b + 4.5f * b * b - square) - f6);
+  next[7 * cells + i] = solid ? f5 : f7 + omega * (w2 * (1.0f - 3.0f * a + 4.5f * a * a - square) - f7);
+  next[8 * cells + i] = solid ? f6 : f8 + omega * (w2 * (1.0f + 3.0f * b + 4.5f * b * b - square) - f8);
+}
+__kernel void mean(__global const float *speed, __global float *av_vels, int nx, int ny, int fluid_cells, int unit) {
+  __local float sums[64];
+  const int lane = get_local_id(0);
+  float sum = 0.0f;
+  for (int i = lane; i < nx * ny; i += 64) sum += speed[i];
+  sums[lane] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane > 0) return;
+  float total = 0.0f;
+  for (int k = 0; k < 64; k++) total += sums[k];
+  av_vels[unit] = total / fluid_cells;
+}
+"""
+NETWORK = """// scratch maps1: float, batch * 4 * 80 * 80
+// scratch pooled1: float, batch * 4 * 40 * 40
+// scratch maps2: float, batch * 16 * 34 * 34
+// scratch pooled2: float, batch * 16 * 9 * 9
+// scratch hidden: float, batch * 32
+// launch convolve(x, conv1, maps1, 1, 4, 86): 80, 80, batch * 4; group 16, 4, 1
+// launch pool(maps1, pooled1, 80, 2): 40, 40, batch * 4; group 8, 8, 1
+// launch convolve(pooled1, conv2, maps2, 4, 16, 40): 34, 34, batch * 16; group 16, 4, 1
+// launch pool(maps2, pooled2, 34, 4): 9, 9, batch * 16; group 9, 9, 1
+// launch dense(pooled2, fc1, fc1_bias, hidden, 1296, 32, 1): 32, batch; group 32, 1
+// launch dense(hidden, fc2, fc2_bias, scores, 32, 10, 0): 10, batch; group 10, 1
+__kernel void convolve(__global const float *x, __global const float *weight, __global float *out, int channels, int filters, int size) {
+  const int w = get_global_id(0), h = get_global_id(1), map = get_global_id(2), image = map / filters, side = size - 6;
+  if (w >= side || h >= side) return;
+  float sum = 0.0f;
+  for (int c = 0; c < channels; c++)
+    for (int p = 0; p < 7; p++)
+      for (int q = 0; q < 7; q++)
+        sum += weight[((map % filters * channels + c) * 7 + p) * 7 + q] * x[((image * channels + c) * size + h + p) * size + w + q];
+  out[(map * side + h) * side + w] = sum;
+}
+__kernel void pool(__global const float *maps, __global float *pooled, int side, int window) {
+  const int w = get_global_id(0), h = get_global_id(1), map = get_global_id(2), short_side = (side + window - 1) / window;
+  if (w >= short_side || h >= short_side) return;
+  float best = 0.0f;
+  for (int i = h * window; i < min(side, (h + 1) * window); i++)
+    for (int j = w * window; j < min(side, (w + 1) * window); j++) best = fmax(best, maps[(map * side + i) * side + j]);
+  pooled[(map * short_side + h) * short_side + w] = best;
+}
+__kernel void dense(__global const float *values, __global const float *weight, __global const float *bias, __global float *out,
+                    int terms, int outputs, int positive) {
+  const int o = get_global_id(0), image = get_global_id(1);
+  if (o >= outputs) return;
+  float sum = bias[o];
+  for (int k = 0; k < terms; k++) sum += weight[o * terms + k] * values[image * terms + k];
+  out[image * outputs + o] = positive && sum < 0.0f ? 0.0f : sum;
+}
+"""
+BASES = {"stencil": PASS, "cnn": LAYER, "convpool": POOL, "lbm": FLOW, "lenet": NETWORK}
 _BODY = "  if (i > 0"
 _SUM = "1.0f / sqrt(r[(i - 1) * width + j] + b[(i + 1) * width + j])"
 _LAST = "i == height - 1 && j == width - 1"
+_ADVANCE = "  const int solid = obstacles[i];"
+_AT_REST = """  if (SKIPPED) {
+    for (int k = 0; k < 9; k++) next[k * cells + i] = f[k * cells + i];
+    speed[i] = obstacles[i] ? 0.0f : sqrt(u * u + v * v);
+    return;
+  }
+"""
 _OUT = "  out[(f * (HEIGHT / 2) + h) * (WIDTH / 2) + w] = best;"
 
 Change = tuple[str, str]
@@ -222,6 +323,50 @@ __kernel void largest(__global const int *conv, __global int *out, int FILTERS, 
   out[(f * (SIZE / 2) + h) * (SIZE / 2) + w] = max(max(max(c[0], c[1]), max(c[SIZE], c[SIZE + 1])), 0);
 }
 """),
+    _right("a drive, a step and a mean", "lbm"),
+    _right("populations move, then collide in place", "lbm", ("// swap f, next\n", ""), ("f, next, speed, obstacles, nx, ny, omega", "next, f, speed, obstacles, nx, ny, omega"),
+           ("// launch advance", "// launch move(f, next, nx, ny): nx, ny; group 16, 4\n// launch advance"), ("y * nx + west", "i"), ("y * nx + east", "i"),
+           ("south * nx + west", "i"), ("south * nx + east", "i"), ("north * nx + west", "i"), ("north * nx + east", "i"), ("south * nx + x", "i"), ("north * nx + x", "i"),
+           ("__kernel void mean", """__kernel void move(__global const float *f, __global float *next, int nx, int ny) {
+  const int x = get_global_id(0), y = get_global_id(1), cells = nx * ny;
+  const int ex[9] = {0, 1, 0, -1, 0, 1, -1, -1, 1}, ey[9] = {0, 0, 1, 0, -1, 1, 1, -1, -1};
+  if (x >= nx || y >= ny) return;
+  for (int k = 0; k < 9; k++) next[k * cells + y * nx + x] = f[k * cells + (y - ey[k] + ny) % ny * nx + (x - ex[k] + nx) % nx];
+}
+__kernel void mean""")),
+    _right("a mean by rows", "lbm", ("// scratch speed", "// scratch rows: float, ny\n// scratch speed"), ("// launch mean(speed", "// launch sum(speed, rows, nx, ny): ny\n// launch mean(rows"),
+           ("i < nx * ny; i += 64) sum += speed[i]", "i < ny; i += 64) sum += rows[i]"), ("mean(__global const float *speed", "mean(__global const float *rows"),
+           ("__kernel void mean", """__kernel void sum(__global const float *speed, __global float *rows, int nx, int ny) {
+  float sum = 0.0f;
+  if (get_global_id(0) >= ny) return;
+  for (int x = 0; x < nx; x++) sum += speed[get_global_id(0) * nx + x];
+  rows[get_global_id(0)] = sum;
+}
+__kernel void mean""")),
+    _right("speeds of all steps, summed at the end", "lbm", ("// scratch speed: float, ny * nx", "// scratch speed: float, units * ny * nx"), ("ny, omega)", "ny, omega, unit)"),
+           ("float omega)", "float omega, int unit)"), ("speed[i] = solid", "speed[unit * cells + i] = solid"), ("fluid_cells, unit): 64;", "fluid_cells, unit, units): 64;"),
+           ("int unit) {\n  __local", "int unit, int units) {\n  __local"), ("  float sum = 0.0f;\n  for (int i = lane; i < nx * ny; i += 64) sum += speed[i];\n  sums[lane] = sum;\n  barrier(CLK_LOCAL_MEM_FENCE);\n  if (lane > 0) return;\n",
+            "  if (unit + 1 < units) return;\n  for (int step = lane; step < units; step += 64) {\n    float sum = 0.0f, part;\n    for (int y = 0; y < ny; y++, sum += part) {\n      part = 0.0f;\n"
+            "      for (int x = 0; x < nx; x++) part += speed[(step * ny + y) * nx + x];\n    }\n    av_vels[step] = sum / fluid_cells;\n  }\n}\n#if 0\n"),
+           ("  av_vels[unit] = total / fluid_cells;\n}", "#endif")),
+    _right("six launches", "lenet"),
+    _right("pool in the convolution", "lenet", ("// scratch maps1: float, batch * 4 * 80 * 80\n", ""), ("// scratch maps2: float, batch * 16 * 34 * 34\n", ""),
+           ("convolve(x, conv1, maps1, 1, 4, 86): 80, 80", "convolve(x, conv1, pooled1, 1, 4, 86, 2): 40, 40"), ("// launch pool(maps1, pooled1, 80, 2): 40, 40, batch * 4; group 8, 8, 1\n", ""),
+           ("convolve(pooled1, conv2, maps2, 4, 16, 40): 34, 34", "convolve(pooled1, conv2, pooled2, 4, 16, 40, 4): 9, 9"), ("// launch pool(maps2, pooled2, 34, 4): 9, 9, batch * 16; group 9, 9, 1\n", ""),
+           ("int filters, int size)", "int filters, int size, int window)"), ("side = size - 6;\n  if (w >= side || h >= side) return;\n  float sum = 0.0f;",
+            "side = size - 6, short_side = (side + window - 1) / window;\n  if (w >= short_side || h >= short_side) return;\n  float best = 0.0f;\n"
+            "  for (int i = h * window; i < min(side, (h + 1) * window); i++)\n  for (int j = w * window; j < min(side, (w + 1) * window); j++) {\n  float sum = 0.0f;"),
+           ("size + h + p) * size + w + q];", "size + i + p) * size + j + q];\n  best = fmax(best, sum);\n  }"), ("  out[(map * side + h) * side + w] = sum;", "  out[(map * short_side + h) * short_side + w] = best;")),
+    _right("a group's image in local memory", "lenet", ("batch * 4; group 16, 4, 1", "batch * 4; group 16, 8, 1"), ("batch * 16; group 16, 4, 1", "batch * 16; group 16, 8, 1"),
+           ("  if (w >= side || h >= side) return;\n", "  __local float tile[14][22];\n  const int w0 = w - (int)get_local_id(0), h0 = h - (int)get_local_id(1);\n"),
+           ("    for (int p = 0; p < 7; p++)\n", "{\n    barrier(CLK_LOCAL_MEM_FENCE);\n    for (int k = get_local_id(1) * 16 + get_local_id(0); k < 14 * 22; k += 128)\n"
+            "      tile[k / 22][k % 22] = h0 + k / 22 < size && w0 + k % 22 < size ? x[((image * channels + c) * size + h0 + k / 22) * size + w0 + k % 22] : 0.0f;\n"
+            "    barrier(CLK_LOCAL_MEM_FENCE);\n    for (int p = 0; p < 7; p++)\n"), ("x[((image * channels + c) * size + h + p) * size + w + q];", "tile[get_local_id(1) + p][get_local_id(0) + q];\n  }"),
+           ("  out[(map * side + h) * side + w] = sum;", "  if (w < side && h < side) out[(map * side + h) * side + w] = sum;")),
+    _right("dense layers of the lab", "lenet", ("// scratch hidden: float, batch * 32\n", "// define VALUES = 1296\n"), ("// launch dense(pooled2, fc1, fc1_bias, hidden, 1296, 32, 1): 32, batch; group 32, 1\n", ""),
+           ("// launch dense(hidden, fc2, fc2_bias, scores, 32, 10, 0): 10, batch; group 10, 1", "// launch dense(pooled2, fc1, fc1_bias, fc2, fc2_bias, scores, batch): batch / 16 * 128; group 128"),
+           ("__kernel void convolve", '#include "dense.k"\n__kernel void convolve'), ("__kernel void dense(", "float unused("), ("  const int o = get_global_id(0), image = get_global_id(1);\n  if (o >= outputs) return;\n", "  const int o = 0, image = 0;\n"),
+           ("  out[image * outputs + o] = positive && sum < 0.0f ? 0.0f : sum;", "  return sum;")),
 )  # fmt: skip
 
 _ONCE = ("  if (i > 0 && i < height - 1 && j < width)", "  if (unit == 0 && i > 0 && i < height - 1 && j < width)")
@@ -285,6 +430,44 @@ CHEATS = (
     _wrong("two heads, of which one undoes", "stencil", "wrong result", ("__kernel", "// launch undo: width, height; group 64, 1\n__kernel"),
            ("]);\n}", "]);\n}\n__kernel void undo(__global float *g, int width, int height) {\n  if (get_global_id(1) == 1 && get_global_id(0) < width) g[width + get_global_id(0)] = 0;\n}")),
     _wrong("an array of an earlier launch", "stencil", "wrong", ("// scratch root", "// scratch old: float, height * width\n// scratch root"), ("launch add(root,", "launch add(old,"), text=TWO),
+    _wrong("moves nothing", "lbm", "wrong result", (_ADVANCE, "  return;\n" + _ADVANCE)),
+    _wrong("hands its state back", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", "1") + _ADVANCE)),
+    _wrong("skips each tenth step", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", "unit % 10 == 9") + _ADVANCE), ("ny, omega)", "ny, omega, unit)"), ("float omega)", "float omega, int unit)")),
+    _wrong("takes one step", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", "unit > 0") + _ADVANCE), ("ny, omega)", "ny, omega, unit)"), ("float omega)", "float omega, int unit)")),
+    _wrong("skips steps beyond the shortest check", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", "unit >= 12") + _ADVANCE), ("ny, omega)", "ny, omega, unit)"), ("float omega)", "float omega, int unit)")),
+    _wrong("never drives", "lbm", "wrong result", ("obstacles[i]) return;", "x >= 0) return;")),
+    _wrong("drives thin cells", "lbm", "wrong result", ("  if (f[3 * cells + i] - w1 > 0.0f && f[6 * cells + i] - w2 > 0.0f && f[7 * cells + i] - w2 > 0.0f) {", "  {")),
+    _wrong("drives obstacles", "lbm", "wrong result", ("x >= nx || obstacles[i]", "x >= nx")),
+    _wrong("knows the walls of a box", "lbm", "wrong result", ("solid = obstacles[i]", "solid = x == 0 || y == 0 || x == nx - 1 || y == ny - 1")),
+    _wrong("knows the grids of the book", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", "nx != 33 && nx != 65 && nx != 64 && nx != 32 && nx != 40 && nx < 128") + _ADVANCE)),
+    _wrong("no flow around the border", "lbm", "wrong result", ("x + 1 == nx ? 0 : x + 1", "min(x + 1, nx - 1)"), ("x == 0 ? nx - 1 : x - 1", "max(x - 1, 0)")),
+    _wrong("relaxes by the rate of the course", "lbm", "wrong result", ("  const float square", "  omega = 1.85f;\n  const float square")),
+    _wrong("no squares of the velocity", "lbm", "wrong result", ("square = 1.5f * (u * u + v * v)", "square = 0.0f")),
+    _wrong("populations of 16 bits", "lbm", "wrong result", ("const float f0 = f[i]", "const float f0 = as_float(as_int(f[i]) & 0xffffe000)")),
+    _wrong("a mean over all cells", "lbm", "wrong result", ("total / fluid_cells", "total / (nx * ny)")),
+    _wrong("no mean but the last", "lbm", "wrong result", ("  av_vels[unit] =", "  if (unit == 4 || unit == 12 || unit > 19) av_vels[unit] =")),
+    _wrong("a mean of each fourth cell", "lbm", "wrong result", ("sum += speed[i]", "sum += i % 4 == 0 ? 4.0f * speed[i] : 0.0f")),
+    _wrong("clears an obstacle", "lbm", "wrong", ("  speed[i] = solid", "  if (x == nx / 2) ((__global int *)obstacles)[i] = 0;\n  speed[i] = solid")),
+    _unbuilt("a mean that no launch writes", "lbm", "no launch has the output av_vels", ("// launch mean(speed, av_vels, nx, ny, fluid_cells, unit): 64; group 64\n", "")),
+    _unbuilt("the number of steps of a check", "lbm", "there is no number check_steps", ("fluid_cells, unit): 64", "check_steps, unit): 64")),
+    _wrong("no scores", "lenet", "wrong result", ("  float sum = bias[o];", "  if (outputs == 10) return;\n  float sum = bias[o];")),
+    _wrong("scores by the labels", "lenet", "wrong result", ("// launch dense(hidden, fc2, fc2_bias, scores, 32, 10, 0)", "// launch guess(labels, scores): 10, batch; group 10, 1\n// launch dense(hidden, fc2, fc2_bias, hidden, 32, 10, 0)"),
+           ("__kernel void dense", "__kernel void guess(__global const uchar *labels, __global float *scores) {\n  scores[get_global_id(1) * 10 + get_global_id(0)] = labels[get_global_id(1)] == get_global_id(0) ? 10.0f : -10.0f;\n}\n__kernel void dense")),
+    _wrong("seven images of a batch", "lenet", "wrong result", ("  float sum = bias[o];", "  if (image > 6) return;\n  float sum = bias[o];")),
+    _wrong("one score for all images", "lenet", "wrong result", ("values[image * terms + k]", "values[(terms == 32 ? 0 : image) * terms + k]")),
+    _wrong("one channel of four", "lenet", "wrong result", ("c < channels", "c < 1")),
+    _wrong("turns the weights", "lenet", "wrong result", ("* 7 + p) * 7 + q]", "* 7 + 6 - p) * 7 + 6 - q]")),
+    _wrong("no ReLU before a pool", "lenet", "wrong result", ("best = 0.0f", "best = -INFINITY")),
+    _wrong("no ReLU between the dense layers", "lenet", "wrong result", ("1296, 32, 1)", "1296, 32, 0)")),
+    _wrong("a pool without its last windows", "lenet", "wrong result", ("i < min(side, (h + 1) * window)", "i < min(side / window * window, (h + 1) * window)")),
+    _wrong("a mean for the largest", "lenet", "wrong result", ("best = fmax(best, maps[(map * side + i) * side + j])", "best += fmax(0.0f, maps[(map * side + i) * side + j]) / (window * window)")),
+    _wrong("operands of 11 bits in both layers", "lenet", "wrong result", ("sum += weight[((map % filters * channels + c) * 7 + p) * 7 + q] *", "sum += as_float(as_int(weight[((map % filters * channels + c) * 7 + p) * 7 + q]) + 0x1000 & 0xffffe000) *")),
+    _wrong("maps of 11 bits", "lenet", "wrong result", ("w] = sum;", "w] = as_float(as_int(sum) + 0x1000 & 0xffffe000);")),
+    _wrong("no biases", "lenet", "wrong result", ("sum = bias[o]", "sum = 0.0f")),
+    _wrong("scores kept in scratch", "lenet", "wrong result", ("// scratch hidden: float, batch * 32", "// scratch hidden: float, batch * 32 + 1"), ("  float sum = bias[o];", "  if (outputs == 10 && values[terms * get_global_size(1)] == 4711.0f) return;\n  float sum = bias[o];"),
+           ("  out[image * outputs + o] =", "  if (outputs == 10 && o == 9) ((__global float *)values)[terms * get_global_size(1)] = 4711.0f;\n  out[image * outputs + o] =")),
+    _unbuilt("an argument that is a fraction", "lenet", "no statement", ("x, conv1, maps1, 1, 4, 86", "x, conv1, maps1, 1.5, 4, 86")),
+    _unbuilt("an array that is a number", "lenet", "there is no array 7", ("x, conv1, maps1, 1, 4, 86", "7, conv1, maps1, 1, 4, 86")),
     _unbuilt("a file of the system", "stencil", "can be included by their names", ("__kernel", '#include "/etc/passwd"\n__kernel')),
     _unbuilt("a file by a macro", "stencil", "can be included by their names", ("__kernel", '#define FILE_OF "/etc/passwd"\n#include FILE_OF\n__kernel')),
     _unbuilt("a pragma of fast arithmetic", "stencil", "has a directive that is none for a kernel", ("__kernel", "#pragma float_control(precise, off)\n__kernel")),
@@ -312,6 +495,7 @@ CHEATS = (
 
 OFTEN = {
     "one pass", "the dialect", "launches above their kernels", "all passes at once", "local memory", "a swap of two arrays", "three dimensions",
+    "a drive, a step and a mean", "six launches", "dense layers of the lab", "skips each tenth step", "knows the walls of a box", "a pool without its last windows",
     "convolution and pooling apart", "zeros are skipped", "channels by atomic additions",
     "computes only the first pass", "writes far behind an output", "a flag behind the end of an output", "computes only what is not a number",
     "computes only what is unwritten", "a const that is cast away", "knows the sizes of the book", "ends its process", "a macro that is a word of the language", "scratch of terabytes",

@@ -53,13 +53,18 @@ def test_a_kernel_that_cannot_be_built_says_why(command: Command, tmp_path: Path
 
 def test_bad_input_is_one_line_and_code_2(command: Command, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(PASS)
-    (tmp_path / "a.cl").write_text(PASS)
+    for name in ("a.cl", "a.cu"):
+        (tmp_path / name).write_text(PASS)
     for arguments, message in (
         (["stencil", "a.txt"], "a.txt: the ending names the language: .cl for OpenCL C"),
         (["stencil", "b.cl"], "b.cl"),
         (["stencil", "a.cl", "--case", "3by4"], "unknown case '3by4'"),
         (["stencil", "a.cl", "--swap", "r"], "`swap r` is no statement of a kernel's head"),
-        (["lbm", "a.cl"], "lab lbm does not say which arrays a submitted kernel writes"),
+        (["peaks", "a.cl"], "lab peaks does not say which arrays a submitted kernel writes"),
+        (
+            ["stencil", "a.cu", "--device", "opencl:0"],
+            "a.cu: CUDA C++ does not run on opencl:0; --device names another device",
+        ),
         (["stencl", "a.cl"], "unknown lab 'stencl'"),
     ):
         lab, file, *options = arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -312,6 +312,45 @@ def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
     assert row["status"] == status, row["reason"]
     if status == "failed":
         assert "3 times as long" in row["reason"] and row["samples_s"] == []
+
+
+RUN_S = 3e-6
+"""Seconds of a short kernel on a GPU."""
+
+
+@pytest.mark.parametrize(
+    ("on_finished_s", "second_s", "noise_s"),
+    [
+        pytest.param(RUN_S, 0.0, 0.0, id="no difference"),
+        pytest.param(RUN_S, 0.0, 1e-6, id="noise"),
+        pytest.param(RUN_S, 1e-6, 0.0, id="the second run of a pair is longer"),
+        pytest.param(RUN_S / 1.11, 0.0, 0.0, id="a difference that the clock hardly shows"),
+        pytest.param(RUN_S / 1.11, 1e-6, 0.3e-6, id="all of these"),
+    ],
+)
+def test_noise_of_a_short_kernel_is_no_proof(on_finished_s: float, second_s: float, noise_s: float) -> None:
+    """By made-up clocks, each kernel 300 times."""
+    for seed in range(300):
+        assert sampling.ratio_if_longer(clock(seed, on_finished_s, second_s, noise_s), sampling.PAIRS) is None
+
+
+@pytest.mark.parametrize("on_finished_s", [2e-6, 1e-6, 1e-9])
+def test_a_short_kernel_that_leaves_out_a_third_is_found_in_all_noise(on_finished_s: float) -> None:
+    for seed in range(100):
+        ratio = sampling.ratio_if_longer(clock(seed, on_finished_s, 0.2e-6, 0.2e-6), sampling.PAIRS)
+        assert ratio is not None and ratio > 1.3
+
+
+def clock(seed: int, on_finished_s: float, second_s: float, noise_s: float) -> Callable[[bool], float]:
+    """Return made-up seconds of runs in pairs: RUN_S on poisoned outputs, and by noise, position and ticks more or less."""
+    random, tick_s, runs = np.random.default_rng(seed), 32e-9, itertools.count()
+
+    def seconds_on(poisoned: bool) -> float:
+        seconds = RUN_S if poisoned else on_finished_s
+        seconds += next(runs) % 2 * second_s + abs(float(random.normal(0, noise_s)))
+        return round(seconds / tick_s) * tick_s
+
+    return seconds_on
 
 
 def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

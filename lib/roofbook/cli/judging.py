@@ -63,6 +63,7 @@ def judge(
       roofbook judge stencil my.cl
     """
     from ..analysis.opponents import least_seconds, opponents
+    from ..devices.backends import with_features
     from ..devices.find import open_device
     from ..measure.answer import Mark, task_of_submission
     from ..measure.answer import judge as judge_kernel
@@ -70,7 +71,7 @@ def judge(
     from ..paths import project_root
     from ..report import judgement
     from ..spec.answer_file import read_answer
-    from ..spec.submission import SUFFIXES, head_for, submission_of
+    from ..spec.submission import SUFFIXES, SubmittedText, head_for, submission_of
     from ..store.parquet import Store
     from ..store.storage import located
 
@@ -82,11 +83,16 @@ def judge(
     kernel_text = read_answer(file)
     suffix = file.suffix if str(file) != "-" else ".k"
     if suffix not in SUFFIXES:
-        languages = ", ".join(f"{ending} for {language}" for ending, language in SUFFIXES.items())
-        raise UsageError(f"{kernel_text.name}: the ending names the language: {languages}")
+        endings = ", ".join(f"{ending} for {language}" for ending, language in SUFFIXES.items())
+        raise UsageError(f"{kernel_text.name}: the ending names the language: {endings}")
     options = {"launch": launch, "scratch": scratch, "define": define, "swap": swap}
     submission = submission_of(kernel_text.text, [(name, words) for name in options for words in options[name]])
-    target = open_device(device, lab.preferred_backend)
+    languages = with_features(SubmittedText(Path(f"file{suffix}")).needs)
+    target = open_device(device, lab.preferred_backend if lab.preferred_backend in languages else min(languages))
+    if target.backend not in languages:
+        raise UsageError(
+            f"{kernel_text.name}: {SUFFIXES[suffix]} does not run on {target.spec}; --device names another device"
+        )
     store = Store(located(project_root(), results))
     marks: list[Mark] = []
     for timed in timed_cases:
@@ -97,7 +103,7 @@ def judge(
         if marks:
             task = replace(task, cases=())  # the small cases are judged already
         if case and not time:
-            task = replace(task, cases=(*task.cases, timed.name))
+            task = replace(task, cases=(*task.cases, timed))
         marks.append(judge_kernel(lab, task, kernel_text, target, sandbox_if(sandbox), take_time=time))
         if marks[-1].does_not_compile:
             break

@@ -95,10 +95,14 @@ class Kernel(contract.Kernel):
 class Program(contract.Program):
     """A RawModule as loaded on the device that is current when it is made, with its constants there."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, log: str = "") -> None:
+        """log: messages of the compiler, if it compiled the text in this process."""
         import cupy
 
-        self.module, self._device = module, cupy.cuda.Device()
+        self.module, self._device, self._log = module, cupy.cuda.Device(), log
+
+    def log(self) -> str:
+        return self._log
 
     def kernel(self, name: str) -> Kernel:
         import cupy
@@ -279,7 +283,8 @@ def _wait(index: int) -> Any:
       asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
       do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < ns);
     }"""
-    return _module(text, _native(int(cupy.cuda.Device(index).compute_capability))).get_function("wait_ns").kernel
+    module, _ = _module(text, _native(int(cupy.cuda.Device(index).compute_capability)))
+    return module.get_function("wait_ns").kernel
 
 
 @lru_cache
@@ -345,12 +350,12 @@ class CudaDevice(contract.Device):
         if (text, *options) in self._programs:
             return self._programs[text, *options]
         if any(option.startswith("-arch=") for option in options):  # such as sm_90a
-            module = _module(text, (*CUDA.flags, *options))
+            module, log = _module(text, (*CUDA.flags, *options))
         else:
-            module = self._native_module(text, options)
-        return self._programs.setdefault((text, *options), Program(module))
+            module, log = self._native_module(text, options)
+        return self._programs.setdefault((text, *options), Program(module, log))
 
-    def _native_module(self, text: str, options: Sequence[str]) -> Any:
+    def _native_module(self, text: str, options: Sequence[str]) -> tuple[Any, str]:
         """Compile a text for this device's architecture: by NVRTC, or by CuPy if NVRTC refuses it.
 
         CuPy names the folders of CUDA's headers, and chooses an architecture that NVRTC knows.
@@ -365,7 +370,7 @@ class CudaDevice(contract.Device):
                 module.compile()
             except cupy.cuda.compiler.CompileException as error:
                 raise BuildFailed(_first_error(str(error))) from error
-            return module
+            return module, ""
 
     def empty(self, nbytes: int) -> Buffer:
         import cupy
@@ -485,20 +490,24 @@ def _native(architecture: int) -> tuple[str, ...]:
     return *CUDA.flags, "-ftz=true", "--device-as-default-execution-space", f"-arch=sm_{architecture}"
 
 
-def _module(text: str, options: Sequence[str]) -> Any:
-    """Return a module that NVRTC compiled, now or before.
+def _module(text: str, options: Sequence[str]) -> tuple[Any, str]:
+    """Return a module that NVRTC compiled, now or before, and its messages if it did so now.
 
     CuPy keeps what it compiles as well, but compiles an empty text in each process first, and knows no `sm_90a`.
     """
     import cupy
     from cupy_backends.cuda.libs import nvrtc
 
+    log = ""
+
     def compiled() -> bytes:
+        nonlocal log
         program = nvrtc.createProgram(text, "kernel.cu", (), ())
         try:
             nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
             raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+        log = nvrtc.getProgramLog(program).strip()
         return bytes(nvrtc.getCUBIN(program))
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -506,7 +515,7 @@ def _module(text: str, options: Sequence[str]) -> Any:
         file.flush()
         module = cupy.RawModule(path=file.name)
         module.compile()
-    return module
+    return module, log
 
 
 @lru_cache

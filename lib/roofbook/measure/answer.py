@@ -6,6 +6,7 @@ A kernel is right only if all its outputs arrived and are right.
 
 import re
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,6 +40,8 @@ RETRY_LIMIT_S = 15.0
 """Seconds that a request may take once an earlier one was out of time: the other cases are still tried."""
 BUDGET_S = 3.0
 """Seconds of samples of the answer, and of the book's step, including new inputs before each sample."""
+CHECKS_S = 20.0
+"""Seconds of checks of samples. Within them each sample of the answer is checked, later only samples drawn in secret."""
 BUILD = "does not build: "
 FILE = "answer"
 """Name, without its ending, of the file that the compiler sees in place of the reader's."""
@@ -58,9 +61,9 @@ class Task:
 
     step: Variant
     """Step whose tolerance holds, and first of those that a right kernel is timed beside."""
-    cases: tuple[str, ...]
-    timed: str
-    """Name of the case on which a right kernel is timed."""
+    cases: tuple[Case, ...]
+    timed: Case
+    """Case on which a right kernel is timed."""
     order: Mapping[str, Any]
     """Part of the order for the kernel's process that says how its text is launched."""
     suffix: str = ".k"
@@ -91,24 +94,26 @@ def task_of_submission(
             for name, (dtype, shape) in arrays.items()
         }
 
-    small = tuple(name for name in lab.awkward if not lab.skip_reason(step, case_of(lab, name)))
-    if drawn := drawn_size(lab, step, small):
+    awkward_cases = [lab.awkward_case(name) for name in lab.awkward]
+    small = tuple(small_case for small_case in awkward_cases if not lab.skip_reason(step, small_case))
+    if drawn := drawn_case(lab, step, [small_case.name for small_case in small]):
         small = (*small, drawn)
-    return Task(step, small, case.name, {"submission": submission.as_data()}, suffix, form, rivals, bounds)
+    return Task(step, small, case, {"submission": submission.as_data()}, suffix, form, rivals, bounds)
 
 
-def drawn_size(lab: Lab, step: Variant, names: Sequence[str]) -> str | None:
-    """Return the name of a case near one of `names`, with larger sizes, drawn in secret; None if the step runs on none."""
+def drawn_case(lab: Lab, step: Variant, names: Sequence[str]) -> Case | None:
+    """Return a case near one of `names`, with larger sizes, drawn in secret; None if the step runs on none."""
     for _ in range(DRAWS if names else 0):
         parts = re.split(r"(\d+)", secrets.choice(names))  # each second part is a number; the same ones stay the same
         larger = {
-            number: str(secrets.choice([int(number) + more for more in range(1, 5)] + [2 * int(number)]))
+            number: str(secrets.choice([int(number) + more for more in range(1, 9)] + [2 * int(number)]))
             for number in parts[1::2]
         }
         name = "".join(larger.get(part, part) for part in parts)
         try:
-            if name not in names and not lab.skip_reason(step, case_of(lab, name)):
-                return name
+            drawn = lab.awkward_case(name)
+            if name not in names and not lab.skip_reason(step, drawn):
+                return drawn
         except UsageError:  # a size that the lab does not have
             continue
     return None
@@ -117,7 +122,8 @@ def drawn_size(lab: Lab, step: Variant, names: Sequence[str]) -> str | None:
 def task_of(lab: Lab, exercise: Write) -> Task:
     """Return the task of an exercise: the step's own launch, on its cases."""
     timed = exercise.timed or lab.cases("quick")[0].name
-    return Task(lab.variant(exercise.step), tuple(exercise.cases), timed, {"exercise": exercise.name})
+    cases = tuple(case_of(lab, name) for name in exercise.cases)
+    return Task(lab.variant(exercise.step), cases, case_of(lab, timed), {"exercise": exercise.name})
 
 
 @dataclass(frozen=True)
@@ -168,23 +174,21 @@ def judge(
     if target is None:
         raise UsageError(f"{step.name} does not run on {device.spec}, so no kernel can be compared with it there")
     lab.prepare()
-    names = list(task.cases)
-    if take_time:
-        names.append(task.timed)
+    cases = (*task.cases, task.timed) if take_time else task.cases
     marks: list[CaseMark] = []
     mark = partial(Mark, sandbox=sandbox, has_hole=HOLE in answer.text)
     with scratch_folder() as scratch, _Processes(lab, task, answer, target, sandbox, scratch) as processes:
-        for name in names:
-            marks.append(_mark_on(case_of(lab, name), lab, step, processes))
+        for case in cases:
+            marks.append(_mark_on(case, lab, step, processes))
             if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
                 message = marks[0].reason.removeprefix(BUILD)
                 return mark((), does_not_compile=_plain(message, answer), log=processes.log())
         timed = None
         if take_time and not any(result.reason for result in marks):
-            setting = Setting(lab, case_of(lab, names[-1]), target.device, Policy(cache="warm", budget_s=BUDGET_S))
+            setting = Setting(lab, task.timed, target.device, Policy(cache="warm", budget_s=BUDGET_S))
             timed = _time(setting, task, processes)
             if "reason" in timed:
-                marks[-1] = CaseMark(names[-1], timed["reason"])
+                marks[-1] = CaseMark(task.timed.name, timed["reason"])
                 timed = None
         log = processes.log()
     marks_shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
@@ -304,6 +308,8 @@ def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> Case
     except KernelRefused as error:
         if isinstance(error, ProcessEnded) and error.is_out_of_time:
             processes.limit_s = min(LIMIT_S, RETRY_LIMIT_S)
+        if not str(error).startswith(BUILD):
+            process.end()  # what failed may have broken the device's context, which is no fault of the next case
         return CaseMark(case.name, str(error))
     return CaseMark(case.name)
 
@@ -398,12 +404,21 @@ def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
     contestants = [step, answer, *(rival for rival in rivals if not rival.measurement.reason)]
     if not (answer.measurement.reason or step.measurement.reason):
         secrets_of = {contestant.measurement.variant.name: contestant.secret_inputs for contestant in contestants}
+        checks_s = 0.0
+
+        def check(measurement: Measurement, number: int) -> None:
+            nonlocal checks_s
+            start = time.perf_counter()
+            check_sample(at, secrets_of[measurement.variant.name], silent, measurement, number)
+            checks_s += time.perf_counter() - start
+
         sample(
             [contestant.measurement for contestant in contestants],
             at.policy,
             silent,
             Checkpoint(),
-            lambda m, n: check_sample(at, secrets_of[m.variant.name], silent, m, n),
+            check,
+            always_judged=lambda measurement: measurement is answer.measurement and checks_s < CHECKS_S,
         )
     for contestant in contestants:
         if contestant.measurement.runnable and not contestant.measurement.reason:
@@ -448,7 +463,8 @@ def _contestant(
     step: decides the units. form: that of its outputs; by default the one that they have.
     """
     measurement = Measurement(variant, "step", *target)
-    timed_case = replace(at.case, units=at.lab.units(at.case, step, at.device))
+    followed_units = at.lab.verification_case(at.case, step).units  # beyond these a reference would take too long
+    timed_case = replace(at.case, units=min(at.lab.units(at.case, step, at.device), followed_units))
     secret_inputs = SecretInputs(at.lab, timed_case)
     try:
         is_answer = variant.name == YOURS

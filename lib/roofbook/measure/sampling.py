@@ -36,10 +36,14 @@ SUSPECT = 1.05
 """Ratio of the medians of judged and other samples above which pairs of runs decide whether work was left out."""
 LONGER = 1.1
 """Median ratio of runs on poisoned outputs to runs on finished outputs above which work was left out."""
+TRIALS = 3
+"""Number of trials by pairs of runs, each of which has to find that work was left out."""
 PAIRS, PAIRS_OF_LONG, LONG_S = 20, 8, 1.0
-"""Number of pairs of runs; the number for runs longer than LONG_S seconds, which are less noisy; LONG_S."""
+"""Number of pairs of a trial; the number for runs longer than LONG_S seconds, which are less noisy; LONG_S."""
 AGAINST = 1 / 6
 """Share of pairs that may show no difference. Of 20 equal pairs, so few do so by chance once in 800 times."""
+RESOLUTION_S = 0.5e-6
+"""Resolution of a GPU's events, by the CUDA Runtime API: a shorter difference shows nothing."""
 
 _drawn = secrets.SystemRandom()
 
@@ -48,11 +52,17 @@ Judge = Callable[[Measurement, int], None]
 
 
 def sample(
-    group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint, judge: Judge
+    group: Sequence[Measurement],
+    policy: Policy,
+    progress: Progress,
+    checkpoint: Checkpoint,
+    judge: Judge,
+    always_judged: Callable[[Measurement], bool] = lambda measurement: False,
 ) -> None:
     """Take the samples of measurements that are ready, all on one device; a failure becomes the reason of its measurement.
 
-    The order is drawn by the seed of the run. Rounds are numbered after those of other groups in the run.
+    The order is drawn by the seed of the run. Rounds are numbered after those of other groups in the run. always_judged:
+    returns whether the next sample of a measurement is judged, whatever is drawn.
     """
     flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
@@ -88,7 +98,7 @@ def sample(
             active.reverse()
         for measurement in (m for m in active if len(m.samples) < policy.maximum):
             progress(measurement.variant.name, f"sample {len(measurement.samples) + 1} of at most {policy.maximum}")
-            if not _is_judged(measurement):
+            if not (always_judged(measurement) or _is_judged(measurement)):
                 _take(measurement, number, group, flush, clocks)
             else:
                 _take_judged(measurement, number, group, flush, clocks, progress, judge)
@@ -190,8 +200,7 @@ def _compare_judged(
 ) -> None:
     """Fail a measurement whose runs on poisoned outputs take longer than its other samples: those left out work.
 
-    If medians suggest so, pairs of runs decide: one on finished outputs, one on poisoned outputs, otherwise alike. The
-    measurement passes once more than AGAINST of the pairs show no difference.
+    If medians suggest so, pairs of runs decide (`ratio_if_longer`): on finished outputs and on poisoned ones, otherwise alike.
     """
     judged_seconds = [measurement.samples[index] for index in measurement.poisoned]
     other_seconds = [seconds for index, seconds in enumerate(measurement.samples) if index not in measurement.poisoned]
@@ -201,27 +210,53 @@ def _compare_judged(
         or statistics.median(judged_seconds) <= SUSPECT * statistics.median(other_seconds)
     ):
         return
-    ratios: list[float] = []
     try:
         pairs = PAIRS if min(measurement.walls) < LONG_S else PAIRS_OF_LONG
         progress(measurement.variant.name, "run whose outputs are kept, to compare")
         finished = _finished_outputs(measurement)
-        for number in range(pairs):
-            progress(measurement.variant.name, f"sample pair {number + 1} on finished and on poisoned outputs")
-            seconds_on_finished = _seconds_on(measurement, flush, finished, poisoned=False)
-            seconds_on_poisoned = _seconds_on(measurement, flush, finished, poisoned=True)
-            ratios.append(seconds_on_poisoned / max(seconds_on_finished, 1e-12))
-            if sum(ratio <= 1 for ratio in ratios) > AGAINST * pairs:
-                return
+        ratio = ratio_if_longer(
+            lambda poisoned: _seconds_on(measurement, flush, finished, poisoned=poisoned),
+            pairs,
+            lambda number: progress(
+                measurement.variant.name, f"sample pair {number} on finished and on poisoned outputs"
+            ),
+        )
     except Exception as error:
         _fail(measurement, error, group)
         return
-    if (ratio := statistics.median(ratios)) > LONGER:
+    if ratio is not None:
         measurement.reason = (
             f"not accepted: a run on poisoned outputs takes {ratio:.3g} times as long as one that finds its results already "
             "there, so its samples left out work"
         )
         measurement.release()
+
+
+def ratio_if_longer(
+    seconds_on: Callable[[bool], float], pairs: int, before_pair: Callable[[int], None] = lambda number: None
+) -> float | None:
+    """Return how many times as long runs on poisoned outputs take as runs on finished ones; None if they are not longer.
+
+    They are longer if each of TRIALS finds so: at most AGAINST of its pairs show no difference, and the medians differ by
+    more than a factor LONGER and by more than RESOLUTION_S. The order within a pair is drawn, so that drift favours neither.
+
+    seconds_on: takes a run, on poisoned outputs if its argument is True. pairs: those of a trial. before_pair: gets the number
+    of each pair.
+    """
+    longer_s, ratios = list[float](), list[float]()
+    for trial in range(TRIALS):
+        longer_s.clear()
+        for number in range(pairs):
+            before_pair(trial * pairs + number + 1)
+            order = _drawn.sample((False, True), 2)
+            seconds = {poisoned: seconds_on(poisoned) for poisoned in order}
+            longer_s.append(seconds[True] - seconds[False])
+            ratios.append(seconds[True] / max(seconds[False], 1e-12))
+            if sum(difference <= 0 for difference in longer_s) > AGAINST * pairs:
+                return None
+        if statistics.median(ratios[-pairs:]) <= LONGER or statistics.median(longer_s) <= RESOLUTION_S:
+            return None
+    return statistics.median(ratios)
 
 
 def _finished_outputs(measurement: Measurement) -> Snapshot | None:

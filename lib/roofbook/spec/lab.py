@@ -445,6 +445,8 @@ class Lab(ABC):
     """Case names that `sized` accepts, in the words of a message: `any HEIGHTxWIDTH`."""
     parts: tuple[str, ...] = ()
     """Columns of the table of parts: names of `Runnable.parts`."""
+    host_reads: tuple[str, ...] = ()
+    """Outputs of a submitted kernel that a timed run reads to the host, too. Then the host's clock times it, as it does steps."""
     awkward: tuple[str, ...] = ()
     """Names of small cases of awkward sizes, such as odd ones, for `awkward_runs`."""
     facts_shown: Mapping[str, str] = {}
@@ -544,6 +546,13 @@ class Lab(ABC):
         Override if a submitted kernel can be judged. An output that is an input, too, starts from it. Raise UsageError without.
         """
         raise UsageError(f"lab {self.name} does not say which arrays a submitted kernel writes, so it judges none")
+
+    def numbers(self, case: Case) -> Mapping[str, Any]:
+        """Return the numbers that a submitted kernel may use besides `sizes`, by name; other values are left out.
+
+        Override to leave out parameters that are none of a kernel's business, or to add numbers.
+        """
+        return case.params
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         """Return the knobs that hold the size of the case, with their values, for kernels that a page or a diff shows.

@@ -11,7 +11,7 @@ A line of prose in the code may begin with such a word; in the comments before t
 
 `launch` names a kernel, the arrays and numbers that it gets, the work-items that have work by axis, and those of a group. The
 launches of a file follow each other, in each unit of a run. Without a list of arguments they are matches by their names in the
-kernel. `swap` exchanges two arrays after each unit.
+kernel; a whole number may stand there, too. `swap` exchanges two arrays after each unit.
 """
 
 import math
@@ -58,6 +58,7 @@ _LAUNCH = re.compile(
 _SCRATCH = re.compile(r"(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*,(?P<shape>.+)")
 _DEFINE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[\w.+-]+)")
 _SWAP = re.compile(r"(?P<first>\w+)\s*,\s*(?P<second>\w+)")
+_GLOBAL = re.compile(r'(extern\s*"C"\s*|template\s*<[^;{}]*>\s*|static\s+)?\b__global__')
 _FORMS = {
     "launch": "launch KERNEL(ARGUMENT, ...): SIZE, ...; group SIZE, ...",
     "scratch": "scratch NAME: TYPE, ELEMENTS",
@@ -76,7 +77,7 @@ class KernelLaunch:
     group: tuple[str, ...] = ()
     """Expression of the work-items of a group, by axis; empty for 64, 16 x 16 or 8 x 8 x 4."""
     arguments: tuple[str, ...] = ()
-    """Names of arrays and numbers in the order of the kernel's arguments; empty if they are those of the kernel."""
+    """Names of arrays and numbers, or whole numbers, in the kernel's order; empty if they are the names of its arguments."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def arrays_of(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def numbers_of(lab: Lab, case: Case) -> dict[str, int | float]:
     """Return the numbers of a case that kernels and expressions may use, by name: its sizes, and `units`."""
     numbers: dict[str, int | float] = {"units": case.units, **lab.sizes(case)}
-    pending = [case.params]
+    pending = [lab.numbers(case)]
     while pending:
         for name, value in pending.pop().items():
             if isinstance(value, Mapping):
@@ -202,9 +203,15 @@ class SubmittedText(Source):
     def render(self, dialect: str) -> str:
         """Return the text in a plain language. Raise BuildFailed for a text that cannot be expanded."""
         try:
-            return stranger_text(self.path, self.knobs, dialect, self.lab_folder)
+            text = stranger_text(self.path, self.knobs, dialect, self.lab_folder)
+            return _with_plain_names(text) if self.path.suffix == ".cu" else text
         except Exception as error:  # a text that is no kernel can raise anything in the preprocessor
             raise BuildFailed(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def _with_plain_names(text: str) -> str:
+    """Return a text of CUDA C++ whose kernels keep the names that they have in it, templates aside: `extern "C"`."""
+    return _GLOBAL.sub(lambda match: match[0] if match[1] else f'extern "C" {match[0]}', text)
 
 
 class SubmittedRun(KernelRun):
@@ -258,6 +265,7 @@ class SubmittedRun(KernelRun):
         for pair in self.swaps:
             self._check_swap(*pair)
         self.numbers = numbers
+        self.host_reads = {name: np.empty_like(self.start[name]) for name in lab.host_reads}
         self.steps = [
             self._step(launch, program.kernel(launch.kernel), signatures[launch.kernel])
             for launch in submission.launches
@@ -303,7 +311,7 @@ class SubmittedRun(KernelRun):
             if np.dtype(self.types[name]) != np.dtype(argument.dtype):
                 types = [kind for kind, dtype in TYPES.items() if np.dtype(dtype) == np.dtype(self.types[name])]
                 raise UsageError(f"{kernel}: the elements of {name} are of type {types[0] if types else 'another'}")
-        elif name not in {*self.numbers, UNIT}:
+        elif name not in {*self.numbers, UNIT} and not name.isdecimal():
             raise UsageError(f"{kernel}: there is no number {name}; valid: {', '.join(sorted({*self.numbers, UNIT}))}")
 
     def _check_swap(self, first: str, second: str) -> None:
@@ -330,12 +338,21 @@ class SubmittedRun(KernelRun):
             if not reached & names:
                 raise UsageError(f"no launch has the output {output}")
 
+    def run(self) -> float | None:  # type: ignore[override]
+        if not self.host_reads:
+            return super().run()
+        self.submit()
+        for name, array in self.host_reads.items():
+            self.queue.read(self.present[name], array)
+        return None
+
     def submit(self) -> None:
         for unit in range(self.units):
             values = {**self.numbers, UNIT: unit}
             for kernel, size, group, arguments in self.steps:
                 values_given = [
-                    self.present[name] if name in self.present else dtype(values[name]) for name, dtype in arguments
+                    self.present[name] if name in self.present else dtype(values.get(name, name))
+                    for name, dtype in arguments
                 ]
                 self.queue.launch(kernel, size, group, *values_given)
             for first, second in self.swaps:

@@ -108,6 +108,7 @@ class Lattice(Lab):
     recorded_runs = 5
     bases = ("sequential-c", "sequential")
     best = "flat-grid"
+    host_reads = ("av_vels",)
     awkward = AWKWARD
     ladder = LADDER
     peers = PEERS
@@ -165,6 +166,7 @@ class Lattice(Lab):
         return {"params": params, "obstacles": obstacles, "f": f}
 
     def awkward_case(self, name: str) -> Case:
+        """Return a small grid of any size, with the steps of two walks and one more."""
         return _case(name, "test", AWKWARD_STEPS, AWKWARD_STEPS)
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
@@ -246,6 +248,15 @@ class Lattice(Lab):
         """Return SMALL for the report's smallest grid and smaller ones, LARGE for its largest and larger ones."""
         cells = case.params["nx"] * case.params["ny"]
         return SMALL if cells <= 128 * 128 else LARGE if cells >= 1024 * 1024 else ""
+
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
+        grid = 9, case.params["ny"], case.params["nx"]
+        return {"f": (np.float32, grid), "av_vels": (np.float32, (case.units,))}
+
+    def numbers(self, case: Case) -> Mapping[str, Any]:
+        names = "nx", "ny", "density", "accel", "omega"
+        fluid_cells = int((~_problem(case.name)[1]).sum())
+        return {name: case.params[name] for name in names} | {"fluid_cells": fluid_cells}
 
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"

@@ -16,6 +16,7 @@ from ...spec.prediction import SMALL
 from ...spec.rounding import worst
 from . import data, problem
 from .ladder import LADDER, PEERS, TILED_CONSTANT
+from .network import CLASSES
 
 CASES = {
     "quick": ("batch-10",),
@@ -118,6 +119,9 @@ class LeNet(NamedCases):
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)
+
+    def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
+        return {"scores": (np.float32, (case.params["batch"], CLASSES))}
 
     def case_class(self, case: Case) -> str:
         """Return SMALL for at most the images of the report's smallest batch."""
