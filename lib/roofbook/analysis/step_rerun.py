@@ -41,16 +41,16 @@ class StepRerun:
             return lines
         if not parent.ok:
             return [*lines, f"Its parent {parent.variant} has no time: {parent.reason}"]
-        lines.append(_effect(self.ratio, f"{parent.variant} ({show.duration(parent.median)})"))
+        lines.append(effect(self.ratio, f"{parent.variant} ({show.duration(parent.median)})"))
         if self.control:
             control = show.factor(self.control.estimate, self.control.low, self.control.high)
             lines.append(f"{control}: {self.control_of} over itself, the A/A control of the same rounds")
-        before = f"before, on {self.before_started}: {_effect(self.before, parent.variant)}" if self.before else ""
+        before = f"before, on {self.before_started}: {effect(self.before, parent.variant)}" if self.before else ""
         lines.append(before or "before: not measured here")
         return lines
 
 
-def _effect(ratio: Speedup | None, of: str) -> str:
+def effect(ratio: Speedup | None, of: str) -> str:
     """Return a ratio in words, with the number of runs that it comes from."""
     assert ratio
     if TOO_FEW in ratio.how:

@@ -9,10 +9,22 @@ import click
 
 from .. import memory, own_python
 from ..errors import UsageError, program
-from . import authoring, comparing, judging, measuring, publishing, reading, sharing
+from . import authoring, comparing, judging, measuring, publishing, reading, sharing, tuning
 from .app import app
 
-__all__ = ["app", "authoring", "comparing", "judging", "main", "measuring", "publishing", "reading", "run", "sharing"]
+__all__ = [
+    "app",
+    "authoring",
+    "comparing",
+    "judging",
+    "main",
+    "measuring",
+    "publishing",
+    "reading",
+    "run",
+    "sharing",
+    "tuning",
+]
 
 
 def run() -> None:

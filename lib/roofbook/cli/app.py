@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "measuring": "Measure",
     "reading": "Read",
+    "tuning": "Tune",
     "judging": "Judge kernels of your own",
     "comparing": "Compare over time",
     "publishing": "The book",

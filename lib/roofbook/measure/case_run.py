@@ -150,6 +150,31 @@ def measure_case(
             checkpoint.save(are_rows=are_stored)
 
 
+def measure_alone(
+    setting: Setting, variant: Variant, references: References, *, run: str, progress: Progress = silent
+) -> dict[str, Any]:
+    """Verify one variant, time it and verify it again, beside no other, and return its row.
+
+    references: of the case; those of one process serve all its variants. A variant that does not run gets a failed row.
+    """
+    target = target_of(variant, setting.device)
+    measurement = Measurement(variant, variant.role, *(target or (setting.device, setting.device.backend)))
+    try:
+        reason = setting.lab.skip_reason(variant, setting.case)
+        measurement.reason = reason if target else f"it does not run on {setting.device.spec}"
+        measurement.reason = measurement.reason or too_long(setting, measurement, progress)
+        if not measurement.reason:
+            prepare(setting, measurement, references, progress)
+        if measurement.runnable:
+            judge = partial(check_sample, setting, references, progress)
+            sample([measurement], setting.policy, progress, Checkpoint(), judge)
+        if measurement.sampled and not measurement.reason:
+            verify_again(setting, measurement, references, progress)
+        return _row(setting, measurement, run)
+    finally:
+        measurement.release()
+
+
 class _Stages:
     """Progress of a case, passed on until it ends: stages of the clean-up must not hide the stage that failed."""
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from .policy import Policy
 from .worker_process import GRACE_S, POISONED
 
 
-class _WithoutPandas(Store):
+class StoreWithoutPandas(Store):
     """Store that writes rows without pandas: pyarrow would import it, which takes longer than sampling many a case."""
 
     def append(self, rows: Sequence[Mapping[str, Any]], part: StorePart = "local", once: str = "") -> list[Path]:
@@ -69,11 +69,11 @@ def main(lab_name: str, spec: str) -> int:
         order = json.loads(line)
         if not order.get("once"):
             end_with_parent(False)
-        threading.Thread(target=_end_when_input_closes, daemon=True).start()
+        threading.Thread(target=end_when_input_closes, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
         stored = case_run.measure_and_store(
-            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
+            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=StoreWithoutPandas(order["root"]),
             where=order["where"], resume=order["resume"], once=order.get("once", ""),
             progress=lambda variant, stage: tell(variant=variant, what=stage),
             report_stored=lambda stored_rows: tell(kept=[list(stored_row) for stored_row in stored_rows]),
@@ -91,12 +91,13 @@ def main(lab_name: str, spec: str) -> int:
     return 0
 
 
-def _end_when_input_closes() -> None:
+def end_when_input_closes(take_line: Callable[[str], object] = lambda line: None) -> None:
     """Interrupt this process when its parent dies, which closes standard input, so that samples are saved.
 
-    Kill it if a kernel that does not end keeps Python from that.
+    Kill it if a kernel that does not end keeps Python from that. take_line: called with each further order.
     """
-    sys.stdin.read()
+    for line in sys.stdin:
+        take_line(line)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(GRACE_S)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -4,6 +4,7 @@ A notebook runs in a process of its own, so its line reaches the terminal throug
 """
 
 import contextlib
+import math
 import os
 import shutil
 import sys
@@ -37,14 +38,16 @@ def is_shown_elsewhere() -> bool:
 class PlanShare:
     """Share of planned measurements that are taken, with the time that the others take at the pace so far."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.start = total, 0, time.monotonic()
+    def __init__(self, total: int, limit_s: float = math.inf) -> None:
+        """limit_s: seconds after which no further measurement begins."""
+        self.total, self.limit_s, self.done, self.start = total, limit_s, 0, time.monotonic()
 
     def __str__(self) -> str:
         text = f"{self.done} of {self.total}, {100 * self.done // self.total} %"
         if not self.done:
             return text
-        minutes = (time.monotonic() - self.start) / self.done * (self.total - self.done) / 60
+        elapsed_s = time.monotonic() - self.start
+        minutes = max(0, min(elapsed_s / self.done * (self.total - self.done), self.limit_s - elapsed_s)) / 60
         return f"{text}, {f'{minutes:.0f} min' if minutes >= 1 else 'less than a minute'} left"
 
 

@@ -658,7 +658,7 @@ class Lab(ABC):
     def variant(self, name: str) -> Variant:
         """Return the variant of a name, peers and points of sweeps included. Raise UsageError if there is none.
 
-        `STEP@KNOB=VALUE` is a step of the ladder with another value of any knob of its source; several are joined by commas.
+        `STEP@KNOB=VALUE` is a step of the ladder with another value of any knob, see `turned`; several are joined by commas.
         """
         for candidate in self.all_variants():
             if candidate.name == name:
@@ -666,10 +666,47 @@ class Lab(ABC):
         if turned_name := _TURNED.fullmatch(name):
             step = next((step for step in self.ladder if step.name == turned_name["step"]), None)
             if step and step.source:
-                return _turned(step, turned_name["knobs"], self.sizes(self.cases(SCALES[0])[0]))
+                values = dict(setting.split("=") for setting in turned_name["knobs"].split(","))
+                return self.turned(step, values, must_differ=True)
         points = [f"{sweep.variants[0].name.partition('=')[0]}={_points(sweep)}" for sweep in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
         raise one_of("variant", name, valid + points, near=[variant.name for variant in self.all_variants()])
+
+    def turned(self, step: Variant, values: Mapping[str, str], *, must_differ: bool = False) -> Variant:
+        """Return a step with other values of its knobs as a point of a sweep; the step itself if it has these values already.
+
+        values: knob -> value as text. A knob is one of the step's source, or an option of its plan (`turnable_options`), whose
+        value is a number or sides such as `16x4`. Raise UsageError for a knob that the step lacks or that is a size, and with
+        `must_differ` if the code stays the same.
+        """
+        sizes, known = self.sizes(self.cases(SCALES[0])[0]), self.turnable_options(step)
+        knobs: dict[str, int | str] = {}
+        options: dict[str, int | tuple[int, ...]] = {}
+        for name, value in sorted(values.items()):
+            if name in sizes:
+                raise UsageError(f"{name} is a size of the case: choose another case")
+            if name in known:
+                options[name] = _option_value(name, value, known[name])
+            else:
+                knobs[name] = int(value) if value.isdecimal() else value
+        source = step.text.turned(**knobs) if must_differ and not options else step.text.pinned_to(**knobs)
+        knobs = {name: value for name, value in knobs.items() if step.text.settings[name] != value}
+        options = {name: value for name, value in options.items() if step.options.get(name) != value}
+        changed = {name: values[name] for name in sorted({**knobs, **options})}
+        if not changed:
+            return step
+        variant = step.at(",".join(changed), ",".join(changed.values()), source if knobs else None, **options)
+        return replace(variant, name=turned_name(step.name, changed))
+
+    def turnable_options(self, step: Variant) -> dict[str, int | tuple[int, ...]]:
+        """Return the options of a step's plan that are numbers or sides, each with a value; those of its sweeps too."""
+        points = [variant for sweep in self.sweeps for variant in sweep.variants if variant.parent == step.name]
+        return {
+            name: value
+            for variant in (*points, step)
+            for name, value in variant.options.items()
+            if type(value) is int or (isinstance(value, tuple) and value and all(type(side) is int for side in value))
+        }
 
     def case(self, name: str, scale: str | None = None) -> Case:
         """Return the case of a name at `scale`, by default at the first scale that lists it, or of a size that `sized` accepts.
@@ -712,8 +749,8 @@ class NamedCases(Lab):
         return self.named_case(name, scale) if re.fullmatch(self.name_pattern, name) else None
 
 
-_TURNED = re.compile(r"(?P<step>[^@]+)@(?P<knobs>[A-Z]\w*=[\w.+-]+(?:,[A-Z]\w*=[\w.+-]+)*)", re.ASCII)
-"""Name of a step with other knobs, such as `tree@GROUP_SIZE=32`. Knobs are names in capitals; values go into the kernel."""
+_TURNED = re.compile(r"(?P<step>[^@]+)@(?P<knobs>[A-Za-z]\w*=[\w.+-]+(?:,[A-Za-z]\w*=[\w.+-]+)*)", re.ASCII)
+"""Name of a step with other knobs, such as `tree@GROUP_SIZE=32`. Those in capitals go into the kernel."""
 
 
 def turned_name(step: str, knobs: Mapping[str, object]) -> str:
@@ -731,15 +768,13 @@ def turned_name(step: str, knobs: Mapping[str, object]) -> str:
     return name
 
 
-def _turned(step: Variant, settings: str, sizes: Mapping[str, int]) -> Variant:
-    """Return a step with other knobs as a point of a sweep. Raise UsageError for a knob that it lacks or that is a size."""
-    values = dict(sorted(setting.split("=") for setting in settings.split(",")))
-    for knob in values:
-        if knob in sizes:
-            raise UsageError(f"{knob} is a size of the case: choose another case")
-    knobs = {knob: int(value) if value.isdecimal() else value for knob, value in values.items()}
-    variant = step.at(",".join(values), ",".join(values.values()), step.text.turned(**knobs))
-    return replace(variant, name=turned_name(step.name, values))
+def _option_value(name: str, text: str, example: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return the value of an option that a user typed, of the type of another value. Raise UsageError for what is none."""
+    sides = text.split("x")
+    if not all(side.isdecimal() and side.isascii() for side in sides) or (len(sides) > 1 and isinstance(example, int)):
+        right = "a whole number" if isinstance(example, int) else "sides such as 16x4"
+        raise UsageError(f"{name}={text}: the value is {right}")
+    return int(text) if isinstance(example, int) else tuple(map(int, sides))
 
 
 def _points(sweep: Sweep) -> str:

@@ -95,15 +95,19 @@ class Source:
         return replace(self, knobs=tuple(sorted({**before, **changed}.items())))
 
     def turned(self, **knobs: Knob) -> "Source":
-        """Return the same text with some knobs set and pinned. Raise TextError as `of` does, and if no code changes."""
-        for name in knobs:
-            if name not in self.settings:
-                raise TextError(f"{self.path.name} has no knob {name}; its knobs: {', '.join(sorted(self.settings))}")
-        changed = self.with_knobs(**knobs)
+        """Return the result of `pinned_to`. Raise TextError as it does, and if no code changes."""
+        changed = self.pinned_to(**knobs)
         if changed.sha256 == self.sha256:
             values = ", ".join(f"{name}={value}" for name, value in knobs.items())
             raise TextError(f"{self.path.name} is the same code with {values}")
-        return replace(changed, pinned=self.pinned | set(knobs))
+        return changed
+
+    def pinned_to(self, **knobs: Knob) -> "Source":
+        """Return the same text with some knobs set and pinned. Raise TextError as `of` does, and for a knob that it lacks."""
+        for name in knobs:
+            if name not in self.settings:
+                raise TextError(f"{self.path.name} has no knob {name}; its knobs: {', '.join(sorted(self.settings))}")
+        return replace(self.with_knobs(**knobs), pinned=self.pinned | set(knobs))
 
     def of_size(self, sizes: Mapping[str, Knob]) -> "Source":
         """Return the same text for a problem size: with those knobs of `Lab.sizes` that it has."""

@@ -1,0 +1,148 @@
+"""Commands that look for the fastest kernel: over the values of a step's knobs, and in the store."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import Failed, UsageError
+from ..terminal import say
+from .app import DEVICE, KNOWN_LAB, RESULTS, SCALE, VARIANT, app
+
+if TYPE_CHECKING:
+    from ..measure.space_search import PointResult
+    from ..spec.lab import Lab
+
+
+def _values(settings: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return knob -> values. Raise UsageError for a setting that is not NAME=VALUE,VALUE, and for a knob named twice."""
+    values: dict[str, tuple[str, ...]] = {}
+    for setting in settings:
+        knob, equals, texts = setting.partition("=")
+        named = tuple(dict.fromkeys(text.strip() for text in texts.split(",")))
+        if not equals or knob in values or "" in named:
+            reason = "names a knob twice" if knob in values else "is no NAME=VALUE,VALUE, such as GROUP=32,64,128"
+            raise UsageError(f"--knob {setting} {reason}")
+        values[knob] = named
+    return values
+
+
+@app.command()
+@KNOWN_LAB
+@VARIANT
+@click.option("--case", help="The case to tune for.  [default: the first of the scale]")
+@click.option(
+    "--knob", "knobs", multiple=True, metavar="NAME=VALUE,VALUE", help="A knob with its values; may be repeated."
+)
+@click.option("--where", multiple=True, metavar="EXPRESSION", help="A restriction on the points; may be repeated.")
+@click.option(
+    "--minutes", type=click.FloatRange(0, 10_000), default=10.0, show_default=True,
+    help="Minutes after which no further point begins.",
+)  # fmt: skip
+@click.option(
+    "--strategy",
+    default="exhaustive",
+    show_default=True,
+    help="exhaustive, random, or of Optuna: tpe, nsga2, cmaes or gp.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the strategy.")
+@click.option(
+    "--best", "count", type=click.IntRange(1, 50), default=5, show_default=True, help="Points to measure again."
+)
+@SCALE
+@DEVICE
+@RESULTS
+def tune(
+    lab: "Lab",
+    variant: str,
+    case: str | None,
+    knobs: tuple[str, ...],
+    where: tuple[str, ...],
+    minutes: float,
+    strategy: str,
+    seed: int,
+    count: int,
+    scale: str,
+    device: str,
+    results: str,
+) -> None:
+    """Find the fastest values of a step's knobs.
+
+    Each point is compiled, checked and timed once, and kept at once, a failed one with its reason. The best few are then
+    measured in the same rounds as the step: the answer is the fastest with all within its noise. After Ctrl-C the same
+    command continues. Without --knob the values are those of the lab's sweeps of the step. A restriction compares knobs, and
+    sizes of the case, as Python does:
+
+    \b
+      roofbook tune lbm tree --knob GROUP_SIZE=32,64,128 --minutes 2
+      roofbook tune cnn fissioned --where 'group[0]*group[1]*group[2] <= 256'
+    """
+    from ..analysis import format as show
+    from ..analysis.tuned_set import command_of, tuned_set
+    from ..book.experiment import Experiment
+    from ..book.sources import pages_root
+    from ..measure.progress import PlanShare, Reporter
+    from ..measure.search_strategy import strategy as strategy_named
+    from ..measure.space_search import Search, tuning_store
+    from ..paths import project_root
+    from ..spec.search_space import search_space
+
+    root = pages_root(project_root(), lab.name)
+    options = {"scale": scale, "device": device, "results": results, "cases": [case] if case else None}
+    of_step = Experiment(lab.name, options | {"variants": [variant]}, root)
+    step, chosen_case = of_step.variants[0], of_step.cases[0]
+    space = search_space(lab, step, chosen_case, _values(knobs), where)
+    points = space.points()
+    search_strategy = strategy_named(strategy, points, seed)
+    results_by_point: list[PointResult] = []
+    reporter, share = Reporter(), PlanShare(len(points), 60 * minutes)
+
+    def report(result: "PointResult") -> None:
+        results_by_point.append(result)
+        share.done += 1
+
+    def progress(name: str, stage: str) -> None:
+        fastest = min((r for r in results_by_point if r.seconds), key=lambda r: r.seconds or 0, default=None)
+        best = f"best {show.duration(fastest.seconds or 0)} {fastest.variant.name}" if fastest else "no right point yet"
+        reporter(best, f"{share}; {name}: {stage}")
+
+    try:
+        with Search(space, of_step.device, of_step.policy, tuning_store(of_step.store)) as search:
+            is_whole = search.go(search_strategy, minutes, report, progress)
+    finally:
+        reporter.end()
+    for line in _summary(results_by_point, len(points), is_whole, minutes):
+        say(line)
+    right = sorted((r for r in results_by_point if r.seconds), key=lambda r: r.seconds or 0)
+    if not right:
+        raise Failed(f"no point of {variant} is right on {chosen_case.name}, so there is nothing to choose from")
+    finals = {str(r.variant.fingerprint()): r.variant for r in right}  # two points may be the same code
+    names = [v.name for v in [*finals.values()][:count]]
+    chosen = list(dict.fromkeys([step.name, *names]))
+    again = Experiment(
+        lab.name,
+        options | {"cases": [chosen_case.name], "variants": chosen, "remeasure": True, "budget_s": 0.5},
+        root,
+    )
+    try:
+        done = again.take(reporter)
+    finally:
+        reporter.end()
+    rows = again.store.rows(lab.name, case=chosen_case.name, run=done.run.split(", "), variant=chosen)
+    answer = tuned_set(rows, again.variants, step.name, chosen_case.name)
+    for line in answer.lines():
+        say(line)
+    say(f"Again: `{command_of(lab.name, step.name, chosen_case.name, answer.fastest.variant, again.device.spec)}`")
+
+
+def _summary(results: "list[PointResult]", total: int, is_whole: bool, minutes: float) -> list[str]:
+    """Return how many points have a result, and the most frequent reasons of those that failed."""
+    new, failed = sum(r.is_new for r in results), [r for r in results if r.seconds is None]
+    earlier = f", {len(results) - new} of them before" if new < len(results) else ""
+    over = "" if is_whole else f"; time is over after {minutes:g} min, and the same command continues"
+    reasons = Counter(r.reason.partition(":")[0] for r in failed)
+    lines = [f"{len(results)} of {total} points measured{earlier}, {len(failed)} of them failed{over}"]
+    for reason, times in reasons.most_common(3):
+        example = next(r for r in failed if r.reason.partition(":")[0] == reason)
+        lines.append(f"  {times} failed, as {example.variant.name}: {example.reason}")
+    return lines

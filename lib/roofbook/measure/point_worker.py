@@ -1,0 +1,90 @@
+"""The process that measures points of a search space: `python -m roofbook.measure.point_worker LAB DEVICE`.
+
+space_search.py starts it. Its first order names the case; each further one is a point, and its answer the point's stored row.
+"""
+
+import importlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from typing import Any
+
+from .. import memory
+from ..devices.find import open_device
+from ..errors import UsageError, UserFacingError, of_system
+from ..peers import threads
+from ..spec import registry
+from . import gpu_claim, verify
+from .case_run import measure_alone
+from .case_worker import StoreWithoutPandas, end_when_input_closes
+from .measurement import Measurement
+from .placement import Setting
+from .policy import Policy
+from .row import row
+from .worker_process import POISONED
+
+
+def main(lab_name: str, spec: str) -> int:
+    """Measure the points on standard input, and report on standard output. Return an exit code."""
+    memory.keep_freed()
+    memory.collect_seldom()
+    threads.bind()
+    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of a driver is no message
+
+    def tell(**message: Any) -> None:
+        print(json.dumps(message), file=messages_out)
+
+    orders: queue.Queue[str] = queue.Queue()
+    try:
+        lab = registry.get(lab_name)
+        lab.prepare()
+        device = open_device(spec, lab.preferred_backend)
+        gpu_claim.check_device(device)
+        importlib.import_module("pyarrow.parquet")  # storing rows needs it
+        if not (line := sys.stdin.readline()):
+            return 0
+        order = json.loads(line)
+        threading.Thread(target=end_when_input_closes, args=(orders.put,), daemon=True).start()
+        setting = Setting(lab, lab.case(order["case"], order["scale"]), device, Policy(**order["policy"]))
+        step, store = lab.variant(order["step"]), StoreWithoutPandas(order["root"])
+        tell(variant="", what="check, with its reference")
+        references = verify.References(setting)
+        tell(ready=True)
+        while True:
+            variant = lab.turned(step, json.loads(orders.get()))
+            try:
+                new_row = measure_alone(
+                    setting, variant, references, run=order["run"],
+                    progress=lambda name, stage: tell(variant=name, what=stage),
+                )  # fmt: skip
+            except UserFacingError as error:  # the plan of this point refuses it
+                new_row = row(
+                    setting, Measurement(variant, variant.role, device, device.backend, reason=str(error)), order["run"]
+                )
+            store.append([new_row])
+            tell(
+                stored=variant.name,
+                seconds=[*new_row["samples_s"], 0.0][0] / new_row["units"],
+                reason=new_row["reason"] or "",
+            )
+    except KeyboardInterrupt:
+        return 130
+    except verify.DeviceLost:
+        return POISONED
+    except OSError as error:
+        tell(error=of_system(error), usage=True)
+    except Exception as error:
+        usage = isinstance(error, UsageError)
+        tell(error=str(error) if usage else verify.describe_error(error), usage=usage)
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver
