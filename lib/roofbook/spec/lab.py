@@ -446,7 +446,7 @@ class Lab(ABC):
     parts: tuple[str, ...] = ()
     """Columns of the table of parts: names of `Runnable.parts`."""
     host_reads: tuple[str, ...] = ()
-    """Outputs of a submitted kernel that a timed run reads to the host, too. It is timed by the host's clock then, as steps are."""
+    """Outputs of a submitted kernel that a timed run also reads to the host, by whose clock it is timed then, as steps are."""
     awkward: tuple[str, ...] = ()
     """Names of small cases of awkward sizes, such as odd ones, for `awkward_runs`."""
     facts_shown: Mapping[str, str] = {}
