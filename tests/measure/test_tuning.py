@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -49,9 +50,17 @@ def test_each_point_is_a_row_and_a_later_command_measures_none_again(
     assert "Again: `roofbook rerun stencil float4 " in " ".join(out.split())
     measured = Store(place / "tuned").rows("stencil")
     assert set(measured["variant"]) == {"float4", "float4@LANES=1,VECTOR=float"} and measured["run"].nunique() == 1
-    code, out, err = command(*TUNE, "--results", "tuned", "--strategy", "random")
+    code, out, err = command(
+        *TUNE, "--results", "tuned", "--strategy", "random", "--cache", "cache.json", "--t4", "t4.json"
+    )
     assert code == 0 and "4 of 4 points measured, 4 of them before, 2 of them failed" in out
     assert len(points(place, "tuned")) == 4
+    cache, t4 = (json.loads((place / name).read_text()) for name in ("cache.json", "t4.json"))
+    assert list(cache["cache"]) == ["1,float", "1,float4", "4,float", "4,float4"] and len(t4["results"]) == 4
+    assert all(entry["compile_time"] > 0 for entry in cache["cache"].values() if "times" in entry)
+    arguments = [word for word in TUNE if word not in KNOBS]
+    code, out, err = command(*arguments, "--results", "tuned", "--import", "t4.json")
+    assert code == 0 and "4 of 4 points measured, 4 of them before" in out, err
 
 
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(

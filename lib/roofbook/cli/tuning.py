@@ -1,13 +1,14 @@
 """Commands that look for the fastest kernel: over the values of a step's knobs, and in the store."""
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import DEVICE, KNOWN_LAB, RESULTS, SCALE, VARIANT, app
+from .app import DEVICE, KNOWN_LAB, RESULTS, SCALE, VARIANT, UserPath, app, to_write, writing
 
 if TYPE_CHECKING:
     from ..measure.space_search import PointResult
@@ -34,7 +35,9 @@ def _values(settings: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 @click.option(
     "--knob", "knobs", multiple=True, metavar="NAME=VALUE,VALUE", help="A knob with its values; may be repeated."
 )
-@click.option("--where", multiple=True, metavar="EXPRESSION", help="A restriction on the points; may be repeated.")
+@click.option(
+    "--where", "restrictions", multiple=True, metavar="EXPRESSION", help="A restriction on the points; may be repeated."
+)
 @click.option(
     "--minutes", type=click.FloatRange(0, 10_000), default=10.0, show_default=True,
     help="Minutes after which no further point begins.",
@@ -49,6 +52,12 @@ def _values(settings: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 @click.option(
     "--best", "count", type=click.IntRange(1, 50), default=5, show_default=True, help="Points to measure again."
 )
+@click.option(
+    "--import", "imported_file", type=UserPath(exists=True), metavar="FILE",
+    help="Begin with the points of a file of Kernel Tuner (T4 or cache), the fastest first.",
+)  # fmt: skip
+@to_write("--t4", help="Write all results as T4, the JSON format of auto-tuners.")
+@to_write("--cache", help="Write all results as a cache of Kernel Tuner, whose simulation mode replays it.")
 @SCALE
 @DEVICE
 @RESULTS
@@ -57,11 +66,14 @@ def tune(
     variant: str,
     case: str | None,
     knobs: tuple[str, ...],
-    where: tuple[str, ...],
+    restrictions: tuple[str, ...],
     minutes: float,
     strategy: str,
     seed: int,
     count: int,
+    imported_file: Path | None,
+    t4: Path | None,
+    cache: Path | None,
     scale: str,
     device: str,
     results: str,
@@ -78,6 +90,7 @@ def tune(
       roofbook tune cnn fissioned --where 'group[0]*group[1]*group[2] <= 256'
     """
     from ..analysis import format as show
+    from ..analysis import kernel_tuner_files
     from ..analysis.tuned_set import command_of, tuned_set
     from ..book.experiment import Experiment
     from ..book.sources import pages_root
@@ -85,15 +98,20 @@ def tune(
     from ..measure.search_strategy import strategy as strategy_named
     from ..measure.space_search import Search, tuning_store
     from ..paths import project_root
-    from ..spec.search_space import search_space
+    from ..spec.search_space import search_space, values_of
 
     root = pages_root(project_root(), lab.name)
     options = {"scale": scale, "device": device, "results": results, "cases": [case] if case else None}
     of_step = Experiment(lab.name, options | {"variants": [variant]}, root)
     step, chosen_case = of_step.variants[0], of_step.cases[0]
-    space = search_space(lab, step, chosen_case, _values(knobs), where)
+    known_points = kernel_tuner_files.read(imported_file) if imported_file else []
+    space = search_space(lab, step, chosen_case, _values(knobs) or values_of(known_points), restrictions)
     points = space.points()
-    search_strategy = strategy_named(strategy, points, seed)
+    of_space = {frozenset(point.items()): point for point in points}
+    first = [of_space[key] for point in known_points if (key := frozenset(point.items())) in of_space]
+    if imported_file and not first:
+        raise UsageError(f"no point of {imported_file} is in the space of {', '.join(space.values)}")
+    search_strategy = strategy_named(strategy, points, seed, first)
     results_by_point: list[PointResult] = []
     reporter, share = Reporter(), PlanShare(len(points), 60 * minutes)
 
@@ -109,6 +127,11 @@ def tune(
     try:
         with Search(space, of_step.device, of_step.policy, tuning_store(of_step.store)) as search:
             is_whole = search.go(search_strategy, minutes, report, progress)
+            reporter.end()
+            for layout, path in (("t4", t4), ("cache", cache)):
+                if path:
+                    with writing(f"--{layout}", path):
+                        kernel_tuner_files.write(path, layout, step.text.path.stem, search.rows())
     finally:
         reporter.end()
     for line in _summary(results_by_point, len(points), is_whole, minutes):

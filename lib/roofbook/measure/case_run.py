@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -156,8 +157,9 @@ def measure_alone(
     """Verify one variant, time it and verify it again, beside no other, and return its row.
 
     references: of the case; those of one process serve all its variants. A variant that does not run gets a failed row.
+    The row's `extra` has the seconds of each of PHASES.
     """
-    target = target_of(variant, setting.device)
+    target, progress = target_of(variant, setting.device), _Phases(progress)
     measurement = Measurement(variant, variant.role, *(target or (setting.device, setting.device.backend)))
     try:
         reason = setting.lab.skip_reason(variant, setting.case)
@@ -170,9 +172,40 @@ def measure_alone(
             sample([measurement], setting.policy, progress, Checkpoint(), judge)
         if measurement.sampled and not measurement.reason:
             verify_again(setting, measurement, references, progress)
+        measurement.facts = {**measurement.facts, "phases_s": progress.seconds()}
         return _row(setting, measurement, run)
     finally:
         measurement.release()
+
+
+PHASES = ("compilation", "benchmark", "validation")
+"""Phases of measuring one variant alone. A driver may compile in the first run."""
+
+
+class _Phases:
+    """Progress of a variant, passed on, with the seconds of each phase."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._seconds = progress, dict.fromkeys(PHASES, 0.0)
+        self._phase, self._since = "validation", time.perf_counter()
+
+    def __call__(self, variant: str, stage: str) -> None:
+        self._end_phase(
+            "compilation" if stage.startswith(("plan", "first run"))
+            else "benchmark" if stage.startswith(("warm up", "sample"))
+            else "validation"
+        )  # fmt: skip
+        self._progress(variant, stage)
+
+    def _end_phase(self, following: str) -> None:
+        moment = time.perf_counter()
+        self._seconds[self._phase] += moment - self._since
+        self._phase, self._since = following, moment
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of each phase so far."""
+        self._end_phase(self._phase)
+        return self._seconds
 
 
 class _Stages:

@@ -96,7 +96,13 @@ class Search:
         stored_row = self._rows.get(variant.name)
         if stored_row is None or (stored_row["cell_key"], stored_row["env_key"]) != self._keys(variant):
             return None
-        return PointResult(point, variant, _seconds(stored_row), stored_row["reason"] or "", is_new=False)
+        return PointResult(point, variant, seconds_of(stored_row), stored_row["reason"] or "", is_new=False)
+
+    def rows(self) -> list[tuple[Point, Mapping[str, Any]]]:
+        """Return the points that have a row of today's code by now, each with this row."""
+        self._rows = stored_points(self.store, self.setting)
+        stored = [(point, self._stored(point)) for point in self.space.points()]
+        return [(point, self._rows[result.variant.name]) for point, result in stored if result]
 
     def _keys(self, variant: Variant) -> tuple[str, str] | None:
         if (target := target_of(variant, self.setting.device)) is None:
@@ -172,12 +178,23 @@ def stored_points(store: Store, setting: Setting) -> dict[str, Mapping[str, Any]
     rows = store.rows(
         setting.lab.name, case=setting.case.name, device=setting.device.slug, backend=setting.device.backend
     )
-    names = ("variant", "cell_key", "env_key", "status", "reason", "samples_s", "units", "started")
+    names = (
+        "variant",
+        "cell_key",
+        "env_key",
+        "status",
+        "reason",
+        "samples_s",
+        "units",
+        "started",
+        "device_name",
+        "extra",
+    )
     columns = [rows[name].tolist() for name in names]
     return {values[0]: dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)}
 
 
-def _seconds(stored_row: Mapping[str, Any]) -> float | None:
+def seconds_of(stored_row: Mapping[str, Any]) -> float | None:
     """Return the seconds per unit of a row's first sample; None of a failed row."""
     is_timed = stored_row["status"] == "ok" and len(stored_row["samples_s"])
     return float(stored_row["samples_s"][0]) / int(stored_row["units"]) if is_timed else None

@@ -105,6 +105,11 @@ def declared_values(lab: Lab, step: Variant, case: Case) -> dict[str, tuple[str,
     return {name: tuple(values) for name, values in declared.items()}
 
 
+def values_of(points: Sequence[Point]) -> dict[str, tuple[str, ...]]:
+    """Return the values of each knob that occur in some points; an empty dict for no points."""
+    return {knob: tuple(dict.fromkeys(point[knob] for point in points)) for knob in (points[0] if points else ())}
+
+
 def _points_of(lab: Lab, step: Variant) -> Iterator[Variant]:
     """Yield the points of all sweeps that turn knobs of the step's own file."""
     for sweep in lab.sweeps:
