@@ -469,6 +469,8 @@ CHEATS = (
     _unbuilt("an argument that is a fraction", "lenet", "no statement", ("x, conv1, maps1, 1, 4, 86", "x, conv1, maps1, 1.5, 4, 86")),
     _unbuilt("an array that is a number", "lenet", "there is no array 7", ("x, conv1, maps1, 1, 4, 86", "7, conv1, maps1, 1, 4, 86")),
     _unbuilt("a file of the system", "stencil", "can be included by their names", ("__kernel", '#include "/etc/passwd"\n__kernel')),
+    _unbuilt("a file of the system in assembly", "stencil", "assembly is for GPUs", (_BODY, '  if (j == 5) __asm__ volatile(".incbin \\"/etc/passwd\\"");\n' + _BODY)),
+    _unbuilt("an exit in assembly", "stencil", "assembly is for GPUs", ("__kernel", "#define JOINED(a, b) a##b\n__kernel"), (_BODY, '  JOINED(__a, sm)("mov $60, %eax; syscall");\n' + _BODY)),
     _unbuilt("a file by a macro", "stencil", "can be included by their names", ("__kernel", '#define FILE_OF "/etc/passwd"\n#include FILE_OF\n__kernel')),
     _unbuilt("a pragma of fast arithmetic", "stencil", "has a directive that is none for a kernel", ("__kernel", "#pragma float_control(precise, off)\n__kernel")),
     _unbuilt("options in a pragma", "stencil", "has a directive that is none for a kernel", ("__kernel", "#pragma comment(options, \"-cl-fast-relaxed-math\")\n__kernel")),

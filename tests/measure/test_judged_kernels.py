@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import ROOT, Command
-from tests.measure.judged_kernels import CASES, CHEATS, FLAT, HONEST, LAYER, OFTEN, PASS, POOL, Judged, changed
+from tests.measure.judged_kernels import CASES, CHEATS, FLAT, FLOW, HONEST, LAYER, OFTEN, PASS, POOL, Judged, changed
 
 from roofbook.analysis import opponents
-from roofbook.measure import answer
+from roofbook.measure import answer, verify
 from roofbook.measure.buffer_ledger import Garbage
 from roofbook.spec import registry
 from roofbook.spec.submission import submission_of
@@ -134,6 +134,30 @@ def test_the_arrays_of_timed_runs_have_guards_too(
     given, _, judgement = judged(command, tmp_path, Judged("guards", text))
     assert given == code, judgement
     assert reason in " ".join(case["reason"] or "" for case in judgement["cases"])
+
+
+def test_each_sample_of_a_kernel_is_checked(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a case of which a check follows fewer units than a sample has, and the outputs have one entry a unit."""
+    checked: list[tuple[str, int]] = []
+    samples: dict[str, int] = {}
+    check_sample, seconds = verify.check_sample, answer._Contestant.seconds
+
+    def noted_check(at: Any, references: Any, progress: Any, measurement: Any, number: int) -> None:
+        checked.append((measurement.variant.name, number))
+        check_sample(at, references, progress, measurement, number)
+
+    def noted_seconds(contestant: Any) -> list[float]:
+        samples[contestant.measurement.variant.name] = len(contestant.measurement.samples)
+        return list(seconds.__get__(contestant))
+
+    monkeypatch.setattr(answer, "check_sample", noted_check)
+    monkeypatch.setattr(answer, "CHECKS_S", float("inf"))
+    monkeypatch.setattr(answer._Contestant, "seconds", property(noted_seconds))
+    code, _, judgement = judged(command, tmp_path, Judged("a flow", FLOW, "lbm"))
+    assert code == 0, judgement
+    count = samples.pop(answer.YOURS)
+    assert [number for name, number in checked if name == answer.YOURS] == list(range(count)) and count > 5
+    assert samples and all(1 <= sum(name == rival for name, _ in checked) <= 4 for rival in samples)
 
 
 def test_a_size_is_drawn_that_nobody_can_know() -> None:

@@ -70,6 +70,6 @@ def test_the_head_to_start_from_is_one_that_can_be_read(lab: str) -> None:
 
 
 def test_a_lab_that_does_not_say_its_outputs_judges_no_kernel() -> None:
-    lab = registry.get("lbm")
-    with pytest.raises(UsageError, match="lab lbm does not say which arrays"):
+    lab = registry.get("peaks")
+    with pytest.raises(UsageError, match="lab peaks does not say which arrays"):
         head_for(lab, lab.cases("test")[0])

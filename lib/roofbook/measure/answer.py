@@ -40,7 +40,7 @@ RETRY_LIMIT_S = 15.0
 """Seconds that a request may take once an earlier one was out of time: the other cases are still tried."""
 BUDGET_S = 3.0
 """Seconds of samples of the answer, and of the book's step, including new inputs before each sample."""
-CHECKS_S = 20.0
+CHECKS_S = 10.0
 """Seconds of checks of samples. Within them each sample of the answer is checked, later only samples drawn in secret."""
 BUILD = "does not build: "
 FILE = "answer"
@@ -394,9 +394,11 @@ def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
     """
     step = _contestant(at, task.step, task.step, processes.of_variant(task.step.name), processes.target)
     of_step = step.measurement.runnable
-    form = of_step.form if isinstance(of_step, RemoteRunnable) else None
-    if task.form:
-        form = task.form(at.case)
+    form_of_step = of_step.form if isinstance(of_step, RemoteRunnable) else None
+
+    def form(timed_case: Case) -> Form | None:
+        return task.form(timed_case) if task.form else form_of_step
+
     answer = _contestant(at, replace(task.step, name=YOURS), task.step, processes.of_answer(), processes.target, form)
     rivals = [
         _contestant(at, rival, rival, processes.of_variant(rival.name), processes.target) for rival in task.rivals
@@ -456,11 +458,16 @@ def _time(at: Setting, task: Task, processes: _Processes) -> dict[str, Any]:
 
 
 def _contestant(
-    at: Setting, variant: Variant, step: Variant, process: KernelProcess, target: Target, form: Form | None = None
+    at: Setting,
+    variant: Variant,
+    step: Variant,
+    process: KernelProcess,
+    target: Target,
+    form: Callable[[Case], Form | None] = lambda case: None,
 ) -> _Contestant:
     """Return a variant that was run and checked once, or that has the `reason` of its failure.
 
-    step: decides the units. form: that of its outputs; by default the one that they have.
+    step: decides the units. form: returns that of its outputs on a case; None for the one that they have.
     """
     measurement = Measurement(variant, "step", *target)
     followed_units = at.lab.verification_case(at.case, step).units  # beyond these a reference would take too long
@@ -473,7 +480,7 @@ def _contestant(
         )
         measurement.ledger = RemoteLedger(process, runnable)
         measurement.run_s = run_once(runnable, measurement.ledger)
-        runnable.form = form or output_form(runnable.outputs())
+        runnable.form = form(timed_case) or output_form(runnable.outputs())
         measurement.checks.append(check_of_timed(at, measurement, secret_inputs, silent, "first check"))
         measurement.reason = reason_if_wrong(*measurement.checks[-1])
     except KernelRefused as error:

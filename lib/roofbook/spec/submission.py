@@ -59,6 +59,7 @@ _SCRATCH = re.compile(r"(?P<name>\w+)\s*:\s*(?P<type>\w+)\s*,(?P<shape>.+)")
 _DEFINE = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[\w.+-]+)")
 _SWAP = re.compile(r"(?P<first>\w+)\s*,\s*(?P<second>\w+)")
 _GLOBAL = re.compile(r'(extern\s*"C"\s*|template\s*<[^;{}]*>\s*|static\s+)?\b__global__')
+_ASSEMBLY = re.compile(r"\b(?:__)?asm(?:__)?\b")
 _FORMS = {
     "launch": "launch KERNEL(ARGUMENT, ...): SIZE, ...; group SIZE, ...",
     "scratch": "scratch NAME: TYPE, ELEMENTS",
@@ -241,6 +242,8 @@ class SubmittedRun(KernelRun):
         text = variant.text
         text = SubmittedText(text.path, tuple(sorted(defines.items())), lab_folder=getattr(text, "lab_folder", Path()))
         code = text.render(device.backend)
+        if device.kind == "cpu" and _ASSEMBLY.search(COMMENT_OR_STRING.sub("", code)):
+            raise UsageError("assembly is for GPUs: on a CPU it reaches what no kernel may, such as files")
         program = device.build(code)
         self.log = program.log()
         signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
