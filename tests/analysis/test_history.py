@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,11 +10,8 @@ import pytest
 
 from roofbook.analysis import history
 from roofbook.analysis.history import CODE, DRIVER, MACHINE
-from roofbook.analysis.readings import records
-from roofbook.store.parquet import Store
 
 from ..report.rows import row
-from ..store.test_parquet import row as store_row
 
 PROVENANCE = {
     "environment": {"device": {"driver": "550"}, "libraries": {"numpy": "2.0"}},
@@ -160,52 +155,3 @@ def test_the_reading_of_the_tables_is_the_last_version() -> None:
         and len(versions) == 2
         and versions[1].ratio == history.versions(measurement_rows)[1].ratio
     )
-
-
-def test_a_machine_that_takes_over_within_a_version_begins_a_stretch_of_its_own() -> None:
-    """Whatever the rows' code, a time that moved with the card alone is a change, and its cause is the machine."""
-    another_gpu = {"gpu": {"uuid": "GPU-2", "driver": "550.1"}}
-    rows = [
-        *(taken(day) for day in (1, 2, 3)),
-        *(taken(day, 2e-3, facts=another_gpu) for day in (4, 5, 6)),
-        *(taken(day, cell_key="new") for day in (7, 8, 9)),
-    ]
-    (before_cuts, _) = versions = history.versions(rows)
-    assert before_cuts.spread == pytest.approx(2, rel=0.01)
-    first, second, third = history.stretches(versions)
-    assert [len(version.reading.runs) for version in (first, second, third)] == [3, 3, 3]
-    assert first.ratio is None and not first.changes
-    assert second.ratio is not None and second.ratio.word == "slower" and not second.ratio.how.endswith("these runs")
-    assert [(change.kind, change.text) for change in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
-    assert third.ratio is not None and third.ratio.word == "faster", (
-        "compared with the other card's, the last before it"
-    )
-    assert history.stretches(history.versions(rows[:3])) == history.versions(rows[:3])
-
-
-def test_rows_of_a_table_have_the_history_of_those_of_a_frame(tmp_path: Path) -> None:
-    """A failed row without units, a control, a profile, another device, and a commit that alone differs are among them."""
-    store = Store(tmp_path)
-    measured: dict[str, Any] = {"units": 2, "error": 0.0, "bound": 1.0, "rounds": range(7)}
-    facts = [{"cpu": "x", "threads_usable": 2, "machine": name, "load_1min": at} for at, name in enumerate("aab")]
-    rows = [
-        {**store_row(minute=at, run=f"r{at}", scale="quick", cell_key="new" if at > 3 else "old"), **measured}
-        | {"samples_s": [(1 + at) * 1e-3 + at * 1e-5] * 7, "provenance": json.dumps(facts[at % 3])}
-        for at in range(7)
-    ]
-    rows += [store_row(minute=9, run="r9", scale="quick", status="failed", reason="no memory")]
-    rows += [{**rows[-2], "role": "again"}, {**rows[-2], "role": "profile", "extra": '{"tool": "t", "counters": {}}'}]
-    rows += [{**rows[-4], "device": "other"}]
-    store.append(rows)
-    tables = {history.key_of(rows[0]): rows for table in store.by_device("lbm") for rows in history.measurements(table)}
-    frames = history.by_measurement(records(store.rows("lbm")))
-    assert tables.keys() == frames.keys() and len(tables) == 3
-
-    def described(rows: Sequence[history.Row]) -> list[tuple[Any, ...]]:
-        cut = history.stretches(history.versions(rows))
-        return [(v.reading.times, v.reading.reason, v.ratio, v.changes, len(v.reading.runs)) for v in cut]
-
-    for key, of_frame in frames.items():
-        assert [row["run"] for row in tables[key]] == [row["run"] for row in of_frame]
-        assert described(tables[key]) == described(of_frame)
-    assert len(described(frames["fused", "128x128", "some-cpu", "opencl", "quick", ""])) > 4

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofbook.analysis.history import Version, by_measurement, stretches, versions
+from roofbook.analysis.stretches import Stretch, stretches
 from roofbook.report.versions_table import versions_tables
 
+from ..analysis.test_stretches import as_table
 from .rows import row
 
 
@@ -27,17 +28,16 @@ def taken(day: int, seconds: float, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def versions_by_key() -> dict[tuple[str, ...], list[Version]]:
+def histories() -> list[list[Stretch]]:
     slower = [*(taken(day, 1e-3) for day in (1, 2, 3)), *(taken(day, 2e-3, key="new") for day in (4, 5, 6))]
     even = [taken(1, 1e-3, variant="soa"), taken(2, 1e-3, variant="soa", key="new")]
     failed = taken(3, 1e-3, variant="soa", key="newer", status="failed", reason="out of memory")
     on_cpu = taken(1, 1e-3, device="some-cpu")
-    rows = by_measurement([*slower, *even, failed, on_cpu])
-    return {key: stretches(versions(measurement_rows)) for key, measurement_rows in rows.items()}
+    return list(stretches(as_table([*slower, *even, failed, on_cpu])))
 
 
-def test_changes_alone_are_listed_with_their_cause(versions_by_key: dict[tuple[str, ...], list[Version]]) -> None:
-    (table,), notes = versions_tables(versions_by_key.items(), "Some lab", every=False)
+def test_changes_alone_are_listed_with_their_cause(histories: list[list[Stretch]]) -> None:
+    (table,), notes = versions_tables(histories, "Some lab", every=False)
     assert table.caption == "Some lab on some-gpu, opencl, quick"
     (line,) = table.rows
     texts = [cell.text for cell in line.cells]
@@ -48,9 +48,9 @@ def test_changes_alone_are_listed_with_their_cause(versions_by_key: dict[tuple[s
 
 
 def test_all_versions_are_listed_device_by_device_failed_ones_too(
-    versions_by_key: dict[tuple[str, ...], list[Version]],
+    histories: list[list[Stretch]],
 ) -> None:
-    tables, _ = versions_tables(versions_by_key.items(), "Some lab", every=True)
+    tables, _ = versions_tables(histories, "Some lab", every=True)
     assert [len(table.rows) for table in tables] == [5, 1]
     lines = {(cells[0].text, cells[1].text): cells for cells in (line.cells for line in tables[0].rows)}
     assert lines["soa on 256x256", "2026-01-02 10:00"][5].text == "undecided"
@@ -58,7 +58,7 @@ def test_all_versions_are_listed_device_by_device_failed_ones_too(
     assert (failed[4].text, failed[5].text) == ("failed", "no time") and failed[6].text.endswith("; out of memory")
 
 
-def test_nothing_that_changed_is_said_in_a_line(versions_by_key: dict[tuple[str, ...], list[Version]]) -> None:
-    still = {key: history for key, history in versions_by_key.items() if key[0] == "soa"}
-    tables, notes = versions_tables(still.items(), "Some lab", every=False)
+def test_nothing_that_changed_is_said_in_a_line(histories: list[list[Stretch]]) -> None:
+    still = [history for history in histories if history[0].oldest["variant"] == "soa"]
+    tables, notes = versions_tables(still, "Some lab", every=False)
     assert not tables and notes[1] == "No measurement changed beyond its noise."

@@ -5,22 +5,22 @@ If the device or the size at hand was not measured, the nearest that was measure
 
 import json
 import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from .. import paths
 from ..devices.backends import label
 from ..devices.contract import Device
+from ..measure import stats
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
 from ..store import selection
 from ..store.parquet import Store
-from ..store.row_cache import FILE
+from ..store.row_cache import AT, FILE
+from ..store.row_rules import lists_of
 from ..store.schema import MEASUREMENT
-from .throttled import without_slowed
+from .throttled import times_of
 
 
 @dataclass(frozen=True)
@@ -111,20 +111,27 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
 
 def _read(lab: Lab, store: Store) -> list[Timed]:
     """Return the result of `timed` from the checked rows, without DuckDB and pandas."""
+    import numpy as np
+    import pyarrow.compute as pc
+
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    columns = [*names, *MEASUREMENT, "status", "samples_s", "units", "sample_throttle", FILE]
-    steps = selection.with_texts(store.table(lab.name), {"lab": [lab.name], "role": ["step"]})
-    times = []
-    for rows in selection.rows_by_group(steps, ("device", "backend", "case", "variant"), columns):
-        last = rows[-1]
-        if _is_timed(last):
-            same = [row for row in rows if _is_timed(row) and all(row[n] == last[n] for n in MEASUREMENT)]
-            medians = [statistics.median(row["samples_s"]) / row["units"] for row in map(without_slowed, same)]
-            is_recorded = Path(last[FILE]).parts[-4] == "recorded"
-            fields = {name: last[name] for name in names}
-            times.append(Timed(**fields, recorded=is_recorded, seconds=statistics.median(medians)))
-    return times
+    columns = [*names, *MEASUREMENT, "status", "started", "samples_s", "units", "sample_throttle", *AT]
+    rows = selection.with_texts(store.table(lab.name), {"lab": [lab.name], "role": ["step"]}).select(columns)
+    rows = rows.take(selection.oldest_first(rows))
+    is_timed = pc.and_(pc.equal(rows["status"].cast("string"), "ok"), pc.greater(rows["units"], 0)).fill_null(False)
+    timed_rows = is_timed.to_numpy() & (lists_of(rows, "samples_s")[0] > 0)
+    steps = selection.group_numbers(rows, _STEP)
+    measurements = selection.group_numbers(rows, (*_STEP, *MEASUREMENT))
+    newest = len(rows) - 1 - np.unique(steps[::-1], return_index=True)[1]
+    newest = newest[timed_rows[newest]]
+    runs = np.flatnonzero(timed_rows & np.isin(measurements, measurements[newest]))
+    runs = runs[np.argsort(steps[runs], kind="stable")]
+    run_medians = stats.medians(*times_of(rows.take(runs)))
+    medians = stats.medians(run_medians, np.unique(steps[runs], return_counts=True)[1]).tolist()
+    return [
+        Timed(**{name: row[name] for name in names}, recorded=Path(row[FILE]).parts[-4] == "recorded", seconds=seconds)
+        for row, seconds in zip(rows.take(newest).select([*names, FILE]).to_pylist(), medians, strict=True)
+    ]
 
 
-def _is_timed(row: Mapping[str, Any]) -> bool:
-    return row["status"] == "ok" and bool(row["samples_s"]) and bool(row["units"])
+_STEP = ("device", "backend", "case", "variant")

@@ -6,16 +6,14 @@ equal environment. Each difference from the version before, or from run to run w
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..devices import provenance
 from ..escaping import read_json
-from ..store import selection
-from ..store.row_cache import AT
-from ..store.schema import COLUMNS, CONTROL, PROFILE, ROLES, age
+from ..store.schema import CONTROL, PROFILE, age
 from .readings import (
     FEW_RUNS,
     INPUT_FACTS,
@@ -25,15 +23,11 @@ from .readings import (
     input_facts,
     measurement_of,
     number_field,
-    over_runs,
     read_measurement,
     text_field,
     unfit,
 )  # fmt: skip
 from .store_devices import machine
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")
@@ -91,35 +85,6 @@ def by_measurement(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
     return rows_by_key
 
 
-def measurements(table: "pa.Table") -> Iterator[Sequence[Row]]:
-    """Yield the rows of each measurement in a table of the store, oldest first, as `by_measurement` would return them."""
-    import pyarrow.compute as pc
-
-    columns = [name for name in COLUMNS if name not in _UNUSED]
-    roles = {"role": [role for role in ROLES if role != PROFILE]}
-    with_times = selection.with_texts(table.select([*columns, *AT]), roles)
-    is_control = pc.equal(with_times["role"].cast("string"), CONTROL)
-    yield from selection.rows_by_group(
-        with_times.append_column("is_control", is_control), (*KEY, "is_control"), columns
-    )
-
-
-_UNUSED = (
-    "wall_s",
-    "clock_mhz",
-    "temperature_c",
-    "throttle",
-    "flops",
-    "bytes",
-    "axis",
-    "point",
-    "unit",
-    "dtype",
-    "device_name",
-)
-"""Columns that a version does not need; most of them are long."""
-
-
 def versions(rows: Sequence[Row], reading: Reading | None = None) -> list[Version]:
     """Return the versions of a measurement, oldest first, from all its rows, oldest first.
 
@@ -134,7 +99,9 @@ def versions(rows: Sequence[Row], reading: Reading | None = None) -> list[Versio
     history = list[Version]()
     for current in readings:
         before = history[-1].reading if history else None
-        changed = (*changes(before.row, oldest(current).row), *_unknown(before.row, current.row)) if before else ()
+        changed = (
+            (*changes(before.row, oldest(current).row), *maybe_another_card(before.row, current.row)) if before else ()
+        )
         history.append(Version(current, changed, _last_timed(history)))
     return history
 
@@ -153,26 +120,8 @@ def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
     """Return a reading's runs, oldest first, each with the changes since the run before: machine, card, and its driver."""
     runs = list(reversed(reading.run_by_run))
     conditions = [conditions_of(run.row) for run in runs]
-    changed = [_of_conditions(before, after) for before, after in itertools.pairwise(conditions)]
+    changed = [changes_of_conditions(before, after) for before, after in itertools.pairwise(conditions)]
     return list(zip(runs, [(), *changed], strict=True))
-
-
-def stretches(history: Sequence[Version]) -> list[Version]:
-    """Return the versions, each cut at the runs where another machine, card or driver of a card took over.
-
-    So a time that moved with the machine alone is a change of its own, compared with the last time before it.
-    """
-    cut = list[Version]()
-    for version in history:
-        groups: list[tuple[list[Reading], tuple[Change, ...]]] = []
-        for run, changed in within(version.reading) if version.reading.ok else [(version.reading, ())]:
-            if changed or not groups:
-                groups.append(([], changed if groups else version.changes))
-            groups[-1][0].append(run)
-        for runs, changed in groups:
-            reading = over_runs(list(reversed(runs))) if len(groups) > 1 else version.reading
-            cut.append(Version(reading, changed, _last_timed(cut)))
-    return cut
 
 
 def changes(was: Row, now: Row) -> tuple[Change, ...]:
@@ -188,7 +137,7 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
     return *code, *_environment(before, after), *inputs, *_machine(before, after)
 
 
-def _of_conditions(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
+def changes_of_conditions(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
     """Return `changes` of two rows of one version, which differ in no code and no input."""
     return () if before is after else _environment(before, after) + _machine(before, after)
 
@@ -217,7 +166,7 @@ def _machine(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
     return tuple(differences)
 
 
-def _unknown(was: Row, now: Row) -> list[Change]:
+def maybe_another_card(was: Row, now: Row) -> list[Change]:
     """Return the change to a possibly different GPU, if only the newer row names its GPU."""
     before, after = (conditions_of(row).gpu.get("uuid") for row in (was, now))
     return [Change(MACHINE, "perhaps another card: the earlier row does not say which it is of")] * bool(

@@ -433,19 +433,28 @@ def _ratio(reference: Reading, reading: Reading) -> Speedup:
     pairs = [samples for samples in pairs if len(samples[0]) > 2] or pairs
     if pairs:
         ratio = stats.over_runs([stats.paired_ratio(*samples) for samples in pairs])
-    else:
-        ratio = stats.unpaired_ratio(reference.side, reading.side)
-    notes: list[str] = [TOO_FEW] if ratio.how == TOO_FEW else []
-    few = (len(pairs) or min(len(reference.runs), len(reading.runs))) < stats.ENOUGH_RUNS and not notes
-    if not pairs:
-        notes.append(
-            f"across {FEW_RUNS[-1] if few else 'runs'}" if at_home else "across devices" + f" in {FEW_RUNS[-1]}" * few
+        notes = (
+            [TOO_FEW] if ratio.how == TOO_FEW else [f"in {FEW_RUNS[len(pairs) - 1]}"] * (len(pairs) < stats.ENOUGH_RUNS)
         )
-    elif few:
-        notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
+    else:
+        ratio, notes = across_runs(reference.side, reading.side, min(len(reference.runs), len(reading.runs)), at_home)
     notes += [EARLIER] * (reference.is_outdated or reading.is_outdated)
     notes += measured_otherwise(reference.row, reading.row)
     return Speedup(ratio.estimate, ratio.low, ratio.high, ", ".join(notes), len(pairs), reading.id)
+
+
+def across_runs(
+    reference: stats.RatioSide, side: stats.RatioSide, runs: int, at_home: bool = True
+) -> tuple[stats.RatioEstimate, list[str]]:
+    """Return reference / side of measurements that share no run, and notes on how the ratio was taken.
+
+    runs: the fewer of both sides' runs. at_home: whether both are of one device.
+    """
+    ratio = stats.unpaired_ratio(reference, side)
+    is_too_few = ratio.how == TOO_FEW
+    few = runs < stats.ENOUGH_RUNS and not is_too_few
+    others = f"across {FEW_RUNS[-1] if few else 'runs'}" if at_home else "across devices" + f" in {FEW_RUNS[-1]}" * few
+    return ratio, [*[TOO_FEW] * is_too_few, others]
 
 
 EARLIER = "of an earlier measurement"

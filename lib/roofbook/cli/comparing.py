@@ -37,21 +37,20 @@ def history(
       roofbook history lbm
       roofbook history lbm fused --case 128x128
     """
-    from ..analysis.history import Version, key_of, measurements, stretches, versions
+    from ..analysis.stretches import Stretch, stretches
     from ..report.versions_table import versions_tables
     from ..store.selection import texts_of, with_texts
 
     chosen = {"variant": variant, "case": case, "device": on}
     names: dict[str, set[str]] = {column: set() for column in chosen}
 
-    def histories() -> Iterator[tuple[tuple[str, ...], list[Version]]]:
+    def histories() -> Iterator[list[Stretch]]:
         for table in store.by_device(lab.name):
             rows = with_texts(table, {"lab": [lab.name]})
             for column, name in chosen.items():
                 names[column] |= texts_of(rows, column)
                 rows = with_texts(rows, {column: [name]}) if name is not None else rows
-            for measurement_rows in measurements(rows):
-                yield key_of(measurement_rows[0]), stretches(versions(measurement_rows))
+            yield from stretches(rows)
 
     every = variant is not None if every is None else every
     tables, notes = versions_tables(histories(), lab.title, every=every)

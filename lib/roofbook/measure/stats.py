@@ -5,12 +5,12 @@ normal distribution if there are enough samples to do without.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import truediv
 from statistics import NormalDist, median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -186,6 +186,30 @@ def side(runs: Sequence[ArrayLike]) -> RatioSide:
     return RatioSide(_log_middle(sorted(medians)), low, high, n)
 
 
+def medians(values: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the median of each of many lists that lie one after another in `values`."""
+    middles = np.empty(len(lengths))
+    for numbers, ordered in _by_length(values, lengths):
+        middles[numbers] = _middle(ordered)
+    return middles
+
+
+def sides(samples: NDArray[np.float64], lengths: NDArray[np.int64], runs: NDArray[np.int64]) -> list[RatioSide]:
+    """Return `side` of many measurements, computed by column.
+
+    samples: valid ones, one run after another. lengths: number of samples of each run. runs: number of runs of a measurement.
+    """
+    if not len(runs):
+        return []
+    run_middles, run_lows, run_highs = _wide_intervals(samples, lengths)
+    log_middles, lows, highs = _wide_intervals(np.exp(run_middles), runs)
+    starts, are_many = np.cumsum(runs) - runs, runs >= ENOUGH_RUNS
+    lows = np.where(are_many, lows, np.minimum.reduceat(run_lows, starts))
+    highs = np.where(are_many, highs, np.maximum.reduceat(run_highs, starts))
+    fields = (log_middles, lows, highs, np.minimum.reduceat(lengths, starts))
+    return list(map(RatioSide, *(field.tolist() for field in fields)))
+
+
 def unpaired_ratio(a: RatioSide, b: RatioSide) -> RatioEstimate:
     """Return a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
 
@@ -253,7 +277,8 @@ def _valid_samples(samples: ArrayLike, *, positive: bool = False) -> list[float]
     return values
 
 
-def _middle(ordered: Sequence[float]) -> float:
+def _middle(ordered: Any) -> Any:
+    """Return the median of sorted values; of those of many lists, each list a column, if they are an array of two axes."""
     n = len(ordered)
     return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
@@ -278,6 +303,33 @@ def _wide_interval(values: Sequence[float]) -> tuple[float, float]:
         return _t_interval(values)
     interval = median_ci(values, _FEW_LEVEL)
     return interval.low, interval.high
+
+
+def _wide_intervals(
+    values: NDArray[np.float64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return middle logarithms and wide intervals of many lists of positive values; 0 to infinity for under 3 values."""
+    middles, lows, highs = np.empty(len(lengths)), np.zeros(len(lengths)), np.full(len(lengths), math.inf)
+    for numbers, ordered in _by_length(values, lengths):
+        n, logs = len(ordered), np.log(ordered)
+        middles[numbers] = _middle(logs)
+        if n in _T:
+            mean = logs.sum(axis=0) / n
+            half = _T[n] * np.sqrt(((logs - mean) ** 2).sum(axis=0) / (n - 1) / n)
+            lows[numbers], highs[numbers] = np.exp(mean - half), np.exp(mean + half)
+        elif rank := _rank(n, _FEW_LEVEL):
+            lows[numbers], highs[numbers] = ordered[rank - 1], ordered[n - rank]
+    return middles, lows, highs
+
+
+def _by_length(
+    values: NDArray[np.float64], lengths: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Yield the numbers of all lists of one length, and their sorted values as columns."""
+    starts = np.cumsum(lengths) - lengths
+    for length in np.unique(lengths).tolist():
+        numbers = np.flatnonzero(lengths == length)
+        yield numbers, np.sort(values[starts[numbers] + np.arange(length)[:, None]], axis=0)
 
 
 def _hull(runs: Sequence[Interval | RatioEstimate]) -> tuple[float, float]:

@@ -142,7 +142,7 @@ def _text_rules() -> dict[str, Callable[[str], str]]:
     }
 
 
-def _lists(table: "pa.Table", name: str) -> tuple["NDArray[np.int64]", "pa.Array", "NDArray[np.int64]"]:
+def lists_of(table: "pa.Table", name: str) -> tuple["NDArray[np.int64]", "pa.Array", "NDArray[np.int64]"]:
     """Return the length of each row's list, -1 for null; the values of all lists; and the row of each value."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -159,7 +159,7 @@ def _wrong_lists(table: "pa.Table", name: str) -> dict[int, str]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    _, values, row_of = _lists(table, name)
+    _, values, row_of = lists_of(table, name)
     wrong: dict[int, str] = {}
     nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
     wrong |= {int(row): f"{name} has a null" for row in row_of[nulls]}
@@ -238,11 +238,11 @@ def _wrong_numbers(table: "pa.Table") -> dict[int, str]:
 def _wrong_lengths(table: "pa.Table") -> dict[int, str]:
     """Return the ok rows in which a list with one value for each sample has another length. Most such lists may be empty."""
     wrong: dict[int, str] = {}
-    samples, is_verified = _lists(table, "samples_s")[0], verified(table)
+    samples, is_verified = lists_of(table, "samples_s")[0], verified(table)
     _mark(wrong, {int(row): "samples_s is empty" for row in (is_verified & (samples < 1)).nonzero()[0]})
     ok, profile = _is(table, "status", "ok"), _is(table, "role", PROFILE)
     for name in ("rounds", "wall_s", "sample_throttle"):
-        length = _lists(table, name)[0]
+        length = lists_of(table, name)[0]
         is_required = (is_verified & ~profile) if name == "rounds" else False
         unequal = ok & (length != samples) & ((length > 0) | is_required)
         reason = f"{name} and samples_s have different lengths"
@@ -253,7 +253,7 @@ def _wrong_lengths(table: "pa.Table") -> dict[int, str]:
 def _wrong_json(table: "pa.Table", skipped: set[int]) -> dict[int, str]:
     """Return the rows with an invalid policy, extra or provenance. skipped: rows that are not checked."""
     wrong: dict[int, str] = {}
-    ok, samples = _is(table, "status", "ok"), _lists(table, "samples_s")[0]
+    ok, samples = _is(table, "status", "ok"), lists_of(table, "samples_s")[0]
     texts, indices = _texts(table, "role")
     roles = [texts[index] if index >= 0 else "" for index in indices]
     for name, kind in zip(JSON, (_POLICY, _EXTRA, _PROVENANCE), strict=True):

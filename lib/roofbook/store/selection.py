@@ -4,11 +4,9 @@ Texts are compared by their numbers in a dictionary, so the samples and long tex
 parquet.py and the history of measurements.
 """
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from .file_check import NUMBER
 from .row_cache import FILE
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _coded(table: "pa.Table", name: str) -> "tuple[pa.Array, NDArray[np.int64]]":
+def coded(table: "pa.Table", name: str) -> "tuple[pa.Array, NDArray[np.int64]]":
     """Return the distinct values of a column, and for each row the index of its value, -1 for null."""
     import numpy as np
     import pyarrow as pa
@@ -38,7 +36,7 @@ def group_numbers(table: "pa.Table", names: Iterable[str]) -> "NDArray[np.int64]
 
     groups = np.zeros(len(table), np.int64)
     for name in names:
-        values, indices = _coded(table, name)
+        values, indices = coded(table, name)
         encoded = pa.array(groups * (len(values) + 1) + indices + 1).dictionary_encode()
         groups = encoded.indices.to_numpy().astype(np.int64)
     return groups
@@ -52,7 +50,7 @@ def with_texts(table: "pa.Table", allowed: "Mapping[str, Sequence[str | None]]")
 
     fit = np.ones(len(table), bool)
     for name, texts in allowed.items():
-        values, indices = _coded(table, name)
+        values, indices = coded(table, name)
         fits = pc.is_in(values, pa.array([text for text in texts if text is not None], pa.string()))
         fit &= np.append(fits.to_numpy(zero_copy_only=False), None in texts)[indices]
     return table if fit.all() else table.filter(pa.array(fit))
@@ -62,7 +60,7 @@ def texts_of(table: "pa.Table", name: str) -> set[str]:
     """Return the texts that a column has."""
     import numpy as np
 
-    values, indices = _coded(table, name)
+    values, indices = coded(table, name)
     return set(values.take(np.unique(indices[indices >= 0])).to_pylist())
 
 
@@ -73,7 +71,7 @@ def oldest_first(table: "pa.Table") -> "NDArray[np.int64]":
     import pyarrow.compute as pc
 
     def ranks(name: str) -> "NDArray[np.int64]":
-        values, indices = _coded(table, name)
+        values, indices = coded(table, name)
         return np.argsort(pc.sort_indices(values).to_numpy())[indices]
 
     started = table["started"].cast(pa.int64()).to_numpy()
@@ -89,56 +87,12 @@ def each_once(table: "pa.Table", identity: Iterable[str]) -> "pa.Table":
     return table if len(first) == len(table) else table.take(np.sort(first))
 
 
-def rows_by_group(table: "pa.Table", key: Sequence[str], columns: Sequence[str]) -> "Iterator[list[dict[str, Any]]]":
-    """Yield the rows of each group that is equal in the columns `key`, oldest first, as dictionaries of these columns.
-
-    The groups follow one another by their oldest rows.
-    """
+def with_several(groups: "NDArray[np.int64]", values: "NDArray[np.int64]") -> "NDArray[np.int64]":
+    """Return the number of a row of each group whose rows have several values. groups, values: numbers from 0, of each row."""
     import numpy as np
 
-    order = oldest_first(table)
-    groups = group_numbers(table.take(order), key) if len(order) else order
-    order, ends = order[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))
-    readers, start = [_reader(table, name) for name in columns], 0
-    for slab in np.split(ends, np.flatnonzero(np.diff(ends // _SLAB)) + 1) if len(ends) else ():
-        fields = [read(order[start : slab[-1]]) for read in readers]
-        for first, end in itertools.pairwise([0, *(slab - start).tolist()]):
-            rows = zip(*(values[first:end] for values in fields), strict=True)
-            yield [dict(zip(columns, row, strict=True)) for row in rows]
-        start = slab[-1]
-
-
-_SLAB = 20_000
-"""Number of rows that are converted at once, in whole groups: Python's objects take several times the memory of a table."""
-
-
-def _reader(table: "pa.Table", name: str) -> "Callable[[NDArray[np.int64]], list[Any]]":
-    """Return a function from row numbers to the values of a column. Rows share equal texts."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(table.schema.field(name).type):
-        values, indices = _coded(table, name)
-        texts = [*values.to_pylist(), None]
-        return lambda rows: [texts[index] for index in indices[rows].tolist()]
-    column = table[name].combine_chunks()
-    return lambda rows: _values(column.take(pa.array(rows)))
-
-
-def _values(array: "pa.Array") -> list[Any]:
-    """Return the values of an array that is no dictionary. Without nulls, lists and times are converted by column."""
-    import pyarrow as pa
-
-    kind = array.type
-    if pa.types.is_list(kind) and len(array) and not array.null_count:
-        values, ends = array.flatten(), (array.offsets.to_numpy() - array.offsets[0].as_py()).tolist()
-        listed = (
-            values.to_pylist() if values.null_count or pa.types.is_string(values.type) else values.to_numpy().tolist()
-        )
-        return [listed[first:end] for first, end in itertools.pairwise(ends)]
-    if pa.types.is_timestamp(kind) and not array.null_count:
-        moments = array.cast(pa.timestamp("us")).to_numpy().astype(object)
-        return [moment.replace(tzinfo=UTC) for moment in moments]
-    return list(array.to_pylist())
+    first = np.unique(groups * (values.max(initial=0) + 1) + values, return_index=True)[1]
+    return first[np.bincount(groups[first])[groups[first]] > 1]
 
 
 class Newest(NamedTuple):
