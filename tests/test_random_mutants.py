@@ -82,7 +82,8 @@ def test_a_mutant_is_refused_accepted_or_out_of_time(judge: Judge, monkeypatch: 
     assert judge.verdict(endless) == "out of time"
 
 
-@pytest.mark.parametrize("lab", ["stencil", pytest.param("convpool", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("lab", ["stencil", "convpool"])
 def test_most_of_a_sample_are_refused(judge: Judge, lab: str) -> None:
     """Most accepted changes are no mistakes: a bound that is never reached, a branch that a step does not take."""
     outcomes = [judge.verdict(mutant) for mutant in drawn(lab, 7, seed=11)]

@@ -142,6 +142,7 @@ def test_without_a_script_measurements_open_and_sweeps_are_tables(browser: Any, 
     context.close()
 
 
+@pytest.mark.thorough
 def test_axe_finds_nothing_and_the_console_is_empty(browser: Any, page: Any) -> None:
     tab, eyes, problems = browser.new_page(), Eyes(), list[str]()
     tab.on("pageerror", lambda error: problems.append(str(error)))

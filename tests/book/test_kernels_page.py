@@ -328,6 +328,7 @@ def test_search_finds_a_kernel_by_its_name_and_by_words_of_its_change(browser: A
     tab.close()
 
 
+@pytest.mark.thorough
 def test_axe_finds_no_problem(browser: Any, site: Path) -> None:
     tab = browser.new_page()
     tab.goto(f"file://{site}/{PAGE}#soa")

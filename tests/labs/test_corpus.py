@@ -28,8 +28,8 @@ MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
 OPTIMISED = True
 LONG = {"batch-40"}
 """Cases whose runs outlast the compiler; kernels of all others are compiled as they stand."""
-SIXTH = 6
-"""The quick tests try one of so many mistakes, and of so many kernels without them."""
+TWELFTH = 12
+"""The short suite tries one of so many mistakes, and of so many kernels without them."""
 SEEN: dict[tuple[str, str], References] = {}
 
 
@@ -50,13 +50,13 @@ def of_kind(kind: type) -> list[tuple[str, Any]]:
 
 
 def named(kind: type) -> list[Any]:
-    """Return the mistakes of a kind as parameters; all but each sixth are thorough."""
+    """Return the mistakes of a kind as parameters; all but each twelfth are thorough."""
     return [
         pytest.param(
             lab,
             mistake,
             id=f"{lab}, {mistake.variant}: {mistake.wrong}",
-            marks=[pytest.mark.thorough] if number % SIXTH else [],
+            marks=[pytest.mark.thorough] if number % TWELFTH else [],
         )
         for number, (lab, mistake) in enumerate(of_kind(kind))
     ]
@@ -105,7 +105,7 @@ USED = sorted({(lab, mistake.variant, case_of(lab, mistake)) for lab, mistake in
 
 @pytest.mark.parametrize(
     ("name", "variant", "case"),
-    [pytest.param(*used, marks=[pytest.mark.thorough] if number % SIXTH else []) for number, used in enumerate(USED)],
+    [pytest.param(*used, marks=[pytest.mark.thorough] if number % TWELFTH else []) for number, used in enumerate(USED)],
 )
 def test_without_a_mistake_it_passes(device: Device, name: str, variant: str, case: str) -> None:
     lab = registry.get(name)

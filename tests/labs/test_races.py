@@ -17,9 +17,9 @@ from roofbook.measure.sanitize import CheckedVariant
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab, Variant, missing
 
+from ..often import often
+
 LABS = [*registry.names(), registry.PEAKS]
-LONG = {"lbm", "lenet"}
-"""Labs whose kernels take the simulator longest: two thirds of the time of all."""
 CASES = {
     "cnn": ("3to5ch-7x34-k3", "2to16ch-16x28-k3"),  # the second for sub-tiles, with as few channels as there may be
     "lbm": ("40x24", "128x128"),  # the second for sides that are powers of two
@@ -104,9 +104,7 @@ def complaint(lab: Lab, checked: CheckedVariant) -> str | None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name in LONG else []) for name in LABS]
-)
+@pytest.mark.parametrize("name", often(LABS, {"stencil"}.__contains__))
 def test_no_kernel_races_or_leaves_its_buffers(name: str) -> None:
     lab = registry.get(name)
     pairs: dict[bool, list[tuple[Variant, Case]]] = {False: [], True: []}

@@ -24,6 +24,7 @@ from roofbook.process_keeper import descendants
 from roofbook.spec import exercise, registry
 
 from ..conftest import Command
+from ..often import often
 
 FILL = "*(GLOBAL float4 *)(g + k + WIDTH) = sum;"
 HEAD = "KERNEL void flat(GLOBAL const float *RESTRICT r, GLOBAL const float *RESTRICT b, GLOBAL float *RESTRICT g)"
@@ -172,6 +173,12 @@ CHEATS = {
     ),
 }  # fmt: skip
 
+OFTEN_TRIED = {
+    "does half of the passes in large cases", "keeps a flag in a row of b that is not read",
+    "forgets the last element of a row", "ends the process", "speaks in the name of its process",
+}  # fmt: skip
+"""Ways to cheat that the short suite tries; the others end by the same checks."""
+
 
 def test_a_kernel_that_skips_finished_work_finds_none(
     command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
@@ -196,7 +203,7 @@ def test_a_kernel_that_skips_finished_work_finds_none(
 
 
 @pytest.mark.usefixtures("few_cases")
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", often(CHEATS, OFTEN_TRIED.__contains__))
 def test_a_dishonest_kernel_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = CHEATS[name]
     kernel.write_text(kernel_of(body))
@@ -231,15 +238,9 @@ SYSTEM_CHEATS = {
 }  # fmt: skip
 
 
-OFTEN_TRIED = ("ends the process", "speaks in the name of its process", "keeps results for inputs that it knows")
-"""Ways to cheat of which the short suite tries each; the others end by the same checks."""
-
-
 @x86
 @pytest.mark.usefixtures("few_cases")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in OFTEN_TRIED else pytest.mark.thorough) for name in SYSTEM_CHEATS]
-)
+@pytest.mark.parametrize("name", often(SYSTEM_CHEATS, OFTEN_TRIED.__contains__))
 def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = SYSTEM_CHEATS[name]
     kernel.write_text(SYSCALL + kernel_of(body))
@@ -326,7 +327,19 @@ def test_a_kernel_that_does_not_compile_gets_one_line(
     assert str(kernel.parent) not in printed and printed.isprintable() and "answer.k" not in printed
 
 
-@pytest.mark.parametrize("name", ["back\\slash.k", "a\\1b.k", 'a"b.k', "two\nlines.k", "bell\x07.k", " - .k", "ö.k"])
+ODD_NAMES = (
+    ' ö\\1 "two\nlines\x07.k',
+    "back\\slash.k",
+    "a\\1b.k",
+    'a"b.k',
+    "two\nlines.k",
+    "bell\x07.k",
+    " - .k",
+    "ö.k",
+)
+
+
+@pytest.mark.parametrize("name", often(ODD_NAMES, ODD_NAMES[:1].__contains__))
 def test_a_message_names_a_file_of_any_name(command: Command, kernel: Path, name: str) -> None:
     odd = kernel.rename(kernel.with_name(name))
     code, printed = judged(command, odd, "sum = sum + root", "sum = summ + root", "--no-time")
@@ -341,11 +354,11 @@ def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     code, printed = judged(command, kernel, FILL, FILL.replace("WIDTH", "1000000000"), "--no-time")
     assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)", printed)
     kernel.write_text(text)
-    monkeypatch.setattr(answer, "LIMIT_S", 20.0)
-    monkeypatch.setattr(answer, "RETRY_LIMIT_S", 4.0)
+    monkeypatch.setattr(answer, "LIMIT_S", 8.0)
+    monkeypatch.setattr(answer, "RETRY_LIMIT_S", 2.0)
     code, printed = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
-    assert code == 1 and printed.startswith("fused: not right on 6x1024: its process did not end within 20 s")
-    assert "not right on 7x48: its process did not end within 4 s" in printed
+    assert code == 1 and printed.startswith("fused: not right on 6x1024: its process did not end within 8 s")
+    assert "not right on 7x48: its process did not end within 2 s" in printed
 
 
 def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.store.parquet import Store
 
+from ..often import often
 from .processes import state, until
 
 LAB = """
@@ -300,24 +302,26 @@ STAGES = {
 """Stages of a plan, and the words for them in the reason of its row."""
 
 
-@pytest.mark.parametrize(
-    ("fault", "expected_reason"),
-    [
-        ("SIGSEGV", "crashed by SIGSEGV"),
-        ("SIGRTMIN+6", r"crashed by SIGRTMIN\+6"),
-        ("exit-0", "ended with exit code 0"),
-        ("sys.exit", "ended with exit code 0"),
-        ("hang", r"did not answer for (260|300) s"),
-    ],
-)
-@pytest.mark.parametrize("stage", STAGES)
+FAULTS = {
+    "SIGSEGV": "crashed by SIGSEGV",
+    "SIGRTMIN+6": r"crashed by SIGRTMIN\+6",
+    "exit-0": "ended with exit code 0",
+    "sys.exit": "ended with exit code 0",
+    "hang": r"did not answer for (260|300) s",
+}
+"""Faults of a kernel or its plan, and the words for them."""
+OFTEN = set(zip(STAGES, cycle(FAULTS), strict=False))
+"""Pairs that the short suite tries: each stage once, and each fault."""
+
+
+@pytest.mark.parametrize(("stage", "fault"), often(product(STAGES, FAULTS), OFTEN.__contains__))
 def test_a_fault_that_ends_or_stops_the_process_costs_one_row_that_names_the_stage(
-    measure: Measure, stage: str, fault: str, expected_reason: str
+    measure: Measure, stage: str, fault: str
 ) -> None:
     rows = measure("one", f"{fault} in {stage}", "two")
     assert dict(rows["status"]) == {"one": "ok", f"{fault} in {stage}": "failed", "two": "ok"}
     reason = rows.loc[f"{fault} in {stage}", "reason"]
-    assert re.fullmatch(rf"{expected_reason}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
+    assert re.fullmatch(rf"{FAULTS[fault]}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
 
 
 def test_a_variant_that_ends_the_process_during_anothers_run_is_blamed(measure: Measure) -> None:

@@ -1,0 +1,21 @@
+"""Parameters of a test of which the short suite takes a few; `make test-all` takes all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def often(parameters: Iterable[Any], is_often: Callable[[Any], object]) -> list[Any]:
+    """Return parameters of `pytest.mark.parametrize`; those that are not tried often have the mark `thorough`.
+
+    A tuple holds the values of several arguments.
+    """
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)), marks=[] if is_often(value) else pytest.mark.thorough
+        )
+        for value in parameters
+    ]
