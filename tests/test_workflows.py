@@ -21,9 +21,9 @@ from roofbook import cli
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
-GATE = ROOT / "book" / "_assets" / "gate.yml"
-"""Workflow on the page about the gate, an example for other projects."""
-WORKFLOWS = [*sorted((GITHUB / "workflows").glob("*.yml")), GATE]
+GATE, GRADE = (ROOT / "book" / "_assets" / name for name in ("gate.yml", "grade.yml"))
+"""Workflows on the pages about the gate and for a course, examples for other projects."""
+WORKFLOWS = [*sorted((GITHUB / "workflows").glob("*.yml")), GATE, GRADE]
 SITE = GITHUB / "workflows" / "site.yml"
 
 
@@ -56,7 +56,8 @@ def test_actionlint_finds_nothing(path: Path) -> None:
 
 
 def test_zizmor_finds_nothing(tmp_path: Path) -> None:
-    for path in (GITHUB, as_a_workflow(GATE.read_text(encoding="utf-8"), tmp_path).parent):
+    examples = [as_a_workflow(path.read_text(encoding="utf-8"), tmp_path / path.stem).parent for path in (GATE, GRADE)]
+    for path in (GITHUB, *examples):
         done = zizmor(path)
         assert done.returncode == 0, done.stdout
 
@@ -93,10 +94,25 @@ def test_an_action_is_named_by_a_commit_and_its_tag(path: Path) -> None:
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action) for action in named), named
 
 
-def test_the_gate_has_the_same_versions_of_actions_as_the_site() -> None:
+@pytest.mark.parametrize("path", [GATE, GRADE], ids=lambda path: path.name)
+def test_an_example_has_the_same_versions_of_actions_as_the_site(path: Path) -> None:
     """Dependabot renews those of the site alone."""
-    site, gate = (dict(re.findall(r"uses: *([^@]+)@(.*)", path.read_text(encoding="utf-8"))) for path in (SITE, GATE))
-    assert gate and gate.items() <= site.items()
+    site, example = (
+        dict(re.findall(r"uses: *([^@]+)@(.*)", file.read_text(encoding="utf-8"))) for file in (SITE, path)
+    )
+    assert example and example.items() <= site.items()
+
+
+def test_a_class_is_graded_without_rights_and_in_the_sandbox() -> None:
+    workflow = parsed(GRADE)
+    (job,) = workflow["jobs"].values()
+    assert set(workflow["on"]) == {"push", "workflow_dispatch"} and workflow["permissions"] == {}
+    assert job["permissions"] == {"contents": "read"} and "secrets." not in GRADE.read_text(encoding="utf-8")
+    checkout, _, grade, _ = job["steps"]
+    assert checkout["with"] == {"persist-credentials": False}
+    words = shlex.split(grade["run"].replace("$LAB", job["env"]["LAB"]).replace("$CASE", job["env"]["CASE"]))
+    options = cli.app.commands["grade"].make_context("grade", words[2:]).params
+    assert options["sandbox"] is True and options["lab"].case(options["case"][0])
 
 
 def test_the_gate_of_a_pull_request_can_only_read_and_compares_with_its_base() -> None:

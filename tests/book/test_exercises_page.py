@@ -135,7 +135,7 @@ def test_without_a_script_measurements_open_and_sweeps_are_tables(browser: Any, 
     before = answer.count()
     tab.get_by_text("The measurement", exact=True).click()
     assert answer.count() > before
-    solution = tab.locator("details", has_text="The solution")
+    solution = tab.locator("details", has_text="The solution").first
     assert not solution.locator("pre").is_visible()
     solution.locator("summary").click()
     assert solution.locator("pre").is_visible()

@@ -12,16 +12,40 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.measure.answer import Mark, describe_worst_element, judge, task_of
 from roofbook.measure.sandbox import sandbox
+from roofbook.report.exercise_feedback import as_text
 from roofbook.spec import registry
 from roofbook.spec.answer_file import AnswerFile
-from roofbook.spec.exercise import HOLE, Exercises, case_of, exercises, holed, missing_lines, solution
+from roofbook.spec.exercise import HOLE, Exercises, Write, case_of, exercises, holed, missing_lines, solution
+from roofbook.spec.lab import Lab
 
 from . import page_exceptions
 
 WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
 EACH = [(lab, exercise.name) for lab in WITH for exercise in exercises(registry.get(lab)).write]
-QUICK = ("lbm", "stencil")
-"""Labs whose exercises are always judged. A solution is a step, which is verified by itself, and a sandbox takes seconds."""
+QUICK = (("lbm", "tree"), ("stencil", "fused"))
+"""Exercises that are always judged. A solution is a step, which is verified by itself, and a sandbox takes seconds."""
+MISTAKES = {
+    ("stencil", "checked"): ("i > 0 && ", "", r"\[0, \d+\]|did not|crashed|outside|before or behind"),
+    ("stencil", "local-memory"): ("below[lane] = b[(i + 1)", "below[lane] = b[i", r"g\[\d+, \d+\] is \S+, right is"),
+    ("stencil", "fused"): ("pass < PASSES", "pass < PASSES - 1", r"g\[\d+, \d+\] is \S+, right is"),
+    ("lbm", "propagate"): ("east = (x + 1) % nx", "east = x == nx - 1 ? x : x + 1", r"is \S+, right is"),
+    ("lbm", "rebound"): ("* 9 + 6] = from[(i) * 9 + 8]", "* 9 + 6] = from[(i) * 9 + 6]", r"is \S+, right is"),
+    ("lbm", "tree"): ("reach /= 2", "reach /= 4", r"is \S+, right is"),
+    ("lenet", "direct"): ("(h + p)", "(h - p + 6)", r"is \S+, right is"),
+    ("lenet", "tiled"): ("h < ((2 * 17) + 7 - 1); h += 17", "h < 2 * 17; h += 17", r"is (?:\S+, right is|no number)"),
+    ("lenet", "fused"): ("i < 16", "i < 15", r"is \S+, right is"),
+    ("cnn", "pool"): ("MAX(c[i][h + 1][w], c[i][h + 1][w + 1])", "c[i][h + 1][w]", r"is \S+, right is"),
+    ("cnn", "local-tile"): ("GROUP_ID(1) * LOCAL_1 * 2 + ", "", r"is \S+, right is"),
+    ("cnn", "permuted"): ("p < TAPS", "p < TAPS - 1", r"is \S+, right is"),
+    ("convpool", "dense"): ("(w + q)", "(w)", r"is \S+, right is"),
+    ("convpool", "walk"): (
+        "lower1 += value * x[from + (SIZE + TAPS - 1) + 1]",
+        "lower1 += value * x[from + 1]",
+        r"right is",
+    ),
+    ("convpool", "lists"): ("if (value)", "if (value > 0)", r"right is"),
+}
+"""Exercise -> a typical mistake, as a change of the solution's missing lines, and the words of the feedback on it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +60,7 @@ def data() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("lab", "name"),
-    [pytest.param(*pair, marks=[] if pair[0] in QUICK else [pytest.mark.thorough]) for pair in EACH],
+    [pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.thorough]) for pair in EACH],
 )
 def test_the_hole_fails_and_its_solution_passes(lab: str, name: str) -> None:
     declared = registry.get(lab)
@@ -45,15 +69,38 @@ def test_the_hole_fails_and_its_solution_passes(lab: str, name: str) -> None:
     for case in exercise.cases:
         assert declared.skip_reason(step, case_of(declared, case)) is None, f"{exercise.step} is for {case}"
 
-    def mark_of(text: str) -> Mark:
-        return judge(
-            declared, task_of(declared, exercise), AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False
-        )
-
-    right = mark_of(solution(declared, exercise))
+    right = mark_of(declared, exercise, solution(declared, exercise))
     assert right.code == 0 and [(case.case, case.reason) for case in right.cases] == [(c, "") for c in exercise.cases]
-    mark = mark_of(holed(declared, exercise))  # which reads what it never wrote
+    mark = mark_of(declared, exercise, holed(declared, exercise))  # which reads what it never wrote
     assert mark.code in (1, 2) and mark.has_hole, mark
+
+
+def mark_of(lab: Lab, exercise: Write, text: str) -> Mark:
+    """Return the mark of an answer on the exercise's cases, without a time."""
+    return judge(lab, task_of(lab, exercise), AnswerFile("my.k", text), host_cpu(), sandbox(), take_time=False)
+
+
+def test_each_exercise_has_a_typical_mistake() -> None:
+    assert set(MISTAKES) == set(EACH)
+    for (lab, name), (before, _, _) in MISTAKES.items():
+        declared = registry.get(lab)
+        assert missing_lines(declared, exercises(declared).named(lab, name)).count(before), (lab, name, before)
+
+
+@pytest.mark.parametrize(
+    ("lab", "name"),
+    [pytest.param(*pair, marks=[] if pair == ("stencil", "checked") else [pytest.mark.thorough]) for pair in MISTAKES],
+)
+def test_a_typical_mistake_gets_feedback_that_says_where(lab: str, name: str) -> None:
+    declared = registry.get(lab)
+    exercise = exercises(declared).named(lab, name)
+    before, after, words = MISTAKES[lab, name]
+    cut = missing_lines(declared, exercise)
+    mark = mark_of(declared, exercise, solution(declared, exercise).replace(cut, cut.replace(before, after)))
+    feedback = as_text(mark, declared, exercise)
+    assert mark.code == 1 and not mark.has_hole, feedback
+    assert re.search(rf"not right on {exercise.cases[0]}: .*(?:{words})", feedback), feedback
+    assert f"roofbook exercise {lab} {name} --solution" in feedback
 
 
 @pytest.mark.parametrize(("lab", "name"), EACH)

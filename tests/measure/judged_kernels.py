@@ -238,6 +238,7 @@ HONEST = (
     _right("other names and order", "stencil", ("launch one_pass:", "launch mine(g, width, height, b, r):"),
            ("one_pass(__global const float *r, __global const float *b, __global float *g, int height, int width, int unit)",
             "mine(__global float *g, int width, int height, __global const float *b, __global const float *r)")),
+    _right("words without underscores", "stencil", ("__kernel", "kernel"), ("__global", "global")),
     _right("macros", "stencil", ("__kernel", "#define AT(a, i, j) a[(i) * width + (j)]\n__kernel"),
            ("g[i * width + j] += " + _SUM, "AT(g, i, j) += 1.0f / sqrt(AT(r, i - 1, j) + AT(b, i + 1, j))")),
     _right("a macro of the head", "stencil", ("// launch", "// define ROWS = 2\n// launch"), ("width, height; group 64, 1", "width, height; group 32, ROWS")),

@@ -49,12 +49,9 @@ def test_an_honest_kernel_is_right(command: Command, tmp_path: Path, kernel: Jud
 
 
 @pytest.mark.parametrize("kernel", corpus(CHEATS))
-def test_a_cheat_is_refused_with_the_reason(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Judged
-) -> None:
-    monkeypatch.setattr(answer, "LIMIT_S", LIMIT_S)
+def test_a_cheat_is_refused_with_the_reason(command: Command, tmp_path: Path, kernel: Judged) -> None:
     start = time.monotonic()
-    code, err, judgement = judged(command, tmp_path, kernel, "--no-time")
+    code, err, judgement = judged(command, tmp_path, kernel, "--no-time", "--limit", f"{LIMIT_S:g}")
     assert code == kernel.code, (err, judgement)
     reasons = [case["reason"] for case in judgement.get("cases", ()) if case["reason"]]
     reason = " ".join([err, judgement.get("cannot_be_built") or "", *reasons])

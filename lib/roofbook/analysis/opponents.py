@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from ..devices.contract import Device
-from ..errors import UsageError
+from ..errors import UsageError, one_of
+from ..measure.answer import task_of
 from ..measure.placement import target_of
 from ..spec import registry
+from ..spec.credit import Credit
+from ..spec.exercise import exercises
 from ..spec.lab import ONE_WORK_ITEM, Case, Lab, Variant
 from ..store.parquet import Store
 from ..store.todays_code import newest_measurements, rows_of_today
@@ -13,12 +16,17 @@ from .readings import cases_of, newest
 from .roofline import bound, read_peaks
 
 
-def opponents(lab: Lab, store: Store, device: Device, case: Case) -> tuple[Variant, tuple[Variant, ...]]:
+def opponents(
+    lab: Lab, store: Store, device: Device, case: Case, against: str | None = None
+) -> tuple[Variant, tuple[Variant, ...]]:
     """Return the step whose tolerance holds for a submitted kernel, and the further variants that it is timed beside.
+
+    against: name of a plain step, which is then the only opponent.
 
     The first is the fastest plain step, one without conditions. The others are the fastest step of all and the fastest
     library on this very device. Times of the store decide; without any, the first is the lab's `best`, or its last plain
-    step, and there are no others. Errors: UsageError if no plain step runs the case on the device.
+    step, and there are no others. Errors: UsageError if no plain step, or not the one asked for, runs
+    the case on the device.
     """
     times = _times(lab, store, device, case)
 
@@ -31,6 +39,11 @@ def opponents(lab: Lab, store: Store, device: Device, case: Case) -> tuple[Varia
         raise UsageError(
             f"no plain step of {lab.name} runs {case.name} on {device.spec}, so no kernel can be judged there"
         )
+    if against is not None:
+        named = next((step for step in plain if step.name == against), None)
+        if named is None:
+            raise one_of(f"plain step of {lab.name} on {device.spec}", against, [step.name for step in plain])
+        return named, ()
     many = [step for step in plain if step.description != ONE_WORK_ITEM] or plain
     default = next((step for step in many if step.name == lab.best), many[-1])
     step = _fastest(many, times) or default
@@ -48,6 +61,32 @@ def least_seconds(lab: Lab, store: Store, device: Device, case: Case) -> dict[st
     work = lab.work(case)
     dtypes = {variant.dtype for variant in lab.ladder} & set(peaks.flops)
     return {dtype: bound(work, peaks, work.footprint, dtype).seconds for dtype in sorted(dtypes)}
+
+
+def steps_of_class(
+    lab: Lab, cases: Sequence[str], exercise: str | None, credit: Credit, store: Store, device: Device
+) -> tuple[tuple[str, str], ...]:
+    """Return (case, step) for each case that a class is timed on: by default the first of the scale quick.
+
+    An exercise has its own case and step. Errors: UsageError for an unknown name, and for credit that cannot be given here.
+    """
+    if exercise is not None:
+        if cases or credit.against or credit.bound:
+            raise UsageError(
+                "an exercise has its own case and step: no --case, and neither against nor bound in --points"
+            )
+        task = task_of(lab, exercises(lab).named(lab.name, exercise))
+        return ((task.timed.name, task.step.name),)
+    steps = []
+    for case in [lab.case(name) for name in dict.fromkeys(cases)] or lab.cases("quick")[:1]:
+        lab.output_arrays(case)
+        step, _ = opponents(lab, store, device, case, credit.against)
+        if credit.bound and step.dtype not in least_seconds(lab, store, device, case):
+            raise UsageError(
+                "the points for the share of the bound need the peaks of this device: `roofbook run peaks` measures them"
+            )
+        steps.append((case.name, step.name))
+    return tuple(steps)
 
 
 def _is_here(lab: Lab, variant: Variant, device: Device, case: Case) -> bool:

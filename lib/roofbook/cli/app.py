@@ -171,9 +171,9 @@ class UserPath(click.Path):
         return super().convert(expanded(value), parameter, context)
 
 
-def number(_: click.Context, __: click.Parameter, number_given: float) -> float:
+def number(_: click.Context, __: click.Parameter, number_given: float | None) -> float | None:
     """Return a number in a range. Errors: BadParameter for NaN, which click takes for one in any range."""
-    if math.isnan(number_given):
+    if number_given is not None and math.isnan(number_given):
         raise click.BadParameter(f"{number_given} is not a number")
     return number_given
 
@@ -262,7 +262,17 @@ SANDBOX = click.option(
     default=None,
     help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
 )
-"""Option for a command that runs a reader's kernel."""
+"""Option for a command that runs a reader's kernel. So are LIMIT and MEMORY."""
+LIMIT = seconds("--limit", default=120.0, help="Seconds that one request to the kernel's process may take.")
+memory = partial(
+    click.option,
+    "--memory",
+    type=click.FloatRange(min=0.5, max=1 << 20),
+    callback=number,
+    metavar="GIB",
+    help="Memory that a kernel's process may take.",
+)
+MEMORY = memory()
 VARIANT = click.argument("variant")
 
 

@@ -13,7 +13,7 @@ from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
-from .app import DEVICE, KNOWN_LAB, SANDBOX, SCALE, STORE, VARIANT, UserPath, app, to_write, writing
+from .app import DEVICE, KNOWN_LAB, LIMIT, MEMORY, SANDBOX, SCALE, STORE, VARIANT, UserPath, app, to_write, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +95,8 @@ def diff(lab: "Lab", variant: str) -> None:
 @click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
 @click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside the book's own.")
 @SANDBOX
+@LIMIT
+@MEMORY
 @click.option("--json", "as_json", is_flag=True, help="Print the feedback as JSON.")
 @DEVICE
 def exercise(
@@ -104,6 +106,8 @@ def exercise(
     solution: bool,
     time: bool,
     sandbox: bool | None,
+    limit: float,
+    memory: float | None,
     as_json: bool,
     device: str,
 ) -> None:
@@ -121,7 +125,7 @@ def exercise(
     """
 
     from ..devices.find import open_device
-    from ..measure.answer import judge, task_of
+    from ..measure.answer import Limits, judge, task_of
     from ..measure.sandbox import sandbox as sandbox_if
     from ..report import exercise_feedback
     from ..spec import exercise as exercises
@@ -131,8 +135,9 @@ def exercise(
     if not all_of_lab.write:
         raise UsageError(f"{lab.name} has no kernel to write")
     if name is None:
+        widest = max(len(exercise_of_lab.name) for exercise_of_lab in all_of_lab.write)
         for exercise_of_lab in all_of_lab.write:
-            say(f"{exercise_of_lab.name:10} {exercise_of_lab.task}", hang=11)
+            say(f"{exercise_of_lab.name:{widest}} {exercise_of_lab.task}", hang=widest + 1)
         return
     chosen = all_of_lab.named(lab.name, name)
     if answer is None:
@@ -146,6 +151,7 @@ def exercise(
         open_device(device, lab.preferred_backend),
         sandbox_if(sandbox),
         take_time=time,
+        limits=Limits(limit, memory),
     )
     if as_json:
         print(strict_json.dumps(exercise_feedback.as_json(mark, lab, chosen), indent=2))

@@ -56,6 +56,19 @@ MOST_REASON_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Limits of a kernel's process."""
+
+    request_s: float = LIMIT_S
+    """Seconds that a request to it may take."""
+    memory_gib: float | None = None
+    """Memory that it may take; None for no limit."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
 class Task:
     """Task of a kernel: the cases on which it is judged, and the variants beside which it is timed."""
 
@@ -163,7 +176,14 @@ class Mark:
 
 
 def judge(
-    lab: Lab, task: Task, answer: AnswerFile, device: Device, sandbox: Sandbox, *, take_time: bool = True
+    lab: Lab,
+    task: Task,
+    answer: AnswerFile,
+    device: Device,
+    sandbox: Sandbox,
+    *,
+    take_time: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Mark:
     """Check a kernel on all cases of a task, and time a right one in turns with the book's step.
 
@@ -177,7 +197,7 @@ def judge(
     cases = (*task.cases, task.timed) if take_time else task.cases
     marks: list[CaseMark] = []
     mark = partial(Mark, sandbox=sandbox, has_hole=HOLE in answer.text)
-    with scratch_folder() as scratch, _Processes(lab, task, answer, target, sandbox, scratch) as processes:
+    with scratch_folder() as scratch, _Processes(lab, task, answer, target, sandbox, scratch, limits) as processes:
         for case in cases:
             marks.append(_mark_on(case, lab, step, processes))
             if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
@@ -199,14 +219,15 @@ class _Processes:
     """Processes of one check: the kernel's, started again when it has ended, and those of the book's own kernels."""
 
     def __init__(
-        self, lab: Lab, task: Task, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
+        self, lab: Lab, task: Task, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path, limits: Limits
     ) -> None:
         self._order = {"lab": lab.name, "device": target.device.spec, "model": target.device.name}
         self._task = task
         self._answer, self._sandbox, self._scratch, self.target = answer, sandbox, scratch, target
         self._started: list[KernelProcess] = []
         self._current: KernelProcess | None = None
-        self.limit_s = LIMIT_S
+        self._limits = limits
+        self.limit_s = limits.request_s
 
     def __enter__(self) -> "_Processes":
         return self
@@ -218,7 +239,8 @@ class _Processes:
     def of_answer(self) -> KernelProcess:
         """Return the process of the reader's kernel, a new one if the last has ended. Errors: UsageError."""
         if self._current is None or self._current.has_ended:
-            self._current = self._start(dict(self._task.order), self._answer.text)
+            order = {**self._task.order, "memory_gib": self._limits.memory_gib}
+            self._current = self._start(order, self._answer.text)
         self._current.limit_s = self.limit_s
         return self._current
 
@@ -307,7 +329,7 @@ def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> Case
             ledger.check_operands()
     except KernelRefused as error:
         if isinstance(error, ProcessEnded) and error.is_out_of_time:
-            processes.limit_s = min(LIMIT_S, RETRY_LIMIT_S)
+            processes.limit_s = min(processes.limit_s, RETRY_LIMIT_S)
         if not str(error).startswith(BUILD):
             process.end()  # what failed may have broken the device's context, which is no fault of the next case
         return CaseMark(case.name, str(error))

@@ -195,24 +195,30 @@ def workbench_of(order: Mapping[str, Any]) -> Workbench:
     return Workbench(variant, target)
 
 
-def limit_itself() -> None:
-    """Let this process end with its parent, be the first to be killed when memory is short, and write no large file."""
+def limit_itself(memory_gib: float | None) -> None:
+    """Let this process end with its parent, be the first to be killed when memory is short, and write no large file.
+
+    memory_gib: memory that it may take; None for no limit.
+    """
     if PARENT in os.environ:
         end_with_parent()
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    if memory_gib is not None:  # addresses alone are not counted: a GPU's driver reserves many
+        resource.setrlimit(resource.RLIMIT_DATA, (int(memory_gib * 2**30),) * 2)
 
 
-def main(order: str) -> None:
+def main(order_text: str) -> None:
     """Answer requests on standard input. Output of the kernel goes to standard error."""
-    limit_itself()
+    order = json.loads(order_text)
+    limit_itself(order.get("memory_gib"))
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as replies:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
-        serve(lambda: workbench_of(json.loads(order)), requests, replies)
+        serve(lambda: workbench_of(order), requests, replies)
     os._exit(0)  # a kernel may have broken an orderly exit
 
 

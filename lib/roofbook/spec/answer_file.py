@@ -43,7 +43,7 @@ def read_answer(file: Path) -> AnswerFile:
     except OSError as error:
         raise UsageError(f"{label}: {of_system(OSError(error.errno, error.strerror))}") from None
     name = label if str(file) == STANDARD_INPUT else on_one_line(file.name)
-    return AnswerFile(name, _decoded(content, label))
+    return AnswerFile(name, decoded(content, label))
 
 
 def on_one_line(text: str) -> str:
@@ -109,7 +109,7 @@ def _part(descriptor: int) -> bytes | None:
         return None
 
 
-def _decoded(content: bytes, label: str) -> str:
+def decoded(content: bytes, label: str) -> str:
     """Decode UTF-8, and make all line ends line feeds. Raise UsageError for another encoding."""
     mark = next((name for start, name in MARKS.items() if content.startswith(start)), None)
     if mark:

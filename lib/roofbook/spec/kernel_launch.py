@@ -115,7 +115,7 @@ def main_kernel(source: Source) -> str:
 
 def _heads(text: str) -> dict[str, str]:
     """Return kernel -> its arguments as they are declared, for each kernel of an expanded text."""
-    head = r"(?:\bKERNEL\w*|__kernel|__global__)\b[^;{}]*?\bvoid (?:__\w+ \( [^()]* \) )?(\w+) \( ([^()]*)\)"
+    head = r"(?:\bKERNEL\w*|\b(?:__)?kernel|__global__)\b[^;{}]*?\bvoid (?:__\w+ \( [^()]* \) )?(\w+) \( ([^()]*)\)"
     return dict(re.findall(head, tokens_of(text)))
 
 

@@ -1,4 +1,4 @@
-"""The exercises of the sparse convolution: the gain of skipping zeros, the number of maps a filter, and the lists."""
+"""The exercises of the sparse convolution: the gain of skipping zeros, the number of maps a filter, three kernels to write."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -16,6 +16,25 @@ EXERCISES = Exercises(
         ),
     ),
     write=(
+        Write(
+            "dense", "filter-groups",
+            "Convolve with all weights, zeros included: one group a filter, one work-item a pixel.",
+            "Add to sum, over all channels j and taps p, q, weight[first + (j * TAPS + p) * TAPS + q] times x[j][h + p][w "
+            "+ q]. x has DEPTH channels of SIZE + TAPS - 1 rows and columns. Sums are exact.",
+            cut=("for (int j = 0; j < DEPTH", ""),
+            plan_knobs=("DEPTH", "SIZE", "TAPS"),
+            cases=("5x7x9x9-k3", "3x2x7x7-k5"),
+        ),
+        Write(
+            "walk", "built-lists",
+            "Walk the list of a filter's non-zero weights, and add to the four sums of a pooling window.",
+            "Entry n of this slice stands at entries[(slice * TAPS * TAPS + n) * 2]: first how far its input lies behind "
+            "that of tap (0, 0), then the weight. The input of tap (0, 0) is x[j][h][w] for upper0; upper1 is one column "
+            "on, lower0 one row of SIZE + TAPS - 1, lower1 both.",
+            cut=("for (int n = 0; n < count", ""),
+            plan_knobs=("DEPTH", "FILTERS", "SIZE", "TAPS"),
+            cases=("5x7x9x9-k3", "3x2x7x7-k5", "4x130x6x6-k3"),
+        ),
         Write(
             "lists", "lists",
             "Turn a filter's weights into lists of those that are not zero, in local memory.",

@@ -1,6 +1,6 @@
-"""The exercises of lattice Boltzmann: the cost of waiting for each step, the shape of work-groups, and the sum of a group."""
+"""The exercises of lattice Boltzmann: the cost of waiting for each step, the shape of groups, and three kernels to write."""
 
-from ...spec.exercise import Exercises, Predict, Turn, Write
+from ...spec.exercise import BODY, Exercises, Predict, Turn, Write
 
 EXERCISES = Exercises(
     predict=(
@@ -16,6 +16,25 @@ EXERCISES = Exercises(
         ),
     ),
     write=(
+        Write(
+            "propagate", "no-finish",
+            "Let the populations of all cells move to their neighbours, on a grid without edges.",
+            "Cell i at (x, y) has nine populations, from[i * 9] to from[i * 9 + 8]: at rest; moving east, north, west, "
+            "south; moving north-east, north-west, south-west, south-east. Write to[] what arrives in this cell: "
+            "population 1 comes from the cell to the west, and so on. Behind the last column or row follows the first.",
+            cut=("const int north = (y + 1)", "= from[(north * nx + west)"),
+            cases=("40x24", "128x128"),
+        ),
+        Write(
+            "rebound", "no-finish",
+            "Send the populations that have arrived in a solid cell back to where they came from.",
+            "Find this work-item's cell (x, y) = (GLOBAL_ID(0), GLOBAL_ID(1)) of nx by ny cells, number y * nx + x. If "
+            "obstacles[] is not zero there, write to to[] the populations of from[] with opposite directions exchanged: 1 "
+            "and 3, 2 and 4, 5 and 7, 6 and 8. A cell has nine populations, one after another. Other cells stay as they "
+            "are.",
+            cut=("KERNEL void rebound(", BODY),
+            cases=("40x24", "128x128"),
+        ),
         Write(
             "tree", "tree",
             "Add up the speeds of a work-group as a tree, in local memory.",

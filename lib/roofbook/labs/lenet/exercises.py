@@ -1,4 +1,4 @@
-"""The exercises of the small network: the gain of registers, the number of queues, and a product without its matrix."""
+"""The exercises of the small network: the gain of registers, the number of queues, and three kernels to write."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -17,6 +17,26 @@ EXERCISES = Exercises(
         ),
     ),
     write=(
+        Write(
+            "direct", "constant",
+            "Convolve directly: one work-item computes one pixel of a filter's map.",
+            "Add to sum, over all channels c and taps p, q of 7 x 7, weights[m][c][p][q] times x[image][c][h + p][w + q]. "
+            "x has SIZE rows and columns, and CHANNELS channels an image. The arrays lie in the order of these indices, "
+            "the last one fastest.",
+            cut=("for (int c = 0; c <=", ""),
+            plan_knobs=("CHANNELS", "FILTERS", "SIZE"),
+            cases=("batch-3", "batch-1", "batch-17"),
+        ),
+        Write(
+            "tiled", "tiled-constant",
+            "Copy a tile of the input and its halo to local memory, together with the other work-items of the group.",
+            "tile has 2 * 17 + 7 - 1 rows of as many columns. Its first element is x[image][c][h0][w0], and what lies "
+            "outside of the SIZE x SIZE input is zero. The group has 17 x 17 work-items; this one is at (row, column). All "
+            "elements must be written; each work-item takes every seventeenth row and column.",
+            cut=("for (int h = row; h <", ""),
+            plan_knobs=("CHANNELS", "FILTERS", "SIZE"),
+            cases=("batch-3", "batch-1"),
+        ),
         Write(
             "fused", "fused-constant",
             "Multiply tile by tile, and read the unrolled input from the input itself: its matrix is never written.",

@@ -1,4 +1,4 @@
-"""The exercises of the stencil: the gain of fusing all passes, the shape of work-groups, and the fused kernel."""
+"""The exercises of the stencil: the gain of fusing all passes, the shape of work-groups, and three kernels to write."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -18,6 +18,24 @@ EXERCISES = Exercises(
         ),
     ),
     write=(
+        Write(
+            "checked", "checked",
+            "Write the first parallel kernel: one work-item adds to one element, and those outside do nothing.",
+            "g[i][j] grows by 1 / SQRT(r[i-1][j] + b[i+1][j]) in all rows but the first and the last. The grids lie row by "
+            "row, width elements each. The range is rounded up to whole groups, so i and j can lie outside.",
+            cut=("if (i > 0 && i <", "if (i > 0 && i <"),
+            cases=("5x13", "7x48", "3x4"),
+        ),
+        Write(
+            "local-memory", "local-memory",
+            "Move all that a work-item reads through local memory, and measure whether that pays.",
+            "Copy the three elements of this work-item to above[lane], below[lane] and here[lane], wait for the group by "
+            "BARRIER(), and write g[i][j] from the copies: here + NATIVE_RSQRT(above + below). The grids have WIDTH "
+            "columns.",
+            cut=("above[lane] =", "= here[lane] +"),
+            plan_knobs=("WIDTH", "GROUP_SIZE"),
+            cases=("6x1024", "9x384", "34x128"),
+        ),
         Write(
             "fused", "fused",
             "Do all passes in one launch, and go over memory once.",
