@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setattr(render_recorded, "stale", lambda *_: False)
     monkeypatch.setattr(fragments, "update", lambda _: None)
     monkeypatch.setattr(site, "build", lambda *_, **__: None)
-    monkeypatch.setattr(site, "start", lambda _: None)
+    monkeypatch.setattr(site, "start", lambda _: nullcontext())
     return unmeasured()
 
 

@@ -139,35 +139,43 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
 
 
 def test_one_of_several_equal_kernels_is_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`same` and `chunks` have one text for both cases, the text of `sized` contains the size, `grouped` has other groups."""
+    """`same` and `chunks` have one text for all cases, the text of `sized` contains the size, `grouped` has other groups.
+
+    A step is launched on the awkward size that its check needs, once, and `chunks`, a point of a sweep, is not.
+    """
     device, launched = SimpleNamespace(programs_built=0), list[str]()
     texts = set[str]()
 
-    def plan(at: Any, variant: Any, case: str, inputs: Any) -> Any:
-        texts.add(f"{variant.source.sha256} {case}" if variant.name == "sized" else variant.source.sha256)
+    def plan(at: Any, variant: Any, case: Any, inputs: Any) -> Any:
+        texts.add(f"{variant.source.sha256} {case.name}" if variant.name == "sized" else variant.source.sha256)
         device.programs_built = len(texts)
-        ran = lambda: launched.append(f"{variant.name} {case}")  # noqa: E731
+        ran = lambda: launched.append(f"{variant.name} {case.name}")  # noqa: E731
         return SimpleNamespace(reset=lambda: None, run=ran, close=lambda: None)
 
     def variant(name: str) -> Any:
         options = {"grouped": {"group": (8, 8)}, "chunks": {"chunk": 4}}.get(name, {})
         text = "b" if name == "sized" else "a"
-        return SimpleNamespace(name=name, plan=plan, source=SimpleNamespace(sha256=text), options=options)
+        role = "sweep" if name == "chunks" else "step"
+        return SimpleNamespace(name=name, role=role, plan=plan, source=SimpleNamespace(sha256=text), options=options)
+
+    def case_named(name: str, scale: str) -> Any:
+        return SimpleNamespace(name=name, scale=scale)
 
     lab = SimpleNamespace(
         preferred_backend="opencl",
         prepare=lambda: None,
         inputs=lambda case, seed: {},
-        case=lambda name, scale: name,
+        case=case_named,
         variant=variant,
         verification_case=lambda case, variant: case,
+        awkward_runs=lambda case, variant: [(variant, case_named("odd", "test"))],
     )
     monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
     monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
     names = ("same", "chunks", "grouped", "sized")
     orders = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
     precompile.launch("lab", "test", "opencl:0", 20, orders)
-    assert launched == ["same one", "grouped one", "sized one", "sized two"]
+    assert launched == ["same one", "same odd", "grouped one", "grouped odd", "sized one", "sized odd", "sized two"]
     assert all(Path(mark).exists() for *_, mark in orders)
 
 

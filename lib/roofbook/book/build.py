@@ -56,8 +56,21 @@ def _make(root: Path, parameters: Mapping[str, Any], fresh: bool, labs: Sequence
         _execute(root, due, missing)
     if missing:  # most are drawn by now
         render_recorded.draw(root)
-    fragments.update(root)
-    say(f"The book is built: {site.build(root, progress=say)}")
+    if due:
+        index = _make_site(root)
+    else:  # it may be current
+        fragments.update(root)
+        index = site.build(root, progress=say)
+    say(f"The book is built: {index}")
+
+
+def _make_site(root: Path) -> Path:
+    """Make the stale fragments and a stale site, whose builder starts meanwhile; return the site's index.html."""
+    from . import fragments
+
+    with site.start(root) as builder:
+        fragments.update(root)
+        return site.build(root, progress=say, builder=builder)
 
 
 def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: InputHashes) -> dict[Path, Due]:
@@ -75,14 +88,12 @@ def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: Inpu
 
 def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
     """Execute notebooks. If pages were `missing`, build a site of recorded devices first; executed pages join it at the end."""
-    from . import fragments
     from .background_jobs import BackgroundJobs
 
     labs = {notebook.stem: page.parameters for notebook, page in due.items()}
     with BackgroundJobs(root, labs, draw=bool(missing)) as jobs:
         if missing:
-            fragments.update(root)
-            index = site.build(root, progress=say)
+            index = _make_site(root)
             say(f"It can be read: {index.as_uri()}. What is measured here joins it at the end")
         for done, (notebook, page) in enumerate(due.items(), 1):
             remaining = f"; then {', '.join(path.stem for path in list(due)[done:])}" if done < len(due) else ""

@@ -24,7 +24,12 @@ def cached_demonstration(lab: Lab, device: Device, root: Path) -> Demonstration 
 
 
 def _as_text(lab: Lab, device: Device) -> str:
-    demo = publication(lab).demonstration(device)
+    from threadpoolctl import threadpool_limits
+
+    # Threads of NumPy's library would wait for each other in a loop, since its products are small here. With one thread the
+    # last bits of a result do not depend on the number of cores either.
+    with threadpool_limits(1, user_api="blas"):
+        demo = publication(lab).demonstration(device)
     if demo is None:
         return json.dumps(None)
     fields = {

@@ -57,10 +57,14 @@ def of_device(backend: str, kind: str, variables: Mapping[str, str] | None = Non
     """Return name -> value of the variables that are set and change the code or the speed of a device, fit to be published."""
     environment = os.environ if variables is None else variables
     beginnings = (*ANYWHERE, *BY_BACKEND.get(backend, ()), *(ON_A_CPU if kind == "cpu" else ()))
+    prefixes = tuple(beginning for beginning in beginnings if beginning.endswith("_"))
     return {
         name: published(value)
         for name, value in sorted(environment.items())
-        if value and _begins(name, beginnings) and not _ELSEWHERE.fullmatch(name) and _OURS.get(name) != value
+        if value
+        and (name.startswith(prefixes) or name in beginnings)
+        and not _ELSEWHERE.fullmatch(name)
+        and _OURS.get(name) != value
     }
 
 
@@ -92,10 +96,6 @@ def published(value: str) -> str:
     if plain == value and len(value) <= _LONGEST:
         return value
     return f"{plain[:_LONGEST]} ({hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:8]})"
-
-
-def _begins(name: str, beginnings: tuple[str, ...]) -> bool:
-    return any(name.startswith(word) if word.endswith("_") else name == word for word in beginnings)
 
 
 def _digest_of_script(path: str) -> str:

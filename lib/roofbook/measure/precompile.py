@@ -12,20 +12,20 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .. import memory
 from ..devices import provenance
 from ..devices.backends import has
-from ..devices.contract import Device
+from ..devices.contract import Device, Unsupported
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from . import messages
 from .background_group import end_with_parent
+from .verify import VERIFIED_ON_AWKWARD_SIZES
 from .worker_process import WorkerFailed, WorkerProcess
 
 CELL_LIMIT_S = 60.0
@@ -189,10 +189,10 @@ def launch(
     lab_name: str, scale: str, spec: str, seed: int, cells: Sequence[tuple[str, str, str]],
     report_number: Callable[[int], Any] = lambda number: None,
 ) -> None:  # fmt: skip
-    """Launch each cell's kernels once, on the verification case, with which a measurement begins.
+    """Launch each cell's kernels once, on all cases on which its variant is verified, with which a measurement begins.
 
     Cells with the same programs, launched the same way, are launched once. cells: (case, variant, path of the mark to write).
-    report_number: called with the number of each cell before its launch.
+    report_number: called with the number of each cell before its launches.
     """
     from ..devices.find import open_device
 
@@ -200,23 +200,36 @@ def launch(
     device = open_device(spec, lab.preferred_backend)
     lab.prepare()
 
-    @cache
-    def inputs(case: str) -> Any:
-        return lab.inputs(lab.case(case, scale), seed)
+    inputs, launched = dict[tuple[str, str], Mapping[str, Any]](), set[Any]()
 
-    launched = set[Any]()
+    def launch_once(variant: Variant, case: Case, *same: object) -> None:
+        """same: further objects that launches must share to count as the same."""
+        key = case.name, case.scale
+        if key not in inputs:
+            inputs[key] = lab.inputs(case, seed)
+        shapes = [(option, value) for option, value in variant.options.items() if isinstance(value, tuple)]
+        launch_key = variant.plan, variant.source and variant.source.sha256, tuple(sorted(shapes)), same
+        before = device.programs_built
+        trial = variant.plan(device, variant, lab.verification_case(case, variant), inputs[key])
+        if device.programs_built > before or launch_key not in launched:
+            trial.reset()
+            trial.run()
+            launched.add(launch_key)
+        trial.close()
+
+    verified = set[tuple[str, str]]()
     for number, (name, variant_name, mark) in enumerate(cells):
         report_number(number)
         with contextlib.suppress(Exception):
-            variant, before = lab.variant(variant_name), device.programs_built
-            trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
-            shapes = [(option, value) for option, value in variant.options.items() if isinstance(value, tuple)]
-            launch_key = variant.plan, variant.source and variant.source.sha256, tuple(sorted(shapes))
-            if device.programs_built > before or launch_key not in launched:
-                trial.reset()
-                trial.run()
-                launched.add(launch_key)
-            trial.close()
+            variant, case = lab.variant(variant_name), lab.case(name, scale)
+            launch_once(variant, case)
+            is_verified = variant.role in VERIFIED_ON_AWKWARD_SIZES
+            for awkward_variant, awkward_case in lab.awkward_runs(case, variant) if is_verified else ():
+                if (run := (variant_name, awkward_case.name)) not in verified:
+                    verified.add(run)
+                    report_number(number)
+                    with contextlib.suppress(Unsupported):
+                        launch_once(awkward_variant, awkward_case, awkward_case.name)
             write_whole(Path(mark), "")
 
 
