@@ -47,9 +47,15 @@ from roofbook.store import row_cache
 
 ROOT = Path(__file__).parents[1]
 
-# On a machine that is busy or slow a right example takes long, too.
-settings.register_profile("at any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("at any pace")
+# On a machine that is busy or slow a right example takes long, too. The short suite draws fewer of them.
+AT_ANY_PACE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("short", max_examples=25, **AT_ANY_PACE)
+settings.register_profile("thorough", **AT_ANY_PACE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("short" if "not thorough" in config.option.markexpr else "thorough")
+
 
 # Headless, and quiet: a browser that asks nothing of the network by itself.
 CHROMIUM_FLAGS = [f"--{flag}" for flag in (

@@ -146,7 +146,7 @@ def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() 
     assert not chart(rows(low=(1.0, 4.1e12, "float32")), working_set=SMALL).warnings, "its caches more"
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(st.floats(-3, 5), st.sampled_from(list(FLOPS)), st.floats(0.01, 1.0099) | st.floats(1.0101, 100))
 def test_only_a_point_well_above_its_roof_warns_with_two_numbers_that_differ(
     log: float, dtype: str, share: float
@@ -224,7 +224,7 @@ def test_names_on_the_roofline_keep_their_distance() -> None:
     assert max(spread_apart([0.9, 0.95], 0.1, 0.0, 1.0)) <= 1.0 and min(spread_apart([-5.0, 3.0], 0.1, 0.0, 4.0)) >= 0.0
 
 
-@settings(max_examples=30)
+@settings(max_examples=6)
 @given(
     st.lists(st.tuples(st.floats(-2, 4), st.floats(0.001, 1.2), st.integers(0, 4)), min_size=1, max_size=25),
     st.floats(0.01, 100),
