@@ -126,6 +126,16 @@ def test_written_pages_tell_of_it(measured: str, checkout: Path, lab_on_path: No
     assert views["id"].tolist() == ["threads"]
 
 
+def test_a_kernel_is_judged_with_the_labs_scalars(roofbook: Roofbook, tmp_path: Path) -> None:
+    file = tmp_path / "mine.cl"
+    file.write_text(
+        "// launch saxpy(a, x, y, out, n): n\n"
+        "__kernel void saxpy(float a, __global const float *x, __global const float *y, __global float *out, int n) {\n"
+        "  const int i = get_global_id(0);\n  if (i < n) out[i] = a * x[i] + y[i];\n}\n"
+    )
+    assert "mine.cl: right on n1000" in roofbook("judge", "saxpy", str(file), "--no-time", "--device", "opencl:0")
+
+
 def test_one_measurement_is_repeated(measured: str, roofbook: Roofbook, checkout: Path) -> None:
     assert "parallel on n1000: " in roofbook("rerun", "saxpy", "parallel", "n1000", "--no-page")
     rows = Store(checkout / "results").rows("saxpy")

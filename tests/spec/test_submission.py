@@ -61,7 +61,7 @@ def test_a_head_of_another_form_is_refused_in_one_line(text: str, message: str) 
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("lab", ["cnn", "convpool", "stencil"])
+@pytest.mark.parametrize("lab", ["cnn", "convpool", "lbm", "lenet", "stencil"])
 def test_the_head_to_start_from_is_one_that_can_be_read(lab: str) -> None:
     described = registry.get(lab)
     head = head_for(described, described.cases("test")[0])

@@ -173,6 +173,9 @@ class KernelLab(NamedCases):
             ) from None
         return {**right, "magnitudes": sums}
 
+    def numbers(self, case: Case) -> Mapping[str, Any]:
+        return {**case.params, **self.scalars}
+
     def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
         return {name: (self.types[name].type, shape_of(shape, case.params)) for name, shape in self.writes.items()}
 
