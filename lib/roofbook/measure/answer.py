@@ -202,7 +202,7 @@ def judge(
             marks.append(_mark_on(case, lab, step, processes))
             if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
                 message = marks[0].reason.removeprefix(BUILD)
-                return mark((), does_not_compile=_plain(message, answer), log=processes.log())
+                return mark((), does_not_compile=_plain(message, answer), log=processes.log)
         timed = None
         if take_time and not any(result.reason for result in marks):
             setting = Setting(lab, task.timed, target.device, Policy(cache="warm", budget_s=BUDGET_S))
@@ -210,7 +210,7 @@ def judge(
             if "reason" in timed:
                 marks[-1] = CaseMark(task.timed.name, timed["reason"])
                 timed = None
-        log = processes.log()
+        log = processes.log
     marks_shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
     return mark(marks_shown, timed=timed, log=log)
 
@@ -228,6 +228,8 @@ class _Processes:
         self._current: KernelProcess | None = None
         self._limits = limits
         self.limit_s = limits.request_s
+        self.log = ""
+        """Messages of the compiler about the kernel's file, by its own name."""
 
     def __enter__(self) -> "_Processes":
         return self
@@ -244,21 +246,21 @@ class _Processes:
         self._current.limit_s = self.limit_s
         return self._current
 
-    def log(self) -> str:
-        """Return the messages of the compiler about the kernel's file, as the file's own name has them; '' if it has ended."""
-        if self._current is None or self._current.has_ended:
-            return ""
+    def note_log(self) -> None:
+        """Set `log` to the messages of the compiler about the kernel's file, unless it is set: a process can end at any time."""
+        if self.log or self._current is None or self._current.has_ended:
+            return
         try:
             header, _ = self._current.ask("log")
         except KernelRefused:
-            return ""
+            return
         shown, lines = True, []
         for line in str(header.get("log", ""))[:MOST_LOG_CHARACTERS].splitlines():
             if place := _PLACE.match(line):
                 shown = re.fullmatch(_FILE, place[1]) is not None
             if shown:
                 lines.append(re.sub(rf"\S*\b{_FILE}(?=:|\b)", lambda _: self._answer.name, printable(line)))
-        return "\n".join(lines)
+        self.log = "\n".join(lines)
 
     def of_variant(self, name: str) -> KernelProcess:
         """Return a process of one of the book's own variants. Errors: UsageError."""
@@ -315,6 +317,7 @@ def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> Case
     try:
         process = processes.of_answer()
         runnable = RemoteRunnable(process, small, secret_inputs.draw)
+        processes.note_log()
         ledger = RemoteLedger(process, runnable)
         for number in range(2):
             if number:
@@ -330,6 +333,7 @@ def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> Case
     except KernelRefused as error:
         if isinstance(error, ProcessEnded) and error.is_out_of_time:
             processes.limit_s = min(processes.limit_s, RETRY_LIMIT_S)
+        processes.note_log()
         if not str(error).startswith(BUILD):
             process.end()  # what failed may have broken the device's context, which is no fault of the next case
         return CaseMark(case.name, str(error))
