@@ -178,7 +178,9 @@ def test_the_log_of_the_compiler_is_printed_on_demand(command: Command, tmp_path
 @pytest.mark.thorough
 def test_the_log_of_a_kernel_that_ends_its_process_is_printed_too(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "mine.cl"
-    crashing = '  int text = "a";\n  if (get_global_id(1) < 9) *(volatile __global int *)(size_t)get_global_id(1) = text;\n'
+    crashing = (
+        '  int text = "a";\n  if (get_global_id(1) < 9) *(volatile __global int *)(size_t)get_global_id(1) = text;\n'
+    )
     file.write_text(PASS.replace("  const int i =", crashing + "  const int i ="))
     code, out, err = command("judge", "stencil", str(file), "--log", "--no-time", "--case", CASES["stencil"])
     assert code == 1 and "its process crashed by SIGSEGV" in out and "mine.cl:3:" in err, err

@@ -247,7 +247,7 @@ class _Processes:
         return self._current
 
     def note_log(self) -> None:
-        """Set `log` to the messages of the compiler about the kernel's file, unless it is set: a process can end at any time."""
+        """Set `log` to the messages of the compiler about the kernel's file, unless it is set: its process may end soon."""
         if self.log or self._current is None or self._current.has_ended:
             return
         try:
