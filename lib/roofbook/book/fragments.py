@@ -11,18 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.campaign_time import Cost, cost_of, measured_campaigns
-from ..analysis.neighbours import idle_against_busy
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.roofline import COSTS
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
-from ..report.campaign_table import campaigns_table, forecast_table
 from ..report.html import Cell
 from ..report.ladder_descent import GlanceRow
-from ..report.neighbours_table import neighbours_table
 from ..report.peaks_table import peak_times
 from ..spec import registry
 from ..spec.exercise import exercises
@@ -37,6 +33,7 @@ from . import (
     history_page,
     kernels_page,
     measurements,
+    studies,
 )
 from .device_choices import HERE
 from .experiment import Experiment, known
@@ -94,10 +91,12 @@ def update(root: Path) -> None:
     _renew_cards(root, manifest, now)
     history_page.update(root, manifest, now)
     _renew_downloads(root, manifest, now)
-    studies = {"sweep-time": sweep_time, "devices-costs": costs, "swept": sweeps_done, "neighbours": neighbours}
     made_from = now.downloads()
-    for name, study in studies.items():
-        renew([folder / f"{name}.html"], made_from, partial(study, root / "results"))
+    renew([folder / "devices-costs.html"], made_from, partial(costs, root / "results"))
+    for notebook in studies.notebooks(root):
+        paths = [folder / name for name in studies.fragment_names(notebook)]
+        results = str(root / "results")
+        renew(paths, now.study(notebook), partial(studies.fragments, notebook, results=results))
     kernels_page.update(root, manifest, now)
 
 
@@ -115,24 +114,6 @@ def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
             manifest.record(path, made_from)
 
 
-def sweep_time(results: Path) -> str:
-    """Return a table of the time that many devices need to measure all recorded runs of each GPU again; '' without any."""
-    store = Store(results, ["recorded"])
-    gpus = store.arrow(
-        "select distinct lab, device, device_name, backend from cells where device_kind = 'gpu' order by 3, 1, 4"
-    )
-    costs: dict[str, list[tuple[str, Cost, int]]] = {}
-    for row in gpus.to_pylist():
-        if row["lab"] in (*registry.names(), registry.PEAKS):
-            cost, runs = (
-                cost_of(store, row["lab"], row["device"], row["backend"]),
-                registry.get(row["lab"]).recorded_runs,
-            )
-            if cost.seconds:
-                costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
-    return forecast_table(costs).html if costs else ""
-
-
 def costs(results: Path) -> str:
     """Return a table of the cost of a launch, a barrier and a fence on each recorded device; '' if no device has them."""
     peaks = registry.get(registry.PEAKS)
@@ -142,18 +123,6 @@ def costs(results: Path) -> str:
     measured = {device: device_rows for device, device_rows in rows.items() if len(device_rows)}
     caption = "What a launch, a barrier and a fence cost"
     return peak_times(measured, COSTS, changes, caption=caption).html if measured else ""
-
-
-def sweeps_done(results: Path) -> str:
-    """Return a table of the time of recorded campaigns on one GPU and on several; '' if none ran on both."""
-    campaigns = measured_campaigns(Store(results, ["recorded"]))
-    return campaigns_table(campaigns).html if campaigns else ""
-
-
-def neighbours(results: Path) -> str:
-    """Return a table of the effect of a busy neighbouring GPU on a measurement; '' without recorded runs of both kinds."""
-    comparisons = idle_against_busy(Store(results, ["recorded"]))
-    return neighbours_table(comparisons).html if comparisons else ""
 
 
 def _renew_downloads(root: Path, manifest: Manifest, now: InputHashes) -> None:

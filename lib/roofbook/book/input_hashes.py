@@ -74,6 +74,10 @@ class InputHashes:
         """Return the inputs of a lab's page on recorded devices."""
         return {"notebook": _hash(notebook.read_bytes()), **self.recorded(notebook.stem, store)}
 
+    def study(self, notebook: Path) -> dict[str, str]:
+        """Return the inputs of a study's tables, with all recorded runs."""
+        return {"notebook": _hash(notebook.read_bytes()), **self.downloads()}
+
     def kernels(self, lab: str) -> dict[str, str]:
         """Return the inputs of the page of a lab's kernels."""
         return self._code(lab)
