@@ -433,9 +433,9 @@ def _ratio(reference: Reading, reading: Reading) -> Speedup:
     pairs = [samples for samples in pairs if len(samples[0]) > 2] or pairs
     if pairs:
         ratio = stats.over_runs([stats.paired_ratio(*samples) for samples in pairs])
-        notes = (
-            [TOO_FEW] if ratio.how == TOO_FEW else [f"in {FEW_RUNS[len(pairs) - 1]}"] * (len(pairs) < stats.ENOUGH_RUNS)
-        )
+        notes = [TOO_FEW] * (ratio.how == TOO_FEW)
+        if not notes and len(pairs) < stats.ENOUGH_RUNS:
+            notes = [f"in {FEW_RUNS[len(pairs) - 1]}"]
     else:
         ratio, notes = across_runs(reference.side, reading.side, min(len(reference.runs), len(reading.runs)), at_home)
     notes += [EARLIER] * (reference.is_outdated or reading.is_outdated)
