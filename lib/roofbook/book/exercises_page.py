@@ -17,7 +17,7 @@ from ..analysis.sentences import ratio_words
 from ..escaping import escape
 from ..escaping import page_json as _json
 from ..measure.stats import EQUAL
-from ..report.html import Cell, Row, Table, html_source, with_code
+from ..report.html import Cell, Html, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
 from ..spec.lab import Lab, Variant
 from ..store.parquet import Store
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PARTS = ("predict", "turn", "write")
 RANGES = (0, 1 / EQUAL, EQUAL, 1.5, 3, 8, math.inf)
 """Bounds of the ranges that a reader picks from."""
+LONG_KERNEL = 60
+"""Number of lines from which on a kernel with a hole is folded."""
 SCRIPT = '<script src="../_static/exercises.js" defer></script>\n'
 
 
@@ -255,10 +257,14 @@ def _write(exercise: Write, lab: Lab) -> str:
     command = f"roofbook exercise {lab.name} {exercise.name}"
     shell = f"{command} > my.k\n{command} --check my.k\n"
     step = lab.variant(exercise.step)
+    text = holed(lab, exercise)
+    kernel = html_source(text, "opencl")
+    if text.count("\n") > LONG_KERNEL:
+        kernel = Html(f"<details><summary>The kernel with the hole</summary>\n{kernel}</details>\n")
     return (
         f'<section class="exercise">\n<p>{escape(exercise.task)} The hole is in the kernel of '
         f"<code>{escape(exercise.step)}</code>.</p>\n"
-        f"{html_source(shell, 'console')}{html_source(holed(lab, exercise), 'opencl')}"
+        f"{html_source(shell, 'console')}{kernel}"
         f"<details><summary>The solution, which is <code>{escape(exercise.step)}</code> itself</summary>\n"
         f"<p>{with_code(step.change)} {with_code(step.expect)}</p>\n"
         f"{html_source(missing_lines(lab, exercise), 'opencl')}</details>\n"
