@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,7 @@ def finish(
     _make_printable(drawing)
     sink = StringIO()
     # Measure the box here: bbox_inches="tight" would draw everything once more to find it.
-    box = drawing.get_tightbbox().padded(MARGIN)
+    box = drawing.get_tightbbox(_measuring_renderer(drawing.dpi)).padded(MARGIN)
     drawing.savefig(
         sink,
         format="svg",
@@ -135,6 +135,14 @@ def finish(
     return Figure(
         title, clean(sink.getvalue(), title, description or describe(drawing)), drawing, tuple(notes), tuple(warnings)
     )
+
+
+@cache
+def _measuring_renderer(dpi: float) -> Any:
+    """Return the renderer that measures texts of all drawings: matplotlib measures a text once for each renderer."""
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    return RendererAgg(1, 1, dpi)
 
 
 def _make_printable(drawing: "Drawing") -> None:
