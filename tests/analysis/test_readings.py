@@ -68,6 +68,13 @@ def test_three_runs_make_an_interval_between_runs() -> None:
     assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in one run" not in table.text
 
 
+def test_a_ratio_of_more_runs_than_three_is_between_runs() -> None:
+    rows = frame(*runs_of("slow", 2e-3, 2.1e-3, 2.2e-3, 2e-3), *runs_of("fast", 1e-3, 1.1e-3, 1e-3, 1.1e-3))
+    by_variant = newest(rows, "256x256")
+    ratio = faster(by_variant["slow"], by_variant["fast"])
+    assert ratio is not None and (ratio.runs, ratio.how) == (4, "")
+
+
 def test_runs_that_both_have_count_and_a_run_of_one_alone_moves_no_ratio() -> None:
     rows = frame(*runs_of("slow", 1e-3, 1e-3, 1e-3), *runs_of("fast", 5e-4, 5e-4, 5e-4, 9e-4))
     by_variant = newest(rows, "256x256")
