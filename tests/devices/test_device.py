@@ -422,3 +422,17 @@ def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
     assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
     for first_error in (opencl._first_error, cuda._first_error):
         assert first_error("\nno luck\n") == "no luck" and first_error("") == "no message"
+
+
+def test_the_registers_of_a_kernel_are_those_that_nvidias_compiler_reports() -> None:
+    log = """
+ptxas info    : Compiling entry function 'two_pass' for 'sm_90'
+ptxas info    : Function properties for two_pass
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 400 bytes cmem[0]
+ptxas info    : Compiling entry function 'one_pass' for 'sm_90'
+ptxas info    : Used 16 registers, used 0 barriers
+ptxas info    : Compiling entry function 'cut' for 'sm_90'
+"""
+    assert [opencl.registers_in(log, name) for name in ("one_pass", "two_pass", "cut", "pass")] == [16, 255, None, None]
+    assert opencl.registers_in("", "one_pass") is None

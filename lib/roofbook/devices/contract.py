@@ -282,6 +282,8 @@ class Device(ABC):
     local_bytes: int
     max_work_group: int
     max_clock_mhz: int
+    verbose: tuple[str, ...] = ()
+    """Options with which the compiler reports the registers of kernels in its log, if it needs any."""
     pci_bus_id: str | None = None
     """Address of an NVIDIA GPU, as NVML takes it: `domain:bus:device.function` in hexadecimal. None if no driver tells."""
     multiprocessor: "Multiprocessor | None" = None

@@ -40,9 +40,10 @@ class Buffer(contract.Buffer):
 
 
 class Kernel(contract.Kernel):
-    def __init__(self, kernel: Any, device: Any) -> None:
+    def __init__(self, kernel: Any, device: Any, log: Callable[[], str] = str) -> None:
+        """log: returns the messages of the compiler about its program."""
         self.kernel, self.device, self.name = kernel, device, kernel.function_name
-        self.typed = False
+        self.typed, self._log = False, log
 
     def resources(self) -> dict[str, int]:
         import pyopencl as cl
@@ -52,7 +53,15 @@ class Kernel(contract.Kernel):
             "local_bytes": ask(info.LOCAL_MEM_SIZE, self.device),
             "private_bytes": ask(info.PRIVATE_MEM_SIZE, self.device),
             "work_group_limit": ask(info.WORK_GROUP_SIZE, self.device),
+            **({} if (registers := registers_in(self._log(), self.name)) is None else {"registers": registers}),
         }
+
+
+def registers_in(log: str, kernel: str) -> int | None:
+    """Return the registers of a kernel by the log of NVIDIA's compiler; None for a log that does not tell."""
+    words = r"entry function '(\w+)'(?:(?!entry function).)*?Used (\d+) registers"
+    registers = dict(re.findall(words, log, re.S)).get(kernel)
+    return None if registers is None else int(registers)
 
 
 class Program(contract.Program):
@@ -68,7 +77,7 @@ class Program(contract.Program):
         import pyopencl as cl
 
         try:
-            return Kernel(cl.Kernel(self.program, name), self.device)
+            return Kernel(cl.Kernel(self.program, name), self.device, self.log)
         except cl.LogicError as error:
             if error.code != cl.status_code.INVALID_KERNEL_NAME:
                 raise
@@ -223,6 +232,7 @@ class OpenCLDevice(contract.Device):
         self.cores = self.compute_units if self.kind == "cpu" else None
         if "nvidia" in device.vendor.lower():
             self.pci_bus_id = _pci_bus_id(device)
+            self.verbose = ("-cl-nv-verbose",)
             lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
             self.cores = lanes * self.compute_units if lanes else None
         self._index = index

@@ -244,7 +244,7 @@ class SubmittedRun(KernelRun):
         code = text.render(device.backend)
         if device.kind == "cpu" and _ASSEMBLY.search(COMMENT_OR_STRING.sub("", code)):
             raise UsageError("assembly is for GPUs: on a CPU it reaches what no kernel may, such as files")
-        program = device.build(code)
+        program = device.build(code, device.verbose)
         self.log = program.log()
         signatures = {launch.kernel: signature_in(code, launch.kernel) for launch in submission.launches}
         self.start = {
