@@ -149,6 +149,23 @@ def test_intervals_one_rank_too_narrow_are_detected(monkeypatch: pytest.MonkeyPa
     assert {"6 rounds", "10 rounds", "31 rounds", "normal", "correlated"} <= {*wrong}
 
 
+def test_students_quantiles_are_those_of_scipy() -> None:
+    from scipy.special import stdtrit
+
+    quantiles = {n: stdtrit(n - 1, (1 + stats._FEW_LEVEL) / 2) for n in stats._T}
+    assert pytest.approx(quantiles, abs=1e-6) == stats._T and min(quantiles) == stats.ENOUGH_RUNS
+
+
+@given(st.lists(st.lists(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=12), min_size=1, max_size=9), max_size=5))
+def test_sides_and_medians_by_column_are_those_of_each_measurement(measurements: list[list[list[float]]]) -> None:
+    runs = [run for measurement in measurements for run in measurement]
+    samples, lengths = np.array([sample for run in runs for sample in run]), np.array([*map(len, runs)], np.int64)
+    assert stats.medians(samples, lengths).tolist() == [stats.median_ci(run).estimate for run in runs]
+    sides = stats.sides(samples, lengths, np.array([*map(len, measurements)], np.int64))
+    for side, measurement in zip(sides, measurements, strict=True):
+        assert side == pytest.approx(stats.side(measurement), rel=1e-12)
+
+
 def test_a_normal_quantile_instead_of_students_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "_T", dict.fromkeys(stats._T, 1.96))
     assert {"3 rounds", "5 rounds"} <= {*too_many(false_claims)}

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
@@ -21,9 +20,6 @@ from ..report.html import Cell, Html, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
 from ..spec.lab import Lab, Variant
 from ..store.parquet import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ("predict", "turn", "write")
 RANGES = (0, 1 / EQUAL, EQUAL, 1.5, 3, 8, math.inf)
@@ -96,7 +92,6 @@ def _predict(exercise: Predict, lab: Lab, records: Sequence[RecordedData], numbe
         f"How many times as fast as {exercise.against} is {exercise.step}?",
         [*heads, Cell("Runs")],
         [_compared(exercise, *comparison) for comparison in comparisons],
-        _frame(),
     )  # fmt: skip
     return (
         f'<section class="exercise" data-estimate="{ratio.estimate:.6g}" data-low="{ratio.low:.6g}" '
@@ -200,7 +195,7 @@ def _turn(exercise: Turn, lab: Lab, records: Sequence[RecordedData], number: int
     rows = [
         Row([Cell(str(point.point)), *(Cell(column.text(point), "num") for column in columns)]) for point in points
     ]  # fmt: skip
-    table = Table(f"Time per {lab.unit} by {exercise.axis}", [Cell(exercise.axis), *heads], rows, _frame())
+    table = Table(f"Time per {lab.unit} by {exercise.axis}", [Cell(exercise.axis), *heads], rows)
     devices = [
         {
             "name": f"{column.data.store_device}, {column.case}",
@@ -270,10 +265,3 @@ def _write(exercise: Write, lab: Lab) -> str:
         f"{html_source(missing_lines(lab, exercise), 'opencl')}</details>\n"
         "</section>\n"
     )
-
-
-def _frame() -> "pd.DataFrame":
-    """Return an empty frame: these tables have no export."""
-    import pandas as pd
-
-    return pd.DataFrame()

@@ -26,10 +26,12 @@ CONFIDENCE = f"{100 * LEVEL:g} %"
 # differences by a third if rounds are mirrored, and 3 to 5 ratios do not show the shape of their noise.
 _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 
-# Student's t at _FEW_LEVEL, two-sided, by the number of samples. SciPy would give them too, but no other part needs it, and its
-# import takes 0.17 s of processor time, a quarter of all that `roofbook explain` takes.
 _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
+"""Student's t at _FEW_LEVEL, two-sided, by the number of samples.
 
+Four numbers do not earn a package: SciPy is installed only because scikit-learn needs it, and importing its `stdtrit` would add
+0.2 s of processor time to every command that compares two times. A test compares them with SciPy's.
+"""
 
 ENOUGH_RUNS = 3
 """Number of runs from which on an interval is over runs, so that it holds for the next run too."""

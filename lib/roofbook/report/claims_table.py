@@ -28,8 +28,6 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
 
     lines: from `verdicts.judged`. title: the lab's title. lab: its name, if a page links to the rows.
     """
-    import pandas as pd
-
     devices = list(lines[0].outcomes) if lines else []
     columns = [Cell("Claim"), Cell("What the report says"), Cell("On", "key"), Cell("Published", "num published")]
     columns += [Cell(str(device)) for device in devices] or [Cell("Measured here")]
@@ -58,8 +56,8 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
         "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
         " runs of the newest measurement.",
     ]
-    frame = pd.DataFrame(records, columns=list(COLUMNS))
-    return Table(f"{title}: published claims, re-tested", columns, rows, frame, notes, "claims")
+    caption = f"{title}: published claims, re-tested"
+    return Table(caption, columns, rows, records, notes, "claims", fields=list(COLUMNS))
 
 
 def claim_measurements(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:

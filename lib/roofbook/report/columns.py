@@ -81,8 +81,6 @@ def table(
     records: lines of the frame, by default the fields of the columns for each row. units: of the records' fields. fields: the
     frame's columns, if not all records have all of them. marks: the CSS classes of a row.
     """
-    import pandas as pd
-
     rows = list(rows)
     if records is None:
         records = [_joined(column.record(row) for column in columns) for row in rows]
@@ -91,10 +89,11 @@ def table(
         caption,
         [column.head_cell for column in columns],
         [Row([column.cell_of(row) for column in columns], marks(row)) for row in rows],
-        pd.DataFrame(list(records), columns=fields),
+        list(records),
         notes,
         css,
         {name: column.unit for column in columns for name in column.fields} | dict(units or {}),
+        fields=fields,
     )
 
 
@@ -127,8 +126,6 @@ def table_of_readings(
     The reason spans the columns up to the first that has `always` or is shown on demand; cells after that are empty.
     first: head of the first column, which holds the lines' heads.
     """
-    import pandas as pd
-
     rows, records = [], []
     for line in lines:
         reading = line.reading
@@ -144,7 +141,7 @@ def table_of_readings(
     notes = [*notes, *throttle_notes(readings), *commit_notes(readings), *compiler_notes(readings)]
     units = {name: column.unit for column in columns for name in column.fields}
     heads = [Cell(first), *(column.head_cell for column in columns)]
-    return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css, units)
+    return Table(caption, heads, rows, records, notes, css, units, fields=fields)
 
 
 def _reason_row(line: Line, columns: Sequence[Column[Reading]]) -> Row:

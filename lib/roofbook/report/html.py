@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -146,19 +146,29 @@ The ladder and the first page's table have a layout of their own.
 class Table:
     """A captioned table, with its figures as CSV.
 
-    columns: the heads. Their classes: '' for text, 'num' for right-aligned figures, ON_DEMAND for columns shown on demand.
+    records: lines of the frame, or the frame itself; none for a table without an export. columns: the heads. Their classes: ''
+    for text, 'num' for right-aligned figures, ON_DEMAND for columns shown on demand.
     """
 
     caption: str
     columns: Sequence[Cell]
     rows: Sequence[Row]
-    frame: "pd.DataFrame" = field(repr=False)
+    records: "Sequence[Mapping[str, Any]] | pd.DataFrame" = field(default=(), repr=False)
     notes: Sequence[str] = ()
     css: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     """Units of the frame's columns, as the CSV has them in its heads: 's per step'."""
     parts: Sequence["Fold"] = ()
     """Collapsible groups of rows; none for a table in one piece."""
+    fields: Sequence[str] | None = None
+    """Names of the frame's columns; None for those of the records."""
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """Figures of the table, made on first use: a terminal shows tables without pandas, which is slow to load."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records, columns=self.fields)
 
     def __post_init__(self) -> None:
         """Raise ValueError for a row with too few or too many columns: a browser would show it under wrong heads."""

@@ -127,15 +127,13 @@ def glance_row(ladder: LadderOnDevice) -> GlanceRow:
 
 def glance(lines: Sequence[GlanceRow], caption: str) -> Table:
     """Return a table with one part per lab and one row per device."""
-    import pandas as pd
-
     rows, on_demand = list[Row](), sum(ON_DEMAND in column.css for column in COLUMNS)
     for previous, row in zip([None, *lines], lines, strict=False):
         if previous is None or previous.lab != row.lab:
             rows.append(Row([Cell(row.lab, span=len(COLUMNS) - on_demand), Cell("", ON_DEMAND, on_demand)], "group"))
         rows.append(Row(row.cells))
     notes = [*NOTES, *run_count_notes(number for row in lines for number in row.runs)]
-    return Table(caption, COLUMNS, rows, pd.DataFrame([row.record for row in lines]), notes, "glance", {"seconds": "s"})
+    return Table(caption, COLUMNS, rows, [row.record for row in lines], notes, "glance", {"seconds": "s"})
 
 
 def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
