@@ -31,7 +31,7 @@ def opponents(
     times = _times(lab, store, device, case)
 
     def here(variants: Iterable[Variant]) -> list[Variant]:
-        return [variant for variant in variants if _is_here(lab, variant, device, case)]
+        return [variant for variant in variants if is_here(lab, variant, device, case)]
 
     steps = here(variant for variant in lab.ladder if variant.role == "step" and variant.source)
     plain = [step for step in steps if not lab.conditions(step)]
@@ -89,7 +89,8 @@ def steps_of_class(
     return tuple(steps)
 
 
-def _is_here(lab: Lab, variant: Variant, device: Device, case: Case) -> bool:
+def is_here(lab: Lab, variant: Variant, device: Device, case: Case) -> bool:
+    """Return whether a variant runs the case on this very device, not on its host."""
     target = target_of(variant, device)
     return target is not None and target.device is device and not lab.skip_reason(variant, case)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import Failed, UsageError
+from ..errors import Failed, UsageError, warn
 from ..terminal import say
 from .app import DEVICE, KNOWN_LAB, RESULTS, SCALE, VARIANT, UserPath, app, to_write, writing
 
@@ -169,3 +169,54 @@ def _summary(results: "list[PointResult]", total: int, is_whole: bool, minutes: 
         example = next(r for r in failed if r.reason.partition(":")[0] == reason)
         lines.append(f"  {times} failed, as {example.variant.name}: {example.reason}")
     return lines
+
+
+@app.command()
+@KNOWN_LAB
+@click.argument("case")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["file", "cupy", "pyopencl", "torch"]),
+    help="Print the fastest as a file, or a call on arrays.",
+)
+@to_write("--out", help="Write the file or the call here; a file by default.")
+@DEVICE
+@RESULTS
+def best(lab: "Lab", case: str, form: str | None, out: Path | None, device: str, results: str) -> None:
+    """Show the fastest verified kernels for a device.
+
+    Lists those of the store that no other beats in both time and exactness, with the error that each was verified to. As a
+    file, a kernel has its launch in the head, and `roofbook judge` accepts it. If the fastest cannot be said so, the next
+    one is given. A call runs it from Python on arrays of CuPy, PyOpenCL or PyTorch:
+
+    \b
+      roofbook best stencil 1024x1026
+      roofbook best stencil 1024x1026 --as file --out best.cl
+    """
+    from ..analysis.best_kernels import front, judged_file, ranking
+    from ..devices.find import open_device
+    from ..measure.kernel_call import example
+    from ..paths import project_root, write_whole
+    from ..store.parquet import Store
+
+    lab.prepare()
+    target, size = open_device(device, lab.preferred_backend), lab.case(case)
+    store = Store.of_project(project_root(), results)
+    ranked = ranking(lab, store, target, size)
+    if form is None and out is None:
+        say(f"{lab.name} on {size.name}, {target.spec}, {target.name}, of {len(ranked)} kernels:")
+        for kernel in front(ranked):
+            say(str(kernel), hang=2)
+        return
+    if form in (None, "file"):
+        _, text, reasons = judged_file(lab, store, target, size, ranked)
+        for reason in reasons:
+            warn(reason)
+    else:
+        text = example(lab, size, target, str(form))
+    if out is None:
+        print(text, end="")
+        return
+    with writing("--out", out):
+        write_whole(out, text)

@@ -32,6 +32,7 @@ _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
 
 _LINE_DIRECTIVES = ContextVar("line_directives", default=False)
+_RENDERED: ContextVar["list[Source] | None"] = ContextVar("rendered_sources", default=None)
 
 
 class TextError(UsageError, ValueError):
@@ -47,6 +48,17 @@ class Settings(dict[str, Knob]):
 
     def __missing__(self, name: str) -> Knob:
         raise TextError(f"{self.text} has no knob {name}, which its plan asks for")
+
+
+@contextmanager
+def rendered_sources() -> Iterator[list["Source"]]:
+    """Note the sources that are rendered in this block, in their order: the kernels that a plan builds."""
+    sources: list[Source] = []
+    before = _RENDERED.set(sources)
+    try:
+        yield sources
+    finally:
+        _RENDERED.reset(before)
 
 
 @contextmanager
@@ -142,6 +154,8 @@ class Source:
         if not self.needs <= languages[dialect].features:
             capable = backends.with_features(self.needs)
             raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(capable)))} only")
+        if (noted := _RENDERED.get()) is not None:
+            noted.append(self)
         if _LINE_DIRECTIVES.get():
             return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
         return _preprocess(self.path, self.knobs, dialect)

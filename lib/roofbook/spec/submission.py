@@ -161,6 +161,18 @@ def submission_of(text: str, options: Iterable[tuple[str, str]] = ()) -> Submiss
     )
 
 
+def head_of(submission: Submission) -> str:
+    """Return the comment lines that say a submission, as `submission_of` reads them."""
+    lines = []
+    for launch in submission.launches:
+        arguments = f"({', '.join(launch.arguments)})" if launch.arguments else ""
+        group = f"; group {', '.join(launch.group)}" if launch.group else ""
+        lines.append(f"// launch {launch.kernel}{arguments}: {', '.join(launch.work_items)}{group}")
+    lines += [f"// scratch {name}: {kind}, {elements}" for name, kind, elements in submission.scratch]
+    lines += [f"// define {name} = {value}" for name, value in submission.defines]
+    return "\n".join([*lines, *(f"// swap {first}, {second}" for first, second in submission.swaps)])
+
+
 def _parts(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text and text.strip() else ()
 
