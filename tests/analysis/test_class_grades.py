@@ -56,6 +56,7 @@ def test_a_refused_submission_has_no_points_and_one_reason() -> None:
         (graded(judgement(cannot_be_built="one.cl:3: error", code=2)), "cannot be built: one.cl:3: error"),
         (graded({"does_not_compile": "an error", "code": 2}), "cannot be built: an error"),
         (graded({"out_of_time": "it did not end"}), "it did not end"),
+        (graded(judgement()), "it was judged on no size"),
     ):
         assert grade.points == 0 and grade.reasons == (reason,) and not grade.is_right and grade.is_judged
         assert sum(part.most for part in grade.parts) == CREDIT.most

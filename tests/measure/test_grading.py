@@ -80,7 +80,7 @@ def test_the_same_command_judges_only_what_is_new(command: Command, classroom: P
     assert graded(command, classroom)[3] == lines and len(answers) == 3
     (classroom / "anna.cl").write_text(PASS + "// changed\n")
     assert graded(command, classroom)[3] == lines and len(answers) == 4
-    graded(command, classroom, "--case", "7x48")
+    graded(command, classroom, "--case", "7x48")  # beside 6x1024
     assert len(answers) == 4 + 2, "two right ones on one more case; a text that cannot be built needs no other"
     graded(command, classroom, "--limit", "200")
     assert len(answers) == 6 + 3
@@ -89,7 +89,7 @@ def test_the_same_command_judges_only_what_is_new(command: Command, classroom: P
 def test_a_broken_result_is_made_again(command: Command, classroom: Path, answers: list[list[str]]) -> None:
     graded(command, classroom)
     for content in ("", "[]", '{"key": 1}', "\0", "[" * 100_000):
-        (classroom.with_name("grades") / "submissions" / "anna.cl" / "judged-0.json").write_text(content)
+        (classroom.with_name("grades") / "submissions" / "anna.cl" / "judged-6x1024.json").write_text(content)
         del answers[:]
         assert graded(command, classroom)[0] == 0 and len(answers) == 1
 

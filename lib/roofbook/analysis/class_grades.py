@@ -86,6 +86,8 @@ def grade_of(
         if (time := _timed(judgement, step)) is not None
     )
     stopped = [str(judgement["out_of_time"]) for judgement in judgements if "out_of_time" in judgement]
+    if not (refusal or reasons_by_size or stopped or failures):
+        refusal = "it was judged on no size"
     reasons = [refusal] if refusal else [f"{size}: {reason}" for size, reason in reasons_by_size.items() if reason]
     reasons += stopped + failures
     sizes = len(reasons_by_size) + len(stopped) + len(failures)

@@ -10,12 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from .. import strict_json
 from ..errors import Failed
+from ..escaping import file_name
 from ..paths import LIBRARY, read_regular, scratch_folder, write_whole
 from ..process_tree import run_tool
 from ..spec.class_folder import ClassSubmission
@@ -138,16 +139,13 @@ def judge_class(
     """
     judgements: dict[str, Judgements] = {}
     for number, submission in enumerate(submissions, 1):
-        results: list[dict[str, Any]] = []
-        for at, (case, step) in enumerate(task.steps):
+        results: list[Mapping[str, Any]] = []
+        for case, step in task.steps:
             if submission.reason or (results and results[-1].get("code") == 2):
                 break
-
-            def make(case: str = case, step: str = step) -> dict[str, Any]:
-                return judge_submission(task, submission, case, step)  # noqa: B023 called before the next one
-
+            make = partial(judge_submission, task, submission, case, step)
             try:
-                file = folder_of(submission) / f"judged-{at}.json"
+                file = folder_of(submission) / f"judged-{file_name(case)}.json"
                 results.append(remembered(file, task.key(submission, case, step), make))
             except Failed as error:
                 results.append({"failed": str(error)})

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,21 +253,33 @@ def page(
 def grade_table(grades: Sequence[Grade], ranks: Mapping[str, int], credit: Credit) -> Table:
     """Return the table of a class, with a line for each submission."""
 
-    def speeds(grade: Grade) -> str:
-        return "; ".join(_speed(time) for time in grade.times) or show.DASH
-
-    def bound_shares(grade: Grade) -> str:
-        return "; ".join(show.percent(time.share) for time in grade.times if time.share) or show.DASH
-
     columns: list[Column[Grade]] = [
         Column("Submission", lambda grade: grade.submission.name, "wrap"),
         Column("Rank", lambda grade: str(ranks.get(grade.submission.key, show.DASH)), "num"),
         Column(f"Points of {points_text(credit.most)}", lambda grade: points_text(grade.points), "num"),
-        Column("Time", speeds),
-        Column("Share of the bound", bound_shares, "num"),
-        Column("Not right", lambda grade: _cut("; ".join(grade.reasons)) or show.DASH, "reason"),
     ]
+    for case, step in dict.fromkeys((time.case, time.step) for grade in grades for time in grade.times):
+        columns += [
+            Column(f"Time, {case}", partial(_figure, case, lambda time: show.duration(time.seconds)), "num"),
+            Column(f"Times as fast as {step}", partial(_figure, case, lambda time: show.factor(*time.ratio)), "num"),
+        ]
+        if any(time.share for grade in grades for time in grade.times if time.case == case):
+            columns.append(Column("Share of the bound", partial(_figure, case, _share), "num"))
+    columns.append(Column("Not right", _first_reason, "reason"))
     return table("Grades", columns, grades, [NOTE_ON_RANKS])
+
+
+def _figure(case: str, text: Callable[[TimedCase], str], grade: Grade) -> str:
+    return next((text(time) for time in grade.times if time.case == case), show.DASH)
+
+
+def _share(time: TimedCase) -> str:
+    return show.percent(time.share) if time.share else show.DASH
+
+
+def _first_reason(grade: Grade) -> str:
+    further = f" (and {len(grade.reasons) - 1} more)" if len(grade.reasons) > 1 else ""
+    return _cut(grade.reasons[0]) + further if grade.reasons else show.DASH
 
 
 def like_table(pairs: Sequence[LikePair]) -> Table:
