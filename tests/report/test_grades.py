@@ -111,7 +111,8 @@ def test_hostile_names_and_reasons_stay_text(tmp_path: Path) -> None:
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row) and "\n" not in "".join(row)
     page = html5lib.parse(files["index.html"], namespaceHTMLElements=False)
     known = re.findall(
-        r"\w+", "html head meta title style body main h1 h2 p div table caption thead tbody tr th td small span code a wbr"
+        r"\w+",
+        "html head meta title style body main h1 h2 p div table caption thead tbody tr th td small span code a wbr",
     )
     assert {element.tag for element in page.iter()} <= {*known}
     assert all(not name.startswith("on") for element in page.iter() for name in element.attrib)
