@@ -26,7 +26,8 @@ from roofbook.measure.wrong_outputs import Check as Check
 from roofbook.measure.wrong_outputs import Outputs as Outputs
 from roofbook.measure.wrong_outputs import refused as refused
 from roofbook.measure.wrong_outputs import standard
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant
 from roofbook.spec.source import Source
 
 from .plain_plan import PlainPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofbook.spec.lab import Plan, least_bytes, no_conditions
+from roofbook.spec.plan import Plan, least_bytes, no_conditions
 
 
 class PlainPlan(Plan):

@@ -30,7 +30,8 @@ from roofbook.measure.placement import Setting, Target, target_of
 from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant
 
 from .mutants import copied, of_folder, package_of
 

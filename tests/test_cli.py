@@ -28,7 +28,7 @@ from roofbook.devices import checkout, nvrtc
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import devices
 from roofbook.spec import registry
-from roofbook.spec.lab import SCALES
+from roofbook.spec.plan import SCALES
 from roofbook.store.parquet import Store
 from roofbook.terminal import width
 

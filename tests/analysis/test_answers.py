@@ -13,7 +13,7 @@ from roofbook.analysis.conclusions import peer_comparison
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
-from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT
+from roofbook.spec.plan import CHANNELS_LAST, LAID_OUT
 
 from ..report.rows import frame, row
 

@@ -28,7 +28,8 @@ from roofbook.analysis.evidence import (
     Share,
 )
 from roofbook.analysis.publication import publication
-from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
+from roofbook.spec.lab import Lab, Sweep, Work
+from roofbook.spec.plan import Case, Variant
 
 from ..plain_plan import PlainPlan
 

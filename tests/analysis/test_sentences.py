@@ -9,7 +9,8 @@ from roofbook.analysis.conclusions import fastest_step_sentence
 from roofbook.analysis.lab_data import LabData
 from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, ratio_text, without_missing
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case
 
 from ..report.rows import STARTED, frame, row
 

@@ -30,7 +30,8 @@ import os, signal, time
 from pathlib import Path
 import numpy as np
 import psutil
-from roofbook.spec.lab import Case, Lab, Plan as LabPlan, Variant, Work, least_bytes, no_conditions
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Plan as LabPlan, Variant, least_bytes, no_conditions
 
 MARKS = Path({marks!r})
 

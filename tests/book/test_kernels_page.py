@@ -20,7 +20,8 @@ from roofbook.book.kernel_texts import SUFFIXES, constants, size_of, texts
 from roofbook.book.manifest import Manifest
 from roofbook.book.page_weight import first_screen
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant
 
 from ..axe import Eyes
 from ..served import served

@@ -20,7 +20,8 @@ import yaml
 from roofbook import cli
 from roofbook.book.experiment import PARAMETERS, check
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Plan, Runnable
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Plan, Runnable
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "book").glob("*.md"))]

@@ -25,7 +25,8 @@ from roofbook.labs.convpool.initialise import Initialisation
 from roofbook.labs.lbm import native
 from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
-from roofbook.spec.lab import SCALES, Case, Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import SCALES, Case, Variant
 
 from ..labs.sweep_points import variants
 

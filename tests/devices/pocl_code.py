@@ -19,7 +19,8 @@ from roofbook.devices.contract import Program, Unsupported
 from roofbook.devices.elf import sections
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant
 
 Code = dict[str, str]
 """Kernel, with the group that it is compiled for -> hash of its instructions and constants."""

@@ -22,7 +22,8 @@ from roofbook.measure import schedule
 from roofbook.measure.placement import target_of
 from roofbook.measure.policy import Policy
 from roofbook.spec.kernel_run import KernelRun
-from roofbook.spec.lab import Case, Lab, Variant, Work
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Variant
 from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
 

@@ -16,7 +16,8 @@ import pytest
 from roofbook.devices import nvrtc
 from roofbook.devices.contract import BuildFailed, Unsupported
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant
 
 from .paper import ARCHITECTURES, BY_ARCHITECTURE, LABS, compiled, cuda_variants, drive, skip_without_compiler
 

@@ -13,7 +13,8 @@ import pytest
 
 from roofbook.devices.contract import Unsupported
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant
 
 from .paper import BY_ARCHITECTURE, LABS, Paper, Report, common, compiled, drive, skip_without_compiler
 

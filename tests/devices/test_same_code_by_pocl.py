@@ -18,7 +18,8 @@ from roofbook.devices import opencl, pocl_cpu, pocl_probe
 from roofbook.devices.find import host_cpu
 from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant
 
 from . import pocl_code
 

@@ -10,7 +10,8 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.peers import cc, openmp
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant
 
 needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
 

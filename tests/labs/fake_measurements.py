@@ -13,7 +13,8 @@ from roofbook.analysis.publication import publication
 from roofbook.analysis.readings import Reading
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.report import Table
-from roofbook.spec.lab import Case, Lab
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case
 
 
 class FakeMeasurements(Measured):

@@ -8,7 +8,8 @@ import pytest
 
 from roofbook.book.experiment import Experiment
 from roofbook.errors import UsageError
-from roofbook.spec.lab import SCALES, Lab
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import SCALES
 
 
 def unlisted(lab: Lab, name: str, impossible: str, results: Path) -> None:

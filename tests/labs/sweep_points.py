@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from roofbook.spec.lab import Lab, Sweep, Variant
+from roofbook.spec.lab import Lab, Sweep
+from roofbook.spec.plan import Variant
 
 
 def values(variant: Variant) -> set[tuple[str, str]]:

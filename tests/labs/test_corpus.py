@@ -14,7 +14,8 @@ from roofbook.devices.find import host_cpu
 from roofbook.measure.placement import Target, target_of
 from roofbook.measure.verify import References
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant
 
 from .. import mutants
 from ..naming import naming

@@ -15,7 +15,8 @@ from roofbook.errors import UsageError
 from roofbook.measure import sanitize
 from roofbook.measure.sanitize import CheckedVariant
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant, missing
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant, missing
 
 from ..often import often
 

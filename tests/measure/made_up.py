@@ -13,7 +13,8 @@ from roofbook.devices import contract
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
-from roofbook.spec.lab import Case, Lab, Variant, Work
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Variant
 
 from ..plain_plan import PlainPlan
 

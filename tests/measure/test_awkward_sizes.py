@@ -19,7 +19,8 @@ from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
 from roofbook.peers import one_thread
 from roofbook.spec import registry
-from roofbook.spec.lab import AWKWARD_RUNS, SCALES, Case, Lab, Variant
+from roofbook.spec.lab import AWKWARD_RUNS, Lab
+from roofbook.spec.plan import SCALES, Case, Variant
 
 from .test_judged_samples import Chained, Chains
 

@@ -37,7 +37,8 @@ import ctypes, os, signal, sys, threading, time
 from collections.abc import Mapping, Sequence
 import numpy as np
 from roofbook.errors import UsageError
-from roofbook.spec.lab import Case, Lab, Plan as LabPlan, Variant, Work, least_bytes, no_conditions
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Plan as LabPlan, Variant, least_bytes, no_conditions
 
 
 class Plan(LabPlan):

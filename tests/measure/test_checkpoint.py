@@ -45,7 +45,7 @@ def again(bench: Bench, folder: Path, *, resume: bool = True, **options: Any) ->
 @pytest.fixture(autouse=True)
 def same_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variant that is interrupted differs from one that is not in its options alone: no part of its identity here."""
-    monkeypatch.setattr("roofbook.spec.lab.Variant.fingerprint", lambda self: {"name": self.name})
+    monkeypatch.setattr("roofbook.spec.plan.Variant.fingerprint", lambda self: {"name": self.name})
 
 
 @pytest.mark.parametrize("fails", ["timed run 3", "timed run 6", "timed run 13"])

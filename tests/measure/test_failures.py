@@ -18,7 +18,8 @@ from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.verify import DeviceLost
 from roofbook.peers import cc
-from roofbook.spec.lab import Case, Work
+from roofbook.spec.lab import Work
+from roofbook.spec.plan import Case
 
 from .made_up import CASE, QUIET, RIGHT, Bench, Device, Made, Toy, made
 

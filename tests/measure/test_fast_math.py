@@ -15,7 +15,7 @@ from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
 from roofbook.peers import one_thread
 from roofbook.spec import registry
-from roofbook.spec.lab import Variant
+from roofbook.spec.plan import Variant
 
 from .test_judged_samples import HONEST, Chained, Chains
 

@@ -18,7 +18,8 @@ from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.measure.progress import Progress, silent
-from roofbook.spec.lab import Case, Lab, Plan, Variant, Work
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Plan, Variant
 
 from ..plain_plan import PlainPlan
 from .made_up import Bench, made

@@ -20,7 +20,7 @@ from roofbook.measure.frames import BadFrame
 from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, RemoteRunnable, arrays_of, output_form
 from roofbook.measure.sandbox import Sandbox
 from roofbook.measure.verify import KernelRefused
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 ORDER = {
     "lab": "stencil", "exercise": "fused", "device": "opencl:pocl", "model": open_device("opencl:pocl").name, "text": "",

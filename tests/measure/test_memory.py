@@ -19,7 +19,7 @@ from roofbook.measure.case_run import measure_case
 from roofbook.measure.checkpoint import Checkpoint, checkpoint_key
 from roofbook.measure.placement import Setting
 from roofbook.measure.verify import DeviceLost
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 
 from .made_up import CASE, QUIET, Bench, Made, made
 
@@ -29,7 +29,7 @@ FIRST, SECOND = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
 @pytest.fixture(autouse=True)
 def same_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     """A variant that is interrupted differs from one that is not in its options alone: no part of its identity here."""
-    monkeypatch.setattr("roofbook.spec.lab.Variant.fingerprint", lambda self: {"name": self.name})
+    monkeypatch.setattr("roofbook.spec.plan.Variant.fingerprint", lambda self: {"name": self.name})
 
 
 def kept(folder: Path, rows: Sequence[Mapping[str, Any]] = ()) -> Checkpoint:

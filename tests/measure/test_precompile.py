@@ -17,7 +17,7 @@ from roofbook.devices.find import devices
 from roofbook.measure import precompile
 from roofbook.process_tree import PatientClock
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 
 LAB = registry.get("stencil")
 DONE = '{"done": true}'

@@ -15,7 +15,7 @@ from roofbook.devices.contract import BuildFailed, OutOfMemory
 from roofbook.measure import sampling
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
 

@@ -17,7 +17,7 @@ from roofbook.measure.case_run import StoredRow
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 from roofbook.store import todays_code
 from roofbook.store.parquet import Store
 

@@ -12,7 +12,7 @@ from roofbook.devices.find import host_cpu
 from roofbook.peers import cc
 from roofbook.peers.one_thread import FLAGS, OneThread
 from roofbook.spec import registry
-from roofbook.spec.lab import missing
+from roofbook.spec.plan import missing
 from roofbook.spec.source import Source
 
 from ..labs.c_program import needs_compiler

@@ -14,7 +14,8 @@ from roofbook.devices.host import processors
 from roofbook.errors import UsageError
 from roofbook.peers import cc, openmp
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Variant, missing
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Variant, missing
 
 from ..labs.c_program import LABS as LABS_WITH_ONE
 from ..labs.c_program import c_peer, error_beyond_allowed, make, needs_compiler

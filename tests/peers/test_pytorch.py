@@ -24,7 +24,7 @@ from roofbook.labs.cnn.peers import Product, TorchConvolution
 from roofbook.labs.stencil import problem as stencil
 from roofbook.labs.stencil.peers import Fused, TorchStencil
 from roofbook.peers import pytorch
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 
 from ..plain_plan import PlainPlan
 

@@ -24,7 +24,7 @@ from roofbook.peers.pytorch import Call
 from roofbook.spec import registry
 from roofbook.spec.host_code import UNTIMED_METHODS, hash_of_plan
 from roofbook.spec.kernel_run import KernelRun
-from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT, Plan, Variant, stated_conditions
+from roofbook.spec.plan import CHANNELS_LAST, LAID_OUT, Plan, Variant, stated_conditions
 
 BASES = (
     cnn.Convolution, convpool.Convolution, lbm.Simulation, lbm.ReadEachStep, on_chip.SeveralSteps, on_chip.OneLaunch,

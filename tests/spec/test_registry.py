@@ -49,7 +49,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
         ("\nx = (", r"__init__\.py, line 2: SyntaxError: '\(' was never closed"),
         (
             WHOLE + "LAB.ladder = (replace(LADDER[0], plan=print),)",
-            "print, the plan of sequential, is no class that derives from roofbook.spec.lab.Plan",
+            "print, the plan of sequential, is no class that derives from roofbook.spec.plan.Plan",
         ),
         (WHOLE + "LAB.name = 'sgemm'", "it calls itself 'sgemm'; a lab is named as its folder is, 'mine'"),
         (WHOLE + "LAB.name = 'stencil'", "it calls itself 'stencil'; a lab is named as its folder is, 'mine'"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..measure import stats
-from ..spec.lab import ROUNDS_OPERANDS, differing_conditions
+from ..spec.plan import ROUNDS_OPERANDS, differing_conditions
 from .case_data import peers_on
 from .readings import Reading, Speedup, called_by, faster, fastest
 

@@ -16,7 +16,8 @@ from ..paths import project_root
 from ..process_tree import run_tool
 from ..spec import registry
 from ..spec.answer_file import AnswerFile
-from ..spec.lab import ROUNDS_OPERANDS, ROUNDS_RESULTS, Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import ROUNDS_OPERANDS, ROUNDS_RESULTS, Case, Variant
 from ..spec.submission import submission_of
 from ..store.parquet import Store
 from . import format as show

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..spec.lab import differing_conditions
+from ..spec.plan import differing_conditions
 from .readings import Reading, fastest, newest, rows_of_case, text_field
 from .roofline import Bound, Peaks
 
@@ -72,7 +72,7 @@ class CaseData:
         return self.exact_as.get(str(reading.row["variant"])) or text_field(reading.row, "dtype") or "float32"
 
     def unlike(self, first: str, second: str) -> tuple[list[str], list[str]]:
-        """Return the conditions that only the first variant has, and those that only the second has; see `spec.lab.unlike`."""
+        """Return the conditions that only the first variant has, and those that only the second has."""
         return differing_conditions(self.conditions.get(first, ()), self.conditions.get(second, ()))
 
     def nearest(self, reading: Reading, steps: Iterable[Reading]) -> Reading | None:

@@ -19,7 +19,8 @@ from .recorded import RecordedData, recorded
 from .store_devices import StoreDevice, card_of
 
 if TYPE_CHECKING:
-    from ..spec.lab import Case, Lab
+    from ..spec.lab import Lab
+    from ..spec.plan import Case
     from ..store.parquet import Store
 
 SCALES = ("published", "large")

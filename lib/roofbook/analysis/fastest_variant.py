@@ -14,7 +14,8 @@ from ..devices.backends import label
 from ..devices.contract import Device
 from ..measure import stats
 from ..paths import project_root
-from ..spec.lab import Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Variant
 from ..store import selection
 from ..store.parquet import Store
 from ..store.row_cache import AT, FILE

@@ -21,7 +21,8 @@ from ..measure.side_by_side import Rule, SourceComparison, VariantRuns, Verdict
 from ..measure.source_tree import Project
 from ..paths import read_regular, scratch_folder, write_whole
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..store.parquet import Store
 from .history import changes
 from .readings import Reading, newest

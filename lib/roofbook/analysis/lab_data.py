@@ -12,7 +12,8 @@ from ..errors import one_of
 from ..escaping import markdown
 from ..measure.placement import target_of
 from ..measure.stats import ENOUGH_RUNS
-from ..spec.lab import Case, Lab, Series, Sweep, Variant
+from ..spec.lab import Lab, Series, Sweep
+from ..spec.plan import Case, Variant
 from ..store.schema import PROFILE
 from .answers import Rival, answer
 from .case_data import CaseData

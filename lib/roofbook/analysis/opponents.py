@@ -9,7 +9,8 @@ from ..measure.placement import target_of
 from ..spec import registry
 from ..spec.credit import Credit
 from ..spec.exercise import exercises
-from ..spec.lab import ONE_WORK_ITEM, Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import ONE_WORK_ITEM, Case, Variant
 from ..store.parquet import Store
 from ..store.todays_code import newest_measurements, rows_of_today
 from .readings import cases_of, newest

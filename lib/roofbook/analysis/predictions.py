@@ -10,7 +10,7 @@ from .readings import TOO_FEW, Speedup, cases_of, faster
 from .verdicts import NEAR
 
 if TYPE_CHECKING:
-    from ..spec.lab import Variant
+    from ..spec.plan import Variant
     from .lab_data import LabData
 
 Outcome = Literal["confirmed", "refuted", "undecided"]

@@ -10,7 +10,8 @@ from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..escaping import read_json
 from ..measure.placement import target_of
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant, missing
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant, missing
 from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE

@@ -15,7 +15,8 @@ from ..spec import registry
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Lab, Variant
+    from ..spec.lab import Lab
+    from ..spec.plan import Variant
 
 
 class HasWork(Protocol):

@@ -10,7 +10,8 @@ from ..escaping import file_name, read_json
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Lab, Variant
+    from ..spec.lab import Lab
+    from ..spec.plan import Variant
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import Failed
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 from . import format as show
 from .readings import TOO_FEW, Reading, faster, newest
 from .step_rerun import effect

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UserFacingError
 from ..report.html import Html
-from ..spec.lab import Case, Variant
+from ..spec.plan import Case, Variant
 
 if TYPE_CHECKING:
     from ipywidgets import VBox

@@ -18,7 +18,8 @@ from ..escaping import page_json as _json
 from ..measure.stats import EQUAL
 from ..report.html import Cell, Html, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
-from ..spec.lab import Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Variant
 from ..store.parquet import Store
 
 PARTS = ("predict", "turn", "write")

@@ -27,7 +27,8 @@ from ..measure.schedule import Planned
 from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
-from ..spec.lab import SCALES, Case, Variant, turned_name
+from ..spec.lab import turned_name
+from ..spec.plan import SCALES, Case, Variant
 from ..store.files import STORE_PARTS, StorePart
 from ..store.parquet import Store
 from ..store.schema import PROFILE

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..devices.backends import C, languages
 from ..escaping import file_name, script_json
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..spec.source import Knob
 
 SUFFIXES = {"cuda": "cu", "opencl": "cl"}

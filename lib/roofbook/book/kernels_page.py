@@ -13,7 +13,8 @@ from ..escaping import escape, file_name, markdown, markdown_code, raw_html
 from ..paths import cache_key, write_whole
 from ..report.html import with_code
 from ..spec import registry
-from ..spec.lab import Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Variant
 from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest

@@ -18,7 +18,8 @@ from ..devices.find import host_cpu
 from ..errors import UsageError
 from ..measure.wrong_outputs import accepted_mistakes
 from ..spec.kernel_launch import LaunchByName
-from ..spec.lab import SCALES, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import SCALES, Variant
 from .experiment import PARAMETERS
 from .lab_pages import STORY, pages_of
 from .prose import MOST_WORDS, long_sentences

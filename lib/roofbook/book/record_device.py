@@ -21,7 +21,8 @@ from ..measure import schedule
 from ..measure.schedule import Done
 from ..paths import expanded
 from ..spec import registry
-from ..spec.lab import Case, Lab
+from ..spec.lab import Lab
+from ..spec.plan import Case
 from ..store.files import StorePart
 from ..terminal import say
 from . import campaign

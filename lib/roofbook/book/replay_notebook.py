@@ -23,7 +23,7 @@ from ..errors import Failed, UserFacingError
 from ..escaping import escape
 from ..paths import LIBRARY
 from ..spec import registry
-from ..spec.lab import Case
+from ..spec.plan import Case
 from ..store.parquet import Store
 from ..store.todays_code import newest_measurements
 from .device_choices import HERE

@@ -60,7 +60,7 @@ def _variants(context: click.Context) -> list[str]:
 
 
 def _cases(context: click.Context) -> list[str]:
-    from ..spec.lab import SCALES as all_scales
+    from ..spec.plan import SCALES as all_scales
 
     lab = _lab_of(context)
     names = [case.name for scale in all_scales for case in lab.cases(scale)] if lab else []
@@ -138,7 +138,7 @@ DEVICES = "auto, or as `roofbook devices` lists them"
 
 def _scales(_: click.Context, __: click.Parameter, scales: Any) -> Any:
     """Return the option's scale or scales. Errors: UsageError for an unknown one."""
-    from ..spec.lab import SCALES as all_scales
+    from ..spec.plan import SCALES as all_scales
 
     for scale in [scales] if isinstance(scales, str) else scales or ():
         if scale not in all_scales:

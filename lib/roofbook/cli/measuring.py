@@ -56,7 +56,7 @@ def devices() -> None:
 def labs() -> None:
     """List the labs: title, description, and cases at each scale."""
     from ..spec import registry as all_labs
-    from ..spec.lab import SCALES
+    from ..spec.plan import SCALES
 
     labs_here, errors = all_labs.usable()
     for lab in labs_here:

@@ -21,7 +21,8 @@ from ..escaping import printable
 from ..paths import scratch_folder
 from ..spec.answer_file import AnswerFile, on_one_line
 from ..spec.exercise import HOLE, Write, case_of
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..spec.submission import Submission
 from . import stats
 from .checkpoint import Checkpoint

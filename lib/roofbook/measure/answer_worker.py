@@ -23,7 +23,7 @@ from ..devices.find import open_device
 from ..errors import UsageError, UserFacingError
 from ..spec import registry
 from ..spec.exercise import Answer, exercises
-from ..spec.lab import Case, Runnable, Variant
+from ..spec.plan import Case, Runnable, Variant
 from ..spec.submission import Submission, SubmittedRun, SubmittedText, lab_folder
 from .background_group import PARENT, end_with_parent
 from .buffer_ledger import BufferLedger, Garbage

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.contract import Buffer, Device, Queue, observed_by
-from ..spec.lab import Runnable
+from ..spec.plan import Runnable
 
 POISON = 0xFF
 """Byte that fills scratch buffers: it makes a NaN in each floating-point type, and -1 in each integer type."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import Failed, UsageError
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 from ..store.files import StorePart
 from ..store.parquet import Store
 from . import background_group, messages

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..devices.contract import Device
 from ..errors import UserFacingError
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 from ..store.files import StorePart
 from ..store.parquet import Store
 from ..store.schema import CONTROL

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..spec.lab import Runnable
+from ..spec.plan import Runnable
 from .measurement import Check
 
 MOST_FACTS = 1 << 16

@@ -7,7 +7,7 @@ than its neighbours on the ladder. The option `fast_math` of a variant declares 
 import re
 from collections.abc import Iterable, Sequence
 
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 
 _SWITCH = re.compile(
     r"""-cl-(?:fast-relaxed-math|unsafe-math-optimizations|finite-math-only|mad-enable|no-signed-zeros|denorms-are-zero)

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..devices.contract import Device
 from ..errors import UsageError
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
 from ..spec.launch_trace import traced
+from ..spec.plan import Case, Variant
 from ..spec.submission import arrays_of
 
 CPU, CUDA = 1, 2

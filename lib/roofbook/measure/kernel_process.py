@@ -22,7 +22,7 @@ import numpy as np
 from ..paths import LIBRARY
 from ..process_tree import PatientClock, ProcessTree, how_ended
 from ..spec import registry
-from ..spec.lab import Case, Runnable
+from ..spec.plan import Case, Runnable
 from .background_group import PARENT, VARIABLE, parent_environment
 from .buffer_ledger import BufferLedger
 from .frames import LENGTHS, BadFrame, frame_lengths, frame_of, header_of

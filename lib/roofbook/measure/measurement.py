@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ..devices.contract import Device
-from ..spec.lab import Runnable, Variant
+from ..spec.plan import Runnable, Variant
 from .buffer_ledger import BufferLedger
 
 Samples = Mapping[str, Any]

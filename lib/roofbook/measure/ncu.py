@@ -18,7 +18,8 @@ from ..devices.find import open_device
 from ..errors import Failed, UsageError
 from ..paths import scratch_folder
 from ..process_tree import how_ended, run_tool
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import PROFILE

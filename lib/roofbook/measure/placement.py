@@ -8,7 +8,8 @@ from ..devices import find, provenance
 from ..devices.backends import HOST
 from ..devices.contract import Device, Unsupported
 from ..peers import threads
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..store.identity import cell_key, env_key
 from .policy import Policy
 

@@ -22,7 +22,8 @@ from ..devices.contract import Device, Unsupported
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from . import messages
 from .background_group import end_with_parent
 from .verify import VERIFIED_ON_AWKWARD_SIZES

@@ -18,7 +18,8 @@ from ..devices import cuda
 from ..devices.contract import Device
 from ..errors import UserFacingError, warn
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text
 from .ncu import open_cuda
 from .verify import reason_if_wrong, reason_of

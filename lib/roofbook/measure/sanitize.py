@@ -24,7 +24,8 @@ from ..errors import Failed, UsageError
 from ..paths import scratch_folder
 from ..process_tree import ToolRun, how_ended, run_tool
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from . import findings, messages
 from .checked_runnable import plain_text
 from .findings import Defect

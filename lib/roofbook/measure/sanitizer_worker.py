@@ -14,7 +14,8 @@ from ..devices import cuda, opencl
 from ..devices.contract import Device
 from ..devices.opencl import SIMULATOR
 from ..spec import registry
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..spec.source import line_directives
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text, same_shapes
 from .ncu import open_cuda

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from ..devices.contract import Device
-from ..spec.lab import Case, Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Case, Variant
 from ..store.files import StorePart
 from ..store.identity import new_run_id
 from ..store.parquet import Store

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 from ..spec.search_space import Point, SearchSpace
 from ..store.identity import new_run_id
 from ..store.parquet import Store

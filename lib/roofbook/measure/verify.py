@@ -17,7 +17,7 @@ import numpy as np
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..errors import UserFacingError
 from ..paths import LIBRARY
-from ..spec.lab import Case, Runnable, Variant
+from ..spec.plan import Case, Runnable, Variant
 from .buffer_ledger import BufferLedger, Garbage, LeftBuffer, OperandChanged, TimedLaunchDiffers
 from .checked_runnable import BadValue, check_of, checked_runnable, close_silently, same_shapes
 from .fast_math import FastMath, check_declared

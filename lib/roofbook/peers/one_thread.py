@@ -16,7 +16,7 @@ from ..devices import backends, contract
 from ..devices.find import host_cpu
 from ..devices.library_folder import library_folder as cache_dir
 from ..paths import cache_key, write_whole
-from ..spec.lab import Case, Plan, Variant
+from ..spec.plan import Case, Plan, Variant
 from ..spec.prediction import Predicted
 from . import cc, compilers
 

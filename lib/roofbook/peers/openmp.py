@@ -13,7 +13,7 @@ import numpy as np
 
 from ..devices.contract import Device
 from ..devices.host import processors
-from ..spec.lab import Case, Plan, Variant, stated_conditions
+from ..spec.plan import Case, Plan, Variant, stated_conditions
 from . import cc, compilers
 
 SLACK = 128

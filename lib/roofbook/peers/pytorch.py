@@ -18,7 +18,7 @@ import numpy as np
 from ..devices.backends import HOST
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..devices.host import processors
-from ..spec.lab import Case, Plan, Variant, stated_conditions
+from ..spec.plan import Case, Plan, Variant, stated_conditions
 from . import compilers
 
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..devices.backends import HOST
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 
 SETTINGS = {"OMP_PROC_BIND": "close", "OMP_PLACES": "threads"}
 """OpenMP's variables that bind the n-th thread to the n-th processor that the process may use."""

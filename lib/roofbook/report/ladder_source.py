@@ -4,7 +4,8 @@ import difflib
 from collections.abc import Iterator
 
 from ..devices.backends import languages
-from ..spec.lab import Lab, Variant
+from ..spec.lab import Lab
+from ..spec.plan import Variant
 
 EMPTY_MARK, NEW, GONE = " ", "+", "-"
 """First letter of a line: it stands in both kernels, in the step's alone, or in its parent's alone."""

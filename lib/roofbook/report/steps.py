@@ -15,7 +15,7 @@ from .html import Html, html_diff, number_of, with_code
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Variant
+    from ..spec.plan import Variant
     from ..spec.prediction import Prediction
 
 NONE: "Mapping[str, Prediction]" = MappingProxyType({})

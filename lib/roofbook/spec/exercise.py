@@ -18,11 +18,12 @@ from ..devices.contract import BuildFailed
 from ..errors import one_of
 from .kernel_lab import KernelLab
 from .kernel_launch import size_knobs
-from .lab import SCALES
+from .plan import SCALES
 from .source import Source, stranger_text
 
 if TYPE_CHECKING:
-    from .lab import Case, Lab
+    from .lab import Lab
+    from .plan import Case
 
 WIDTH = 78
 """Most characters in a line of a comment."""

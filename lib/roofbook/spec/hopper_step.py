@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..devices import hopper
-from .lab import Plan, Variant
+from .plan import Plan, Variant
 from .source import Source
 
 WGMMA = frozenset({"wgmma"})

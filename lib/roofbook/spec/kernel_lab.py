@@ -16,8 +16,9 @@ import numpy as np
 
 from ..errors import UsageError
 from .kernel_launch import Argument, LaunchByName, NamedLaunch, Shape, main_kernel, shape_of, signature, size_knobs
-from .lab import ONE_WORK_ITEM, SCALES, Case, NamedCases, Sweep, Variant, Work
+from .lab import NamedCases, Sweep, Work
 from .magnitude import magnitudes
+from .plan import ONE_WORK_ITEM, SCALES, Case, Variant
 from .prediction import Predicted
 from .rounding import ROUNDING, mean_square_over, worst
 from .source import Knob, Source

@@ -18,7 +18,7 @@ from ..errors import UsageError
 from .host_code import tokens_of
 from .kernel_constants import constants
 from .kernel_run import KernelRun, ceil_div, fit
-from .lab import Case, Variant, least_bytes, no_conditions
+from .plan import Case, Variant, least_bytes, no_conditions
 from .source import Source
 
 Expression = str | int

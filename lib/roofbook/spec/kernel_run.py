@@ -7,7 +7,7 @@ import numpy as np
 
 from ..devices.contract import Buffer, Device, Kernel, Unsupported
 from ..devices.occupancy import occupancy, share
-from .lab import Plan, Variant
+from .plan import Plan, Variant
 
 
 def ceil_div(size: int, part: int) -> int:

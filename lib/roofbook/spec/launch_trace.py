@@ -19,7 +19,8 @@ from ..errors import UsageError
 from . import registry
 from .kernel_launch import TYPES, evaluate, signature_in
 from .kernel_run import ceil_div
-from .lab import Case, Lab, Runnable, Variant
+from .lab import Lab
+from .plan import Case, Runnable, Variant
 from .source import Source, rendered_sources
 from .submission import UNIT, KernelLaunch, Submission, arrays_of, head_of, numbers_of
 

@@ -116,7 +116,7 @@ def _check(lab: "Lab") -> None:
     """Raise ValueError for two variants of one name, a parent that is no variant, and a plan that is none or lacks a method."""
     from collections import Counter
 
-    from .lab import Plan
+    from .plan import Plan
 
     names = Counter(variant.name for variant in lab.all_variants())
     if repeated := [name for name, times in names.items() if times > 1]:
@@ -126,9 +126,9 @@ def _check(lab: "Lab") -> None:
     for variant in lab.all_variants():
         where = f"{getattr(variant.plan, '__qualname__', repr(variant.plan))}, the plan of {variant.name},"
         if not (isinstance(variant.plan, type) and issubclass(variant.plan, Plan)):
-            raise ValueError(f"{where} is no class that derives from roofbook.spec.lab.Plan")
+            raise ValueError(f"{where} is no class that derives from roofbook.spec.plan.Plan")
         if lacks := sorted(variant.plan.__abstractmethods__):
-            raise ValueError(f"{where} lacks {', '.join(lacks)}: roofbook.spec.lab.Plan says what each returns")
+            raise ValueError(f"{where} lacks {', '.join(lacks)}: roofbook.spec.plan.Plan says what each returns")
 
 
 def _line_of(error: BaseException, folder: Path) -> str:

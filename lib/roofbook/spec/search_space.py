@@ -8,7 +8,8 @@ from math import prod
 from typing import Any
 
 from ..errors import UsageError
-from .lab import Case, Lab, Variant
+from .lab import Lab
+from .plan import Case, Variant
 from .restriction import Restriction
 from .submission import numbers_of
 

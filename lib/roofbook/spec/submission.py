@@ -28,7 +28,8 @@ from ..devices.contract import Buffer, BuildFailed, Device, Kernel, Unsupported
 from ..errors import UsageError
 from .kernel_launch import GROUPS, TYPES, Argument, evaluate, signature_in, unwritten
 from .kernel_run import KernelRun, ceil_div, fit
-from .lab import Case, Lab, Variant, least_bytes, no_conditions
+from .lab import Lab
+from .plan import Case, Variant, least_bytes, no_conditions
 from .source import COMMENT_OR_STRING, Knob, Source, stranger_text
 
 SUFFIXES = {".cl": "OpenCL C", ".cu": "CUDA C++", ".k": "the dialect of this book"}

@@ -127,7 +127,7 @@ def _one_of(values: Sequence[str]) -> Callable[[str], str]:
 @cache
 def _text_rules() -> dict[str, Callable[[str], str]]:
     """Return a function for each column of text that returns the fault of a text; '' for a valid one."""
-    from ..spec.lab import SCALES
+    from ..spec.plan import SCALES
 
     return {
         **dict.fromkeys(("run", "lab", "device", "backend"), _slug_fault),

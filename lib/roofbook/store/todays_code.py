@@ -4,7 +4,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..spec.lab import Case, Lab
+from ..spec.lab import Lab
+from ..spec.plan import Case
 from .schema import MEASUREMENT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofbook.labs.cnn import plans
 from roofbook.labs.cnn.problem import blocked, rounded, sequential
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 from ...mutants import Array, Emulated, Mutant, Outputs
 

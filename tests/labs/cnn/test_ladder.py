@@ -16,7 +16,7 @@ from roofbook.devices.contract import Device
 from roofbook.labs.cnn import GROUPS, LAB, SUBS, plans
 from roofbook.labs.cnn.ladder import LADDER
 from roofbook.labs.cnn.problem import Layer
-from roofbook.spec.lab import Variant
+from roofbook.spec.plan import Variant
 
 from .. import sizes as sizes_of
 

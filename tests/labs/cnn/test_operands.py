@@ -16,7 +16,7 @@ from roofbook.labs.cnn import LAB
 from roofbook.labs.cnn.plans import HERE
 from roofbook.labs.cnn.problem import Layer, _pooled, inputs
 from roofbook.spec.kernel_run import ceil_div
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 from roofbook.spec.source import Source
 
 from ...mutants import Array

@@ -12,7 +12,7 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.labs.cnn import LAB, tuned
 from roofbook.peers import cudnn, pytorch
-from roofbook.spec.lab import LAID_OUT
+from roofbook.spec.plan import LAID_OUT
 
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 NAMES = ("cudnn-fused-fp32", "cudnn-fused", "cudnn-fused-prepared")

@@ -22,7 +22,8 @@ from roofbook.labs.cnn import LAB, forward, peers, plans, tuned
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, cudnn, pytorch
-from roofbook.spec.lab import Case, Runnable, Variant, by_make
+from roofbook.spec.lab import by_make
+from roofbook.spec.plan import Case, Runnable, Variant
 
 from ... import mutants
 from ..sweep_points import points

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofbook.labs.convpool import plans
 from roofbook.labs.convpool.problem import reference
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 from ...mutants import Array, Emulated, Mutant, Outputs
 

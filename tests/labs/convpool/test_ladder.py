@@ -21,7 +21,7 @@ from roofbook.labs.convpool import DENSE, LAB, ZEROS, plans
 from roofbook.labs.convpool.ladder import LADDER
 from roofbook.labs.convpool.peers import TorchConvolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
-from roofbook.spec.lab import SCALES, Variant
+from roofbook.spec.plan import SCALES, Variant
 from roofbook.store import published_results
 
 from .. import sizes as sizes_of

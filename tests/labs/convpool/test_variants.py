@@ -28,7 +28,7 @@ from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
-from roofbook.spec.lab import Runnable, Variant
+from roofbook.spec.plan import Runnable, Variant
 
 from ... import mutants
 from ...naming import naming

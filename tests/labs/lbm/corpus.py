@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 from ...mutants import Emulated, Mutant, Outputs
 from .test_problem import float32_run

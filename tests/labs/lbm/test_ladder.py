@@ -17,7 +17,7 @@ from roofbook.errors import UsageError
 from roofbook.labs.lbm import LAB, bands, on_chip, plans, team
 from roofbook.labs.lbm.ladder import LADDER
 from roofbook.labs.lbm.lattice import SHAPES, shape
-from roofbook.spec.lab import SCALES, Variant
+from roofbook.spec.plan import SCALES, Variant
 
 from .. import banded_reference
 from .. import sizes as sizes_of

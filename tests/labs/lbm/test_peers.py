@@ -25,7 +25,8 @@ from roofbook.devices.contract import BuildFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.labs.lbm import LAB, peers
 from roofbook.labs.lbm.problem import Params, bound, bound_av_vels, error, error_av_vels, initial, reference
-from roofbook.spec.lab import Case, Variant, by_make
+from roofbook.spec.lab import by_make
+from roofbook.spec.plan import Case, Variant
 
 needs_lbmpy = pytest.mark.skipif(peers.Lbmpy.missing() is not None, reason=str(peers.Lbmpy.missing()))
 

@@ -33,7 +33,7 @@ from roofbook.labs.lbm.problem import (
     reference,
     tolerance,
 )
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 
 def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tuple[Array, list[float]]:

@@ -23,7 +23,7 @@ from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
 from roofbook.paths import project_root
 from roofbook.peers import cc, compiled
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 from roofbook.store.parquet import Store
 
 needs_openacc = pytest.mark.skipif(openacc.OpenAcc.missing() is not None, reason=str(openacc.OpenAcc.missing()))

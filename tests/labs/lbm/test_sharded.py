@@ -16,7 +16,7 @@ from roofbook.devices.find import host_cpu
 from roofbook.labs.lbm import LAB
 from roofbook.labs.lbm.problem import bound, bound_av_vels, error, error_av_vels, reference
 from roofbook.labs.lbm.sharded import Jax
-from roofbook.spec.lab import Variant, missing
+from roofbook.spec.plan import Variant, missing
 
 from .test_peers import RUNS, case_of, problem
 

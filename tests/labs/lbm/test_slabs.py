@@ -16,7 +16,7 @@ import pytest
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lbm import LAB, slabs
 from roofbook.labs.lbm.problem import Array
-from roofbook.spec.lab import Variant
+from roofbook.spec.plan import Variant
 
 from .test_variants import case_of, inputs_of, named, problem, right, run
 

@@ -38,7 +38,7 @@ from roofbook.labs.lbm.problem import (
 )
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc
-from roofbook.spec.lab import Case, Runnable, Variant, missing
+from roofbook.spec.plan import Case, Runnable, Variant, missing
 
 from ... import mutants
 from ...naming import naming

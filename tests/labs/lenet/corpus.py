@@ -10,7 +10,7 @@ import numpy as np
 from roofbook.labs.cnn.problem import rounded
 from roofbook.labs.lenet import network
 from roofbook.labs.lenet.problem import sampled
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 from ...mutants import Array, Emulated, Mutant, Outputs
 

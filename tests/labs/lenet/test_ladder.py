@@ -21,7 +21,8 @@ from roofbook.labs.lenet import LAB, forward, peers, problem, reported, streams,
 from roofbook.labs.lenet.ladder import LADDER
 from roofbook.peers import cc, pytorch
 from roofbook.spec.kernel_constants import constants
-from roofbook.spec.lab import Case, Variant, by_make
+from roofbook.spec.lab import by_make
+from roofbook.spec.plan import Case, Variant
 from roofbook.store import published_results
 
 from .. import sizes as sizes_of

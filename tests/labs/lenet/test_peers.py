@@ -13,7 +13,7 @@ from roofbook.devices.find import host_cpu
 from roofbook.labs.lenet import LAB, network, peers, problem
 from roofbook.labs.lenet.problem import Bounded, error_over_bound
 from roofbook.peers import pytorch
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 
 pytestmark = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 ROUNDOFF = {"fp32": 0.0, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}

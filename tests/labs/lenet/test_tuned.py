@@ -13,7 +13,7 @@ from roofbook.labs.lenet import LAB, network, problem, tuned
 from roofbook.labs.lenet.problem import LAYERS, Bounded, Layer
 from roofbook.labs.lenet.tuned import Block
 from roofbook.peers import pytorch
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 CASE = Case("batch-5", "test", {"batch": 5, "data": "digits"}, 1)

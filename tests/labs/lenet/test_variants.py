@@ -18,7 +18,7 @@ from roofbook.labs.lenet import LAB, network, peers, producer, reported, streams
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
-from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.plan import Case, Runnable, Variant
 
 from ..sweep_points import params
 from ..unoptimised_builds import unoptimised

@@ -21,7 +21,7 @@ from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting, target_of
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.plan import Case, Variant
 from roofbook.store.parquet import Store
 
 OPTIMISED = True

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 from ...mutants import Array, Emulated, Mutant, Outputs
 

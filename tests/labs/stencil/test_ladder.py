@@ -13,7 +13,7 @@ from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, SHAPES
 from roofbook.labs.stencil.problem import PUBLISHED_PASSES
-from roofbook.spec.lab import SCALES, Case, missing
+from roofbook.spec.plan import SCALES, Case, missing
 
 from .. import banded_reference
 from .. import sizes as sizes_of

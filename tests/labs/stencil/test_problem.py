@@ -22,7 +22,7 @@ from roofbook.labs.stencil.problem import (
     reference,
     widened,
 )
-from roofbook.spec.lab import Case
+from roofbook.spec.plan import Case
 
 SHAPES = [(3, 1), (3, 3), (5, 13), (7, 48), (34, 128)]
 

@@ -17,7 +17,7 @@ import pytest
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.stencil import LAB
 from roofbook.measure.placement import target_of
-from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.plan import Case, Runnable, Variant
 
 from ... import mutants
 from ..sweep_points import params

@@ -14,7 +14,8 @@ import pandas as pd
 
 from roofbook.devices import contract
 from roofbook.devices.contract import Unsupported
-from roofbook.spec.lab import Case, Lab, Variant, Work
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Variant
 from roofbook.store.parquet import Store
 from roofbook.store.schema import PROFILE
 

@@ -14,7 +14,8 @@ from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
+from ...spec.lab import NamedCases, Sweep, Work
+from ...spec.plan import Case, Variant
 from ...spec.rounding import worst
 from . import plans
 from .ladder import LADDER, NO_ADDRESS, PEERS

@@ -9,7 +9,7 @@ from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS, tensor_map
 from ...spec.kernel_constants import constants, work_items
 from ...spec.kernel_run import Converting
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from ...spec.source import Source
 from .plans import HERE, Convolution, layer, operand_bytes, too_large_for_a_box
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant, least_bytes
+from ...spec.plan import Case, Variant, least_bytes
 from .plans import Convolution
 
 

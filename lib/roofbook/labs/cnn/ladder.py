@@ -4,10 +4,7 @@ from pathlib import Path
 
 from ...peers import one_thread, pytorch
 from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, hopper_step
-from ...spec.lab import (
-    ONE_WORK_ITEM,
-    Variant,
-)
+from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
 from . import boxes, four_rows, peers, plans, tensor, tuned

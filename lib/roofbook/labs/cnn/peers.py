@@ -9,7 +9,7 @@ import numpy as np
 
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
-from ...spec.lab import LAID_OUT, UNFOLDED, Case, Variant, least_bytes, stated_conditions
+from ...spec.plan import LAID_OUT, UNFOLDED, Case, Variant, least_bytes, stated_conditions
 from . import plans
 from .problem import Layer
 

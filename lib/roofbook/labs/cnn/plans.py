@@ -13,7 +13,7 @@ from ...devices.contract import Device
 from ...peers import one_thread
 from ...spec.kernel_constants import Constants, constants, work_items
 from ...spec.kernel_run import KernelRun, ceil_div, fit
-from ...spec.lab import Case, Variant, least_bytes, stated_conditions
+from ...spec.plan import Case, Variant, least_bytes, stated_conditions
 from ...spec.source import Source
 from .problem import Layer
 

@@ -8,7 +8,7 @@ import numpy as np
 from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS, tensor_map
 from ...spec.kernel_run import Converting, ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .plans import Convolution, layer, operand_bytes, too_large_for_a_box
 
 

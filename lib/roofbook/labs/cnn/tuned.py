@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from ...peers import cudnn
-from ...spec.lab import Case, Variant, stated_conditions
+from ...spec.plan import Case, Variant, stated_conditions
 from . import plans
 from .peers import TorchConvolution
 from .problem import Layer

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...spec.lab import Case, NamedCases, Series, Sweep, Variant, Work
+from ...spec.lab import NamedCases, Series, Sweep, Work
+from ...spec.plan import Case, Variant
 from . import plans
 from .ladder import BOTH, LADDER, LISTS, PEERS, STRIPS
 from .problem import CASES, check, inputs, irregular, named, reference, widened

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device, DriverFailed
-from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
+from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
 from .problem import CASES
 

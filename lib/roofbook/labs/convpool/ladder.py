@@ -5,7 +5,7 @@ from pathlib import Path
 from ...devices import hopper
 from ...peers import one_thread, pytorch
 from ...spec.hopper_step import CLUSTERS, hopper_step
-from ...spec.lab import ONE_WORK_ITEM, Variant
+from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
 from . import peers, plans, tensor, tuned, vectors

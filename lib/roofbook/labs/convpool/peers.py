@@ -10,7 +10,7 @@ import numpy as np
 
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
-from ...spec.lab import Case, Variant, least_bytes
+from ...spec.plan import Case, Variant, least_bytes
 from .plans import SENTINEL
 from .plans import layer as case_layer
 from .problem import Layer

@@ -14,7 +14,7 @@ from ...devices.contract import Buffer, Device, Unsupported
 from ...peers import one_thread
 from ...spec.kernel_constants import Constants, constants, work_items
 from ...spec.kernel_run import Converting, KernelRun, ceil_div, fit
-from ...spec.lab import Case, Variant, stated_conditions
+from ...spec.plan import Case, Variant, stated_conditions
 from ...spec.source import Source
 from .problem import Layer
 

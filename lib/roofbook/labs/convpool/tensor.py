@@ -9,7 +9,7 @@ import numpy as np
 from ...devices.contract import Buffer, Device
 from ...devices.hopper import tensor_map
 from ...spec.kernel_run import Converting, ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .plans import Convolution, bytes_of_int8, must_fit_a_byte
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...peers import cudnn
 from ...peers.pytorch import Call
-from ...spec.lab import LAID_OUT, UNFOLDED, Case, Variant, stated_conditions
+from ...spec.plan import LAID_OUT, UNFOLDED, Case, Variant, stated_conditions
 from .plans import SENTINEL, layer
 
 

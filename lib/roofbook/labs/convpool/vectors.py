@@ -7,7 +7,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .plans import Convolution, nonzero_weights
 
 COLUMNS = 32

@@ -4,7 +4,7 @@ import numpy as np
 
 from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from . import LAB
 from .problem import (
     Params,

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...devices.contract import Device, DriverFailed
 from ...peers import compiled, compilers
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .native import _address, _loaded
 from .plans import CHost
 

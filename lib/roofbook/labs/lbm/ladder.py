@@ -6,7 +6,7 @@ The modules of special plans declare their own steps.
 from pathlib import Path
 
 from ...peers import one_thread
-from ...spec.lab import ONE_WORK_ITEM, Variant
+from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOWER, about, up_to
 from ...spec.source import Source
 from . import bands, haskell, on_chip, openacc, partly_ported, peers, plans, sharded, slabs, team, walk_down

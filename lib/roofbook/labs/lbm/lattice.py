@@ -16,7 +16,8 @@ from ...devices.backends import OPENCL
 from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
+from ...spec.lab import Lab, Series, Sweep, Work
+from ...spec.plan import Case, Variant
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...devices.contract import Device, Kernel, Unsupported
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from ...spec.prediction import FEW_PERCENT, up_to
 from ...spec.source import Source
 from .plans import KeptPartials, indexed_sums

@@ -18,7 +18,7 @@ import numpy as np
 from ...devices.contract import BuildFailed, Device, DriverFailed, Unsupported
 from ...devices.nvml import NvmlCard
 from ...peers import cc, compiled, compilers
-from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
+from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from .plans import UNWRITTEN, one_core_steps
 from .problem import Params
 

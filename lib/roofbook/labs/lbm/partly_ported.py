@@ -12,7 +12,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...peers import cc, compilers
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .plans import UNWRITTEN, Simulation, one_core_steps, step_bytes
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from ...devices.contract import BuildFailed, Device, Graph, Unsupported
 from ...devices.host import processors
 from ...peers import compilers
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Plan, Variant
+from ...spec.plan import Case, Plan, Variant
 from .plans import fused_bytes, lattice_conditions
 from .problem import EX, EY, OPPOSITE, Params
 

@@ -14,7 +14,7 @@ from ...devices.contract import Buffer, Device, Kernel, Unsupported
 from ...peers import compilers, one_thread
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
+from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
 from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, WEIGHTS, Params
 

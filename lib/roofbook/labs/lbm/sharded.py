@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device, Unsupported
-from ...spec.lab import Case, Plan, Variant, least_bytes
+from ...spec.plan import Case, Plan, Variant, least_bytes
 from .plans import lattice_conditions
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 from .slabs import Slabs, fewer_rows

@@ -14,7 +14,7 @@ import numpy as np
 from ...devices.contract import Buffer, Device, Kernel, Message, Unsupported
 from ...spec.bands import by_bands
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Plan, Variant
+from ...spec.plan import Case, Plan, Variant
 from ...spec.prediction import FASTER, SLOWER
 from ...spec.source import Source
 from .plans import UNWRITTEN, fused_bytes, lattice_conditions, summed_in_chunks

@@ -9,7 +9,7 @@ import numpy as np
 from ...devices.contract import Device
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .bands import KEPT, BandedRows, steps_of_a_launch

@@ -9,7 +9,7 @@ from typing import Any
 from ...devices.contract import Device, Kernel
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN
 from ...spec.source import Source
 from .on_chip import WARP, Strips

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
+from ...spec.lab import NamedCases, Sweep, Work
+from ...spec.plan import Case, Variant
 from ...spec.prediction import SMALL
 from ...spec.rounding import worst
 from . import data, problem

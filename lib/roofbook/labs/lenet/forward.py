@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Kernel, Queue
 from ...spec.kernel_run import ceil_div, fit, resources
-from ...spec.lab import Case, Plan, Variant, stated_conditions
+from ...spec.plan import Case, Plan, Variant, stated_conditions
 from ...spec.source import Source
 from .network import CLASSES, SHAPES
 from .problem import CONV1, CONV2, LAYERS, POOLS, Layer, convolution_bytes, sampled

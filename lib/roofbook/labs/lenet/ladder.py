@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...peers import one_thread, pytorch
 from ...spec.hopper_step import ROUNDED, WGMMA, hopper_step
-from ...spec.lab import Variant
+from ...spec.plan import Variant
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, about, at_least, up_to
 from ...spec.source import Source
 from . import forward, peers, producer, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole

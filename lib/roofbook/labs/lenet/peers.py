@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...devices.contract import Device
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .forward import MINIBATCH
 from .network import CLASSES, KERNEL, POOL1, POOL2, pool
 from .problem import LAYERS, conditions_of_whole, convolution_bytes, sampled

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
-from ...spec.lab import CHANNELS_LAST, ROUNDS_RESULTS, Case, Variant, stated_conditions
+from ...spec.plan import CHANNELS_LAST, ROUNDS_RESULTS, Case, Variant, stated_conditions
 from ...spec.rounding import DEVIATIONS, ROUNDING, mean_square_over
 from . import data, network
 from .network import KERNEL, POOL1, POOL2, Array, Weights, columns, pool

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...devices.contract import Device, Kernel
 from ...peers import one_thread
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .peers import OpenMP
 from .problem import LAYERS
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Span
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from .forward import Direct, Forward, Joint, Tiled, fewer_images
 from .problem import Layer
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...spec.lab import Variant, stated_conditions
+from ...spec.plan import Variant, stated_conditions
 from .network import CLASSES, KERNEL
 from .peers import Network, dense
 from .problem import CONV1, CONV2, LAYERS, POOLS, Layer, conditions_of_whole, convolution_bytes, pooled_bytes, sampled

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.kernel_constants import constants
-from ...spec.lab import Case, Variant, least_bytes
+from ...spec.plan import Case, Variant, least_bytes
 from ...spec.source import Source
 from .forward import HERE, Built, Forward
 from .problem import CONV1, CONV2, LAYERS, Layer, convolution_bytes, pooled_bytes

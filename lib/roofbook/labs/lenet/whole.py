@@ -11,7 +11,7 @@ import numpy as np
 from ...devices.contract import Buffer, Device
 from ...spec.kernel_constants import constants, work_items
 from ...spec.kernel_run import ceil_div
-from ...spec.lab import Case, Variant
+from ...spec.plan import Case, Variant
 from ...spec.source import Source
 from .forward import HERE, Forward
 from .problem import CONV2, LAYERS, conditions_of_whole

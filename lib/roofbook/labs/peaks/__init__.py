@@ -12,7 +12,8 @@ import numpy as np
 
 from ...analysis.roofline import ARITHMETIC, COSTS, MEMORY
 from ...devices.backends import CUDA
-from ...spec.lab import Case, Lab, Plan, Variant, Work
+from ...spec.lab import Lab, Work
+from ...spec.plan import Case, Plan, Variant
 from ...spec.source import Source
 from . import plans
 

@@ -13,7 +13,7 @@ from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.bands import by_bands
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div, resources
-from ...spec.lab import Case, Plan, Variant, least_bytes, no_conditions
+from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from .theory import Theory, theory
 
 KIB = 1024

@@ -13,7 +13,8 @@ from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
 from ...spec.kernel_constants import constants
-from ...spec.lab import Case, NamedCases, Sweep, Variant, Work
+from ...spec.lab import NamedCases, Sweep, Work
+from ...spec.plan import Case, Variant
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
 from .ladder import CHECKED, FUSED, LADDER, NATIVE, PEERS, wide
 from .native_root import RootLoss, native_root_loss

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from ...spec.lab import Case
+from ...spec.plan import Case
 from ...spec.source import Source
 from . import LAB
 from .ladder import HERE

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...peers import one_thread
-from ...spec.lab import ONE_WORK_ITEM, Variant
+from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, up_to
 from ...spec.source import Source
 from . import peers, plans, streams

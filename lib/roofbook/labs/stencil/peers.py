@@ -8,7 +8,7 @@ import numpy as np
 
 from ...peers import openmp
 from ...peers.pytorch import Call
-from ...spec.lab import Case, Variant, least_bytes
+from ...spec.plan import Case, Variant, least_bytes
 from .problem import PUBLISHED_PASSES
 
 

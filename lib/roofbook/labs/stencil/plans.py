@@ -10,7 +10,7 @@ import numpy as np
 from ...devices.contract import Device
 from ...peers import one_thread
 from ...spec.kernel_run import KernelRun, fit
-from ...spec.lab import Case, Variant, no_conditions
+from ...spec.plan import Case, Variant, no_conditions
 from .problem import PUBLISHED_PASSES
 
 HERE = Path(__file__).parent

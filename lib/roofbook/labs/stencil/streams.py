@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...devices.contract import Device
-from ...spec.lab import Case, Variant, least_bytes
+from ...spec.plan import Case, Variant, least_bytes
 from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .plans import Stencil

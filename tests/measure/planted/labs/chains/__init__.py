@@ -11,7 +11,8 @@ import numpy as np
 
 from roofbook.devices.contract import Device
 from roofbook.spec.kernel_run import KernelRun
-from roofbook.spec.lab import Case, Lab, Variant, Work, least_bytes, no_conditions
+from roofbook.spec.lab import Lab, Work
+from roofbook.spec.plan import Case, Variant, least_bytes, no_conditions
 from roofbook.spec.source import Source
 
 PLANTED: dict[str, int] = {}
