@@ -117,16 +117,19 @@ def _check_sources(root: Path) -> None:
 # site, the process compiles its templates (a third of a second), imports modules for pages (as long), and waits for a line. If
 # its input ends instead, nothing is built. Of the pages it has then read only the state that the last build stored. After
 # writing it exits at once: freeing its memory would take half a second. Garbage collection is off: it would take a quarter of
-# the time.
-_JUPYTER_BOOK = """import contextlib, gc, importlib, os, sys
+# the time. Sphinx finds the stems of words page by page; here they are found once for all pages.
+_JUPYTER_BOOK = """import contextlib, functools, gc, importlib, os, sys
 gc.disable()
 from jupyter_book.cli.main import main
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
+
+SearchEnglish.stem = functools.cache(SearchEnglish.stem)
 
 build = Sphinx.build
 
 def build_after_line(app, *args, **kwargs):
-    for name in ("sphinx.search.en", "docutils.languages.en", "xml.dom.minidom", "pybtex.style.formatting.plain",
+    for name in ("docutils.languages.en", "xml.dom.minidom", "pybtex.style.formatting.plain",
                  "pybtex.markup", "pygments.lexers.shell", "roofbook.book.kernels_page", "roofbook.report.cards_page"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -7,7 +7,8 @@ sheet. Without JavaScript the page waits for the style sheet, as browsers do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from . import style_sheet
 
@@ -74,9 +75,7 @@ def rules(sheet: str, page: str) -> str:
     def has_match(compound: str) -> bool:
         """Return whether an element of the first screen matches a compound selector such as `a.b#c`."""
         if compound not in matches_by_compound:
-            parts = [re.sub(r"\\(.)", r"\1", part) for part in _NAME.findall(compound)]
-            tag = "" if compound[0] in ".#" else parts.pop(0).lower()
-            needed = {*parts}
+            tag, needed = _names(compound)
             matches_by_compound[compound] = needed <= all_names and any(
                 (not tag or tag == name) and needed <= {*classes, element_id} for name, classes, element_id in names
             )
@@ -113,7 +112,16 @@ def _matching_rules(sheet: str, can_match: Callable[[str], bool]) -> Iterator[st
                 yield f"{','.join(selectors)}{{{body}}}"
 
 
-def _compounds(selector: str) -> Iterable[str]:
+@cache
+def _names(compound: str) -> tuple[str, frozenset[str]]:
+    """Return the tag of a compound selector such as `a.b#c`, '' if it has none, and its classes and ids."""
+    parts = [re.sub(r"\\(.)", r"\1", part) for part in _NAME.findall(compound)]
+    tag = "" if compound[0] in ".#" else parts.pop(0).lower()
+    return tag, frozenset(parts)
+
+
+@cache
+def _compounds(selector: str) -> Sequence[str]:
     """Return the parts between the combinators of a selector; a part that matches nothing for selectors of later states."""
     plain = style_sheet.outside_parentheses(selector)
     if _LATER.search(plain):
