@@ -99,7 +99,7 @@ TOGETHER = {
 FIRST = (
     "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
     "tests/measure/test_case_process.py", "tests/labs/test_corpus.py", "tests/measure/test_gate.py",
-    "tests/measure/test_answer.py", "tests/test_ctrl_c.py", "tests/test_cli.py", "tests/book/test_", "tests/book/experiment/",
+    "tests/measure/test_answer.py", "tests/test_ctrl_c.py", "tests/cli/", "tests/book/test_", "tests/book/experiment/",
     "tests/labs/", "tests/test_", "tests/store/", "tests/measure/", "tests/analysis/",
 )  # fmt: skip
 """Beginnings of test names in the order in which they run. The longest files come first, so short ones fill both processes at

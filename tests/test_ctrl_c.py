@@ -23,9 +23,9 @@ from roofbook.errors import UsageError
 from roofbook.paths import scratch_folder
 from roofbook.store.parquet import Store
 
+from .cli.commands import process, rows
 from .conftest import Command
 from .often import often
-from .test_cli import process, rows
 
 
 def interrupted(

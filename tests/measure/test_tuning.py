@@ -14,8 +14,8 @@ import pytest
 
 from roofbook.store.parquet import Store
 
+from ..cli.commands import process
 from ..conftest import Command
-from ..test_cli import process
 
 KNOBS = ("--knob", "LANES=1,4", "--knob", "VECTOR=float,float4")
 TUNE = ("tune", "stencil", "float4", *KNOBS, "--scale", "test")

@@ -1,7 +1,4 @@
-"""The command line as a user meets it: its help, its output, and one line for every mistake.
-
-Most commands run in this process; those with pipes and papermill run in a process of their own.
-"""
+"""Commands in a checkout with measurements: run, explain, rerun, history, export, chart and build."""
 
 from __future__ import annotations
 
@@ -9,310 +6,22 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import click
 import pandas as pd
 import pytest
 
-from roofbook import cli
 from roofbook.book import execute, render_recorded, site
-from roofbook.book.experiment import PARAMETERS, Experiment
-from roofbook.devices import checkout, nvrtc
-from roofbook.devices.contract import Unsupported
+from roofbook.book.experiment import Experiment
 from roofbook.devices.find import devices
 from roofbook.spec import registry
-from roofbook.spec.plan import SCALES
-from roofbook.store.parquet import Store
 from roofbook.terminal import width
 
-Cli = Callable[..., tuple[int, str, str]]
-ROOT = Path(__file__).parents[1]
-DIALECT = Path(cli.__file__).parents[1] / "spec" / "dialect"
+from .commands import Cli, process, rows
 
-
-@pytest.fixture(scope="module")
-def place(unmeasured: Callable[[], Path]) -> Path:
-    """The checkout in which this module's commands run."""
-    return unmeasured()
-
-
-@pytest.fixture
-def roofbook(place: Path, command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command in that checkout."""
-    monkeypatch.chdir(place)
-    return command
-
-
-def process(*arguments: str, cwd: Path, module: str = "roofbook.cli", **options: Any) -> subprocess.Popen[str]:
-    """Start the command as a process in a process group of its own, as a terminal does."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job would ignore it
-        **options,
-    )
-
-
-def rows(place: Path, sql: str = "select * from cells order by started") -> pd.DataFrame:
-    return Store(place / "results").query(sql)
-
-
-# -- help --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_help_lists_every_command_with_its_whole_summary(roofbook: Cli) -> None:
-    code, out, err = roofbook("--help")
-    assert (code, err) == (0, "")
-    for name, command in cli.app.commands.items():
-        summary = (command.help or "").split("\n")[0]
-        assert re.search(rf"^  {name} +{re.escape(summary)}$", out, re.M), f"{name}: {summary}"
-    assert roofbook("-h") == roofbook() == (0, out, "")
-
-
-@pytest.mark.parametrize("name", cli.app.commands)
-def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: Cli, name: str) -> None:
-    code, out, err = roofbook(name, "--help")
-    assert (code, err) == (0, "")
-    for parameter in cli.app.commands[name].params:
-        assert isinstance(parameter, click.Argument) or parameter.help or "[default" in out
-        for word in parameter.opts if isinstance(parameter, click.Option) else [str(parameter.human_readable_name)]:
-            assert word in out
-    assert max(map(len, out.splitlines())) <= 100 and "\b" not in out
-    for command in re.findall(r"^    roofbook (.*)$", out, re.M):
-        assert command.split()[0] == name
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
-    code, out, _ = roofbook("devices")
-    assert code == 0
-    specs = [line.split()[0] for line in out.splitlines() if line[0] != " "]
-    assert specs == [*(device.spec for device in devices()), *["auto"] * (len(devices()) > 1)]
-
-
-def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofbook.devices.find.devices", lambda of=None: [])
-    code, out, err = roofbook("devices")
-    assert (code, out) == (2, "") and "pyopencl[pocl]" in err
-
-
-def test_labs_are_listed_with_the_cases_of_each_scale(roofbook: Cli) -> None:
-    code, out, _ = roofbook("labs")
-    assert code == 0
-    for name in registry.names():
-        assert re.search(rf"^{name} ", out, re.M)
-        for scale in SCALES:
-            cases = ", ".join(case.name for case in registry.get(name).cases(scale))
-            assert re.search(rf"^ +{scale} +{re.escape(cases)}$", out, re.M)
-
-
-def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
-    code, out, _ = roofbook("diff", "lbm", "select")
-    assert code == 0 and out.startswith("--- kept-partials\n+++ select\n@@")
-    assert not re.search(r"^[+-]\s*#", out, re.M), "a macro that is not expanded"
-    code, out, _ = roofbook("diff", "lbm", "no-finish")
-    assert code == 0 and "Same kernel as ported" in out and "options" in out
-
-
-@pytest.mark.parametrize("variant", ["fused", "half-storage", "flat-grid@wg=16x16", "graph"])
-@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
-def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dialect: str) -> None:
-    code, out, err = roofbook("show", "lbm", variant, "--as", dialect)
-    if dialect not in registry.get("lbm").variant(variant).backends:
-        assert (code, out) == (2, "") and "--as cuda" in err
-        assert roofbook("show", "lbm", variant)[:2] == (0, registry.get("lbm").variant(variant).source.render("cuda"))  # type: ignore[union-attr]
-        return
-    assert code == 0
-    words = set(re.findall(r"#define (\w+)", (DIALECT / f"{dialect}.h").read_text()))
-    assert words and not words & set(re.findall(r"\w+", re.sub(r"//.*", "", out)))
-    if dialect == "cuda":
-        try:
-            assert ".visible .entry" in nvrtc.compile_cuda(out, 90).ptx
-        except Unsupported as why:
-            pytest.skip(str(why))
-    else:
-        opencl = [device for device in devices() if device.backend == "opencl"]
-        if not opencl:
-            pytest.skip("no OpenCL device")
-        opencl[0].build(out)
-
-
-# -- mistakes ----------------------------------------------------------------------------------------------------------
-
-READING = [
-    ["explain", "lbm"], ["history", "lbm"], ["claims"], ["compare", "lbm", "128x128"], ["export"], ["compact"],
-    ["chart", "lbm", "128x128", "--out", "x.svg"], ["push", "elsewhere"],
-]  # fmt: skip
-"""All commands that read a store."""
-WRITING = [
-    ["chart", "lbm", "128x128", "--out"], ["export", "--out"], ["pdf", "lbm", "--out"], ["gate", "--against", "HEAD", "--json"],
-]  # fmt: skip
-"""All commands that write a file that a user names."""
-OF_SCALE = [
-    ["run", "lbm"], ["build"], ["check", "lbm", "fused"], ["chart", "lbm", "40x24", "--out", "x.svg"],
-    ["gate", "--against", "HEAD"], ["record", "OUT", "--scale", "test"],
-]  # fmt: skip
-EMPTY = [
-    ("TO", ["push"]), ("OUT", ["record"]), ("FROM", ["pull"]), ("--against", ["gate", "--against"]),
-    ("--cluster", ["run", "lbm", "--cluster"]), ("--cluster", ["record", "OUT", "--cluster"]),
-    *(("--results", [*words_before, "--results"]) for words_before in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
-    ("--data-dir", ["train", "lenet", "--data-dir"]),
-]  # fmt: skip
-"""Options and arguments for a folder or an address, left empty."""
-MISTAKES = [
-    (["nothing"], "No such command"),
-    (["explain"], "Missing argument 'LAB'"),
-    (["explain", "lmb"], f"unknown lab 'lmb' (did you mean 'lbm'?); valid: {', '.join(registry.names())}, peaks"),
-    (["run", "lmb"], "(did you mean 'lbm'?)"),
-    (
-        ["explain", "lbm", "--scale", "quik"],
-        "unknown scale 'quik' (did you mean 'quick'?); valid: quick, published, large, test",
-    ),
-    *(
-        ([*command_words, "--scale", "quik"], "(did you mean 'quick'?); valid: quick, published, large, test")
-        for command_words in OF_SCALE
-    ),
-    (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
-    (["build", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
-    (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "partly-ported, ported, no-finish, fused"),
-    (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x1"),
-    (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
-    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is not a power of two"),
-    (
-        ["run", "lbm", "-p", "scal", "test"],
-        "unknown parameter 'scal' (did you mean 'scale'?); valid: " + ", ".join(PARAMETERS),
-    ),
-    (["run", "lbm", "-p", "scale"], "requires 2 arguments. (`roofbook run --help` says more)"),
-    (["run", "lbm", "-p", "variants", "[fusd]"], "(did you mean 'fused'?)"),
-    (["run", "lbm", "-p", "variants", "fused"], "must be a list such as ['name'], or None for all, not 'fused'"),
-    (
-        ["run", "lbm", "-p", "cases", "[1x1]"],
-        "unknown case at scale quick '1x1' (did you mean '128x128'?); valid: 128x128, 1024x1024",
-    ),
-    (["run", "lbm", "-p", "budget_s", "long"], "parameter budget_s must be seconds, a number above 0, not 'long'"),
-    (["run", "lbm", "-p", "seed", "-1"], "parameter seed must be a whole number, 0 or more, not -1"),
-    (["run", "lbm", "-p", "remeasure", "1"], "parameter remeasure must be True or False, not 1"),
-    (["run", "lbm", "-p", "device", "0"], "parameter device must be a string such as 'auto'"),
-    (["run", "lbm", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
-    (["explain", "lbm", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
-    (["export", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
-    (["run", "lbm", "--results", "s3:/team"], "no such URL as s3:/team: after the colon there are two slashes"),
-    (["record", "s3://team/x"], "OUT is a folder"),
-    (["record", str(checkout.PROJECT / "lib")], "would be a change of the checkout, which has files there"),
-    (["push", "results"], "both where the files come from and where they go to"),
-    *(([*command_words, ""], f"Invalid value for '{name}': it is empty") for name, command_words in EMPTY),
-    (["pull", "no/such/store"], "there is no store in no/such/store"),
-    *(
-        ([*command_words, "--results", "no/such/store"], "there is no store in no/such/store")
-        for command_words in READING
-    ),
-    (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),
-    (["diff", "lbm", "fusd"], "did you mean 'fused'?"),
-    (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
-    (["diff", "lbm", "openmp"], "openmp has no parent; it is a program of the host"),
-    (["show", "lbm", "openmp"], "it is a program of the host"),
-    (["show", "lbm", "fused", "--as", "hip"], "'hip' is not one of 'c', 'cuda', 'opencl'"),
-    (["export", "selec 1"], "syntax error"),
-    (["export", "select * from runs"], "the views are cells, published and claims"),
-    *(
-        (["export", f"select {expression} as a", *options], f"a {file} cannot hold this answer: ")
-        for expression, file, options in (
-            ("interval 1 day", "Parquet file", ["--out", "a.parquet"]),
-            ("date '-4000-01-01'", "CSV", []),
-            ("[date '-4000-01-01']", "CSV", ["--out", "a.csv"]),
-            ("timestamptz '20000-01-01 00:00:00+00'", "CSV", ["--out", "a.csv"]),
-        )
-    ),
-    (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),
-    *(
-        ([*command_words, wrong], f"{command_words[-1]} {wrong or repr(wrong)} cannot be written: {reason}")
-        for command_words in WRITING
-        for wrong, reason in (
-            ("no/such/a.svg", "there is no folder no/such"),
-            ("book", "it is a folder"),
-            ("", "a file has"),
-        )
-    ),
-    *(
-        ([*command, option, "nan"], f"Invalid value for '{option}': nan is not a number")
-        for command, options in (
-            (["gate", "--against", "HEAD"], ("--tolerance", "--budget")),
-            (["record", "OUT"], ("--budget", "--limit")),
-        )
-        for option in options
-    ),
-    (["record", "OUT", "--budget", "-1"], "-1.0 is not in the range x>0"),
-    (["serve"], "`roofbook build` makes one"),
-    (["serve", "--port", "99999"], "0<=x<=65535"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
-def test_a_mistake_gets_one_line_with_the_remedy(roofbook: Cli, arguments: list[str], words: str) -> None:
-    code, out, err = roofbook(*arguments)
-    assert (code, out) == (2, "")
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    assert words in err
-
-
-@pytest.mark.parametrize("writing", WRITING, ids=" ".join)
-def test_a_place_that_may_not_be_written_is_refused_before_the_work(
-    roofbook: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: list[str]
-) -> None:
-    (tmp_path / "link.svg").symlink_to(tmp_path / "closed" / "a.svg")
-    (tmp_path / "closed").mkdir()
-    may = os.access
-    monkeypatch.setattr(os, "access", lambda path, *how: Path(path).name != "closed" and may(path, *how))  # root may
-    code, out, err = roofbook(*writing, str(tmp_path / "link.svg"))
-    assert (code, out) == (2, "")
-    assert (
-        err.endswith(f"link.svg cannot be written: you may not write to {tmp_path / 'closed'}\n")
-        and err.count("\n") == 1
-    )
-
-
-PAPERMILL = [
-    (["-p", "scael", "test"], "unknown parameter 'scael' (did you mean 'scale'?); valid: "),
-    (["-y", "{scale: test, variants: [fusd]}"], "(did you mean 'fused'?)"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), PAPERMILL, ids=[" ".join(arguments) for arguments, _ in PAPERMILL])
-def test_plain_papermill_stops_at_a_mistake_with_one_line(
-    place: Path, tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    """Papermill itself only warns of a parameter that the notebook does not have, and its own stack is its own."""
-    out = tmp_path / "out.ipynb"
-    run = process("experiments/lbm.ipynb", str(out), "--no-progress-bar", *arguments, cwd=place, module="papermill")
-    _, err = run.communicate()
-    assert run.returncode == 1
-    last = err.strip().splitlines()[-1]
-    assert last.startswith("UsageError: ") and words in last
-    cells = json.loads(out.read_text())["cells"]
-    errors = [
-        cell_output
-        for cell in cells
-        for cell_output in cell.get("outputs", [])
-        if cell_output["output_type"] == "error"
-    ]
-    assert [error["traceback"] for error in errors] == [[last]], "the notebook shows the line, and no stack"
-    assert not (place / "results" / "local").exists()
-
-
-# -- measuring ---------------------------------------------------------------------------------------------------------
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -557,9 +266,6 @@ def test_a_reader_who_has_had_enough_is_no_error(measured: Path, arguments: list
     run.stdout.close()
     assert run.stderr.read() == ""
     assert run.wait() == 1
-
-
-# -- the book ----------------------------------------------------------------------------------------------------------
 
 
 def test_build_executes_stale_notebooks_only(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
