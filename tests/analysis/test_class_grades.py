@@ -73,6 +73,11 @@ def test_an_answer_to_an_exercise_is_graded_alike() -> None:
     assert grade.times == (TimedCase("6x1024", 1e-6, "fused", (1.0, 0.9, 1.1), None),)
 
 
+def test_an_answer_with_its_hole_says_so() -> None:
+    assert graded(judgement("wrong", hole_is_there=True)).reasons == ("the hole is still there", "7x0: wrong")
+    assert graded(judgement(None, hole_is_there=True)).reasons == ()
+
+
 def timed(name: str, estimate: float, width: float) -> Grade:
     """Return the grade of a right submission with a speed and the relative width of its interval."""
     time = TimedCase("6x1024", 1.0, "fused", (estimate, estimate / (1 + width), estimate * (1 + width)), None)

@@ -89,6 +89,8 @@ def grade_of(
     if not (refusal or reasons_by_size or stopped or failures):
         refusal = "it was judged on no size"
     reasons = [refusal] if refusal else [f"{size}: {reason}" for size, reason in reasons_by_size.items() if reason]
+    if reasons and any(judgement.get("hole_is_there") for judgement in judgements):
+        reasons.insert(0, "the hole is still there")
     reasons += stopped + failures
     sizes = len(reasons_by_size) + len(stopped) + len(failures)
     parts = [

@@ -28,7 +28,7 @@ from ..spec import registry
 from ..spec.class_folder import ClassSubmission
 from ..spec.exercise import exercises, holed
 from ..spec.lab import Lab
-from ..spec.source import COMMENT_OR_STRING, stranger_text
+from ..spec.source import stranger_text
 from ..spec.submission import RESERVED, lab_folder, submission_of
 
 RUN = 12
@@ -44,6 +44,7 @@ SMALL_CLASS = 5
 LIMIT_S, MEMORY_BYTES = 20.0, 2 << 30
 """Limits of the process that preprocesses a text."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^<>=!]=|<<|>>|\S")
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"', re.S)
 _BUILT_IN = re.compile(
     r"get_\w+|barrier|mem_fence|native_\w+|half_\w+|vload\w+|vstore\w+|as_\w+|convert_\w+|atomic\w*|mad\w*|fma\w?|r?sqrt\w?|"
     r"f?(?:max|min|abs)f?|select|clamp|__\w+|\w*(?:Idx|Dim)|(?:u?(?:char|short|int|long)|half|float|double)\d*"
@@ -70,7 +71,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("x += 1.0f; // one more")
     ['x', '+=', '1.0f', ';']
     """
-    without_comments = COMMENT_OR_STRING.sub(lambda match: match[0] if match[0].startswith('"') else " ", text)
+    without_comments = _COMMENT_OR_STRING.sub(lambda match: match[0] if match[0].startswith('"') else " ", text)
     words = _TOKEN.findall(re.sub(r"^[ \t]*#.*$", "", without_comments, flags=re.M))
     return [word.removeprefix("__") for word in words]  # `__global` is `global`
 
@@ -122,18 +123,19 @@ def like_pairs(
 
 
 def source_traces(lab: Lab, submission: ClassSubmission, exercise: str | None) -> dict[str, Any]:
-    """Return `fingerprints` and `whole` (a hash) of a submission's text after preprocessing, in a process with limits.
+    """Return `fingerprints` and `whole` (a hash) of a submission's text after preprocessing, from a process with limits.
 
-    A text that cannot be preprocessed is compared as it stands.
+    A text that cannot be preprocessed is compared as it stands. One that takes too long is like no other.
     """
     with scratch_folder() as scratch:
         file = scratch / f"submission{submission.suffix}"
         file.write_text(submission.text, encoding="utf-8")
-        order = {"lab": lab.name, "file": str(file), "exercise": exercise}
-        run = run_tool([sys.executable, "-m", __name__, json.dumps(order)], limit_s=LIMIT_S)
-    words = tokens(run.output if run.code == 0 and not run.out_of_time else submission.text)
-    whole = hashlib.sha256(" ".join(without_names(words)).encode()).hexdigest()
-    return {"fingerprints": fingerprints(words), "whole": whole}
+        for expands in (True, False):
+            order = {"lab": lab.name, "file": str(file), "exercise": exercise, "expands": expands}
+            run = run_tool([sys.executable, "-m", __name__, json.dumps(order)], limit_s=LIMIT_S)
+            if run.code == 0 and not run.out_of_time:
+                return dict(json.loads(run.output))
+    return {"fingerprints": [], "whole": ""}
 
 
 def pairs_of_class(
@@ -165,7 +167,7 @@ def pairs_of_class(
 def preprocessed(order: Mapping[str, Any]) -> str:
     """Return the lines of a file after preprocessing, without those of the files that it includes.
 
-    order: `lab`, `file` and `exercise`. Errors: UsageError for a text that cannot be expanded.
+    order: `lab`, `file` and `exercise`, as JSON data. Errors: UsageError for a text that cannot be expanded.
     """
     lab, file = registry.get(order["lab"]), Path(order["file"])
     knobs: tuple[tuple[str, Any], ...] = ()
@@ -183,13 +185,17 @@ def preprocessed(order: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main(order: str) -> int:
-    """Print a preprocessed text. Return 1 for one that cannot be expanded."""
+def main(order_text: str) -> int:
+    """Print the traces of a text as JSON. Return 1 if it cannot be expanded."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    order = json.loads(order_text)
     try:
-        print(preprocessed(json.loads(order)))
+        text = preprocessed(order) if order["expands"] else Path(order["file"]).read_text(encoding="utf-8")
     except (UsageError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError):
         return 1
+    words = tokens(text)
+    whole = hashlib.sha256(" ".join(without_names(words)).encode()).hexdigest()
+    print(json.dumps({"fingerprints": fingerprints(words), "whole": whole}))
     return 0
 
 
