@@ -83,6 +83,20 @@ class Span(NamedTuple):
     end: float
 
 
+def noted_events(queues: Sequence[Any], submit: Callable[[], None]) -> list[tuple[Any, ...]]:
+    """Call `submit`, wait for the queues, and return the events that they noted meanwhile, each after its queue's index."""
+    for queue in queues:
+        queue.events = []
+    try:
+        submit()
+        for queue in queues:
+            queue.finish()
+        return [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
+    finally:
+        for queue in queues:
+            queue.events = None
+
+
 class Message(NamedTuple):
     """A message between two devices of a set, or from one to itself. It fills all of `target`."""
 

@@ -467,16 +467,7 @@ class CudaDevice(contract.Device):
         return Nccl([device.index for device in devices if isinstance(device, CudaDevice)], queues)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
-        for queue in queues:
-            queue.events = []
-        try:
-            submit()
-            for queue in queues:
-                queue.finish()
-            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
-        finally:
-            for queue in queues:
-                queue.events = None
+        noted = contract.noted_events(queues, submit)
         if not noted:
             return []
         first = min((begin for _, _, begin, _ in noted), key=lambda event: _seconds(noted[0][2], event))

@@ -426,16 +426,7 @@ class OpenCLDevice(contract.Device):
         return peer is self or (self.kind == "cpu" and isinstance(peer, OpenCLDevice) and peer.context == self.context)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
-        for queue in queues:
-            queue.events = []
-        try:
-            submit()
-            for queue in queues:
-                queue.finish()
-            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
-        finally:
-            for queue in queues:
-                queue.events = None
+        noted = contract.noted_events(queues, submit)
         times = [(number, action, event.profile.start, event.profile.end) for number, action, event in noted]
         first = min((start for _, _, start, _ in times), default=0)
         return [

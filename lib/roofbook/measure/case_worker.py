@@ -57,7 +57,7 @@ def main(lab_name: str, spec: str) -> int:
         with lock:
             print(json.dumps(message), file=messages_out)
 
-    try:
+    def work() -> None:
         lab = registry.get(lab_name)
         lab.prepare()
         device = open_device(spec, lab.preferred_backend)
@@ -65,7 +65,7 @@ def main(lab_name: str, spec: str) -> int:
         importlib.import_module("pyarrow.parquet")  # storing rows needs it
         line = sys.stdin.readline()
         if not line:
-            return 0
+            return
         order = json.loads(line)
         if not order.get("once"):
             end_with_parent(False)
@@ -79,6 +79,14 @@ def main(lab_name: str, spec: str) -> int:
             report_stored=lambda stored_rows: tell(kept=[list(stored_row) for stored_row in stored_rows]),
         )  # fmt: skip
         tell(closed=len(stored))
+
+    return exit_code(work, tell)
+
+
+def exit_code(work: Callable[[], None], tell: Callable[..., None]) -> int:
+    """Do the work of a process that measures. Return its exit code. tell: reports an error to the parent."""
+    try:
+        work()
     except KeyboardInterrupt:
         return 130
     except verify.DeviceLost:
@@ -89,6 +97,14 @@ def main(lab_name: str, spec: str) -> int:
         usage = isinstance(error, UsageError)
         tell(error=str(error) if usage else verify.describe_error(error), usage=usage)
     return 0
+
+
+def run_as_program(main: Callable[..., int]) -> None:
+    """Call the main function of a process that measures with the arguments of its command, and end the process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver
 
 
 def end_when_input_closes(take_line: Callable[[str], object] = lambda line: None) -> None:
@@ -104,7 +120,4 @@ def end_when_input_closes(take_line: Callable[[str], object] = lambda line: None
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    code = main(*sys.argv[1:])
-    sys.stderr.flush()
-    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver
+    run_as_program(main)

@@ -7,24 +7,22 @@ import importlib
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 from typing import Any
 
 from .. import memory
 from ..devices.find import open_device
-from ..errors import UsageError, UserFacingError, of_system
+from ..errors import UserFacingError
 from ..peers import threads
 from ..spec import registry
 from . import gpu_claim, verify
 from .case_run import measure_alone
-from .case_worker import StoreWithoutPandas, end_when_input_closes
+from .case_worker import StoreWithoutPandas, end_when_input_closes, exit_code, run_as_program
 from .measurement import Measurement
 from .placement import Setting
 from .policy import Policy
 from .row import row
-from .worker_process import POISONED
 
 
 def main(lab_name: str, spec: str) -> int:
@@ -39,14 +37,15 @@ def main(lab_name: str, spec: str) -> int:
         print(json.dumps(message), file=messages_out)
 
     orders: queue.Queue[str] = queue.Queue()
-    try:
+
+    def work() -> None:
         lab = registry.get(lab_name)
         lab.prepare()
         device = open_device(spec, lab.preferred_backend)
         gpu_claim.check_device(device)
         importlib.import_module("pyarrow.parquet")  # storing rows needs it
         if not (line := sys.stdin.readline()):
-            return 0
+            return
         order = json.loads(line)
         threading.Thread(target=end_when_input_closes, args=(orders.put,), daemon=True).start()
         setting = Setting(lab, lab.case(order["case"], order["scale"]), device, Policy(**order["policy"]))
@@ -71,20 +70,9 @@ def main(lab_name: str, spec: str) -> int:
                 seconds=[*new_row["samples_s"], 0.0][0] / new_row["units"],
                 reason=new_row["reason"] or "",
             )
-    except KeyboardInterrupt:
-        return 130
-    except verify.DeviceLost:
-        return POISONED
-    except OSError as error:
-        tell(error=of_system(error), usage=True)
-    except Exception as error:
-        usage = isinstance(error, UsageError)
-        tell(error=str(error) if usage else verify.describe_error(error), usage=usage)
-    return 0
+
+    return exit_code(work, tell)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    code = main(*sys.argv[1:])
-    sys.stderr.flush()
-    os._exit(code)  # the parent need not wait for the clean-up of Python and a driver
+    run_as_program(main)
