@@ -50,6 +50,21 @@ def recorded(root: Path, *appended: list[dict[str, Any]]) -> Path:
     return root
 
 
+def test_a_tuned_space_is_drawn_and_searches_are_replayed(tmp_path: Path) -> None:
+    notebook = FOLDER / "tuned_spaces.ipynb"
+    assert set(studies.fragments(notebook, results=str(tmp_path))) == {""}
+    points = [(f"{a},{b}", 1e-3 * a * b) for a in (1, 2) for b in (1, 2, 4)]
+    rows = [
+        row(minute, {}, seconds, lab="convpool", variant=f"strips@PARTS={values[0]},TOGETHER={values[2]}", role="sweep",
+            axis="PARTS,TOGETHER", point=values, samples_s=[seconds], rounds=[0])
+        for minute, (values, seconds) in enumerate(points)
+    ]  # fmt: skip
+    recorded(tmp_path / "tuning", rows)
+    drawing, table = (text for text in studies.fragments(notebook, results=str(tmp_path)) if text)
+    assert "<svg" in drawing and "PARTS = 1, TOGETHER = 1" in drawing
+    assert "convpool strips, a, Card" in table and "exhaustive" in table
+
+
 def test_the_same_measurement_is_compared_beside_idle_cards_and_beside_busy_ones(tmp_path: Path) -> None:
     """Rows of another card, code or kind count as little as rows that are neither beside idle cards nor beside busy ones."""
     unfit: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -152,10 +167,14 @@ def test_papermill_shows_the_tables_of_the_page(notebook: Path, monkeypatch: pyt
 
 
 def test_an_empty_record_shows_no_table(tmp_path: Path) -> None:
-    assert {notebook.name for notebook in studies.notebooks(ROOT)} == {NEIGHBOURS.name, CAMPAIGNS.name}
+    assert {notebook.name for notebook in studies.notebooks(ROOT)} == {
+        NEIGHBOURS.name,
+        CAMPAIGNS.name,
+        "tuned_spaces.ipynb",
+    }
     for notebook in studies.notebooks(ROOT):
         assert not any(studies.fragments(notebook, results=str(tmp_path)))
-    pages = (ROOT / "book" / "cluster.md").read_text()
+    pages = "".join((ROOT / "book" / name).read_text() for name in ("cluster.md", "tuning.md"))
     included = re.findall(r"\{fragments\} (study-\S+)", pages)
     assert set(included) <= {name for notebook in studies.notebooks(ROOT) for name in studies.fragment_names(notebook)}
-    assert len(included) == 3
+    assert len(included) == 5

@@ -75,8 +75,9 @@ class InputHashes:
         return {"notebook": _hash(notebook.read_bytes()), **self.recorded(notebook.stem, store)}
 
     def study(self, notebook: Path) -> dict[str, str]:
-        """Return the inputs of a study's tables, with all recorded runs."""
-        return {"notebook": _hash(notebook.read_bytes()), **self.downloads()}
+        """Return the inputs of a study's tables, with all recorded runs and tuned spaces."""
+        tuned = _runs(self.root / "results", "tuning/recorded/lab=*")
+        return {"notebook": _hash(notebook.read_bytes()), "tuned": _hash_of(tuned), **self.downloads()}
 
     def kernels(self, lab: str) -> dict[str, str]:
         """Return the inputs of the page of a lab's kernels."""

@@ -59,7 +59,7 @@ class Sampled(Strategy):
         self._failed = optuna.trial.TrialState.FAIL
         self._left = {tuple(point.values()): point for point in points}
         self._first = [tuple(point.values()) for point in first]
-        self._knobs = {knob: _in_order({point[knob] for point in points}) for knob in points[0]}
+        self._knobs = {knob: in_order({point[knob] for point in points}) for knob in points[0]}
         self._spare = random.Random(seed)
         self._trials: dict[tuple[str, ...], Any] = {}
         self._results: dict[tuple[str, ...], float | None] = {}
@@ -118,7 +118,7 @@ class Sampled(Strategy):
         return chosen
 
 
-def _in_order(values: Iterable[str]) -> list[str]:
+def in_order(values: Iterable[str]) -> list[str]:
     """Return numbers by size, or other values by their texts."""
     numbers = {value: number_or_text(value) for value in values}
     are_numbers = all(isinstance(number, int | float) for number in numbers.values())
