@@ -14,7 +14,7 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
-from roofbook.labs.lbm import LAB, bands, on_chip, plans, team
+from roofbook.labs.lbm import LAB, bands, grid, on_chip, persistent, plans, team
 from roofbook.labs.lbm.ladder import LADDER
 from roofbook.labs.lbm.lattice import SHAPES, shape
 from roofbook.spec.plan import SCALES, Variant
@@ -179,11 +179,11 @@ def test_a_start_is_noisy_and_seeded() -> None:
 
 
 def test_these_steps_move_less_than_the_problem_needs() -> None:
-    several_steps = (bands.Bands, team.Team, on_chip.SeveralSteps, plans.Persistent)
+    several_steps = (bands.Bands, team.Team, on_chip.SeveralSteps, persistent.Persistent)
     assert sizes_of.moving_less(LAB) == {
         v.name
         for v in LAB.ladder
-        if plans.stores_half(v) or (issubclass(v.plan, several_steps) and v.options.get("steps") != 1)
+        if grid.stores_half(v) or (issubclass(v.plan, several_steps) and v.options.get("steps") != 1)
     }
 
 

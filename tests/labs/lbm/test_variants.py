@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device, Unsupported
-from roofbook.labs.lbm import LAB, bands, haskell, on_chip, openacc, peers, plans, sharded, slabs, team
+from roofbook.labs.lbm import LAB, bands, haskell, on_chip, openacc, peers, persistent, plans, sharded, slabs, team
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -144,7 +144,7 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: narrower than 16 cells"
     if variant.options.get("devices", 1) > ny:
         return "not on this case: fewer rows than devices"
-    if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Persistent):
+    if isinstance(variant.plan, type) and issubclass(variant.plan, persistent.Persistent):
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"

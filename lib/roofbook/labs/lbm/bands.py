@@ -18,7 +18,8 @@ from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
-from .plans import UNWRITTEN, Grid, Simulation
+from .grid import Grid
+from .plans import UNWRITTEN, Simulation
 
 AWAY = 16384
 """Number of cells that a core computes, roughly, in the time of a launch."""

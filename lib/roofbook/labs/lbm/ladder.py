@@ -9,7 +9,7 @@ from ...peers import one_thread
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOWER, about, up_to
 from ...spec.source import Source
-from . import bands, haskell, on_chip, openacc, partly_ported, peers, plans, sharded, slabs, team, walk_down
+from . import bands, haskell, on_chip, openacc, partly_ported, peers, persistent, plans, sharded, slabs, team, walk_down
 
 HERE = Path(__file__).parent
 
@@ -241,13 +241,13 @@ LADDER = (
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
-        "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
+        "persistent", "in-place-graph", PERSISTENT, persistent.Persistent,
         "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
         "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
-        "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
+        "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), persistent.Persistent,
         "Each exchanged value has the number of its time step in the same 8 bytes: no flag, no fence.",
         "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         needs=frozenset({"cooperative"}), predicts=FASTER,

@@ -21,7 +21,7 @@ from ...spec.plan import Case, Variant
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import plans, slabs
+from . import grid, plans, slabs
 from .course_backend import PREFERRED
 from .ladder import LADDER, PEERS
 from .problem import (
@@ -202,7 +202,7 @@ class Lattice(Lab):
             measure = "largest error of a population without obstacles or drive, over its tolerance"
             return error(outputs["f"], f) / bound(case.units), 1.0, measure
         f, right = outputs["f"], reference["f"]
-        allowed = reference["allowed"][plans.stores_half(variant)]
+        allowed = reference["allowed"][grid.stores_half(variant)]
         largest, error_name = worst({
             "largest error of a population": error(f, right) / allowed.largest,
             "root mean square error of the populations": mean_square_over(
@@ -226,7 +226,7 @@ class Lattice(Lab):
         reference = right(small)
         if variant.role == "probe" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
-        f, half = outputs["f"], plans.stores_half(variant)
+        f, half = outputs["f"], grid.stores_half(variant)
         ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
             obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
@@ -242,7 +242,7 @@ class Lattice(Lab):
         """Return the work of a step. Bytes a cell: nine populations read and written, one of obstacle map. FLOPs of fused.k."""
         cells = case.params["nx"] * case.params["ny"]
         return Work(
-            flops=FLOPS_PER_CELL * cells, bytes=plans.BYTES_PER_CELL * cells, footprint=plans.BYTES_PER_CELL * cells
+            flops=FLOPS_PER_CELL * cells, bytes=grid.BYTES_PER_CELL * cells, footprint=grid.BYTES_PER_CELL * cells
         )
 
     def case_class(self, case: Case) -> str:
@@ -251,8 +251,8 @@ class Lattice(Lab):
         return SMALL if cells <= 128 * 128 else LARGE if cells >= 1024 * 1024 else ""
 
     def output_arrays(self, case: Case) -> Mapping[str, tuple[type[np.generic], tuple[int, ...]]]:
-        grid = 9, case.params["ny"], case.params["nx"]
-        return {"f": (np.float32, grid), "av_vels": (np.float32, (case.units,))}
+        shape = 9, case.params["ny"], case.params["nx"]
+        return {"f": (np.float32, shape), "av_vels": (np.float32, (case.units,))}
 
     def numbers(self, case: Case) -> Mapping[str, Any]:
         names = "nx", "ny", "density", "accel", "omega"

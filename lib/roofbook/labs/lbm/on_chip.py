@@ -16,7 +16,8 @@ from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant
 from ...spec.prediction import FEW_PERCENT, up_to
 from ...spec.source import Source
-from .plans import KeptPartials, indexed_sums
+from .grid import indexed_sums
+from .plans import KeptPartials
 
 HERE = Path(__file__).parent
 BLOCKS_AT_MOST = 128

@@ -19,7 +19,8 @@ from ...devices.contract import BuildFailed, Device, DriverFailed, Unsupported
 from ...devices.nvml import NvmlCard
 from ...peers import cc, compiled, compilers
 from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
-from .plans import UNWRITTEN, one_core_steps
+from .grid import one_core_steps
+from .plans import UNWRITTEN
 from .problem import Params
 
 HERE = Path(__file__).parent

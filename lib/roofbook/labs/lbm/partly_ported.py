@@ -13,7 +13,8 @@ import numpy as np
 from ...devices.contract import Device
 from ...peers import cc, compilers
 from ...spec.plan import Case, Variant
-from .plans import UNWRITTEN, Simulation, one_core_steps, step_bytes
+from .grid import one_core_steps, step_bytes
+from .plans import UNWRITTEN, Simulation
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3",)

@@ -20,7 +20,7 @@ from ...devices.host import processors
 from ...peers import compilers
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Plan, Variant
-from .plans import fused_bytes, lattice_conditions
+from .grid import fused_bytes, lattice_conditions
 from .problem import EX, EY, OPPOSITE, Params
 
 LINE = 16

@@ -10,132 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Buffer, Device, Kernel, Unsupported
+from ...devices.contract import Buffer, Device, Unsupported
 from ...peers import compilers, one_thread
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from ...spec.source import Source
-from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, WEIGHTS, Params
+from .grid import (
+    Grid,
+    cells,
+    fused_bytes,
+    indexed_sums,
+    knob,
+    lattice_conditions,
+    one_core_steps,
+    step_bytes,
+    summed_in_chunks,
+)
+from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, Params
 
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
 FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
-
-
-def knob(variant: Variant, name: str, otherwise: str = "") -> str:
-    """Return the value of a knob that the ladder sets, or `otherwise`."""
-    return str(variant.text.settings.get(name, otherwise))
-
-
-BYTES_PER_CELL = 9 * 4 * 2 + 1
-CROSSING = 6
-"""Number of populations of a column that cross the sides of its block, upwards and downwards."""
 LAUNCHES = {"quick": 2000, "test": 50}
 """Number of launches in a sample of the queue time, by scale; at other scales the published number."""
-
-
-def cells(case: Case) -> int:
-    """Return the number of cells of a grid."""
-    return int(case.params["nx"] * case.params["ny"])
-
-
-def stores_half(variant: Variant) -> bool:
-    """Return whether populations are stored in fp16."""
-    return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
-
-
-def step_bytes(case: Case, variant: Variant, populations: int, map_reads: int, solid: int) -> float:
-    """Return the bytes that a step moves through memory.
-
-    populations: how often a kernel reads or writes all of them. map_reads: how often one reads the obstacle map, of `solid`
-    bytes a cell.
-    """
-    return float(cells(case) * (9 * (2 if stores_half(variant) else 4) * populations + solid * map_reads))
-
-
-def fused_bytes(case: Case, variant: Variant, least: float) -> float:
-    """Return the bytes of a step that reads all populations once and writes them once."""
-    is_wide = variant.source and variant.source.settings.get("SOLID") == "int"
-    return step_bytes(case, variant, 2, 1, 4 if is_wide else 0 if variant.options.get("bare") else 1)
-
-
-def one_core_steps(case: Case, variant: Variant, device: Device) -> int:
-    """Return the steps of a sample for a program on one core: a second or two is enough."""
-    return min(case.units, max(4, 30_000_000 // cells(case)))
-
-
-def lattice_conditions(variant: Variant) -> tuple[str, ...]:
-    """Return the conditions that the options of a variant of this lab state."""
-    words = {
-        "unit_roundoff": "stores populations in fp16",
-        "fast_math": "approximates divisions and roots",
-        "bare": "leaves out obstacles, drive and mean speeds",
-    }
-    several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
-    return (*several, *(words for option, words in words.items() if variant.options.get(option)))
-
-
-def summed_in_chunks(case: Case, device: Device) -> Mapping[str, Any] | None:
-    """Return the option with which partial sums are added up each time that they fill 64 MiB."""
-    return {"chunk": max(2, (16 << 20) // ceil_div(cells(case), 16))}
-
-
-def indexed_sums(case: Case, device: Device) -> Mapping[str, Any] | None:
-    """Return no options; None if 32-bit indices do not reach the partial sums of all steps."""
-    return {} if cells(case) / 16 * case.units < 2**31 else None
-
-
-class Grid:
-    """The populations of a grid on a device, in the layout of a variant's knobs. `arguments`: the kernels' grid arguments."""
-
-    def __init__(self, device: Device, variant: Variant, params: Params) -> None:
-        self.shape = (9, params.ny, params.nx)
-        self.layout, self.kind = knob(variant, "LAYOUT", "AOS"), knob(variant, "GRID", "ONE")
-        self.rest = (WEIGHTS * params.density)[:, None, None]
-        self.queue = device.queue()
-        self.dtype = np.float16 if self.kind == "SIXTEEN" else np.float32
-        parts = 1 if self.kind in ("ONE", "SIXTEEN") else 9
-        nbytes = 9 * params.nx * params.ny * np.dtype(self.dtype).itemsize // parts
-        self.buffers = [device.empty(nbytes) for _ in range(parts)]
-        self.arguments: tuple[Buffer, ...] = tuple(self.buffers)
-
-    def point(self, device: Device, kernel: Kernel) -> None:
-        """Make the device write the nine pointers into a structure, which becomes the only argument."""
-        structure = device.empty(9 * 8)
-        self.queue.launch(kernel, (1,), (1,), structure, *self.buffers)
-        self.queue.finish()
-        self.buffers.append(structure)
-        self.arguments = (structure,)
-
-    def write(self, f: np.ndarray) -> None:
-        """Set the grid from f (9, ny, nx)."""
-        if self.kind == "SIXTEEN":
-            f = (f - self.rest) * 1024
-        elif self.layout == "AOS":
-            f = f.transpose(1, 2, 0)
-        f = np.ascontiguousarray(f, self.dtype)
-        pieces = f.reshape(9, -1) if len(self.buffers) >= 9 else [f]
-        for buffer, piece in zip(self.buffers, pieces, strict=False):
-            self.queue.write(buffer, piece)
-
-    def read(self) -> np.ndarray:
-        """Return f (9, ny, nx), float64."""
-        f = np.empty(self.shape, self.dtype)
-        if len(self.buffers) >= 9:
-            for buffer, piece in zip(self.buffers, f.reshape(9, -1), strict=False):
-                self.queue.read(buffer, piece)
-        elif self.layout == "AOS":
-            cells = np.empty((*self.shape[1:], 9), self.dtype)
-            f = self.queue.read(self.buffers[0], cells).transpose(2, 0, 1)
-        else:
-            self.queue.read(self.buffers[0], f)
-        f = f.astype(np.float64)
-        return f / 1024 + self.rest if self.kind == "SIXTEEN" else f
-
-    def release(self) -> None:
-        for buffer in self.buffers:
-            buffer.release()
 
 
 class Simulation(Plan):
@@ -464,93 +362,6 @@ class InPlace(KeptPartials):
             for k, opposite in enumerate(OPPOSITE):
                 f[opposite] = np.roll(turned[k], (EY[k], EX[k]), axis=(0, 1))
         return {"f": f, "av_vels": self.av_vels.copy()}
-
-
-class Persistent(KeptPartials):
-    """One launch for all steps: each block keeps its rows, and flags show its neighbours the number of its steps."""
-
-    grids_needed = 1
-    blocks_at_most = 128
-    """Largest number of blocks: fewer than these GPUs have multiprocessors, so that all run at once."""
-
-    @classmethod
-    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        """Return the bytes that neighbouring blocks exchange in a step."""
-        if not (rows := rows_of_case(case)):
-            return least
-        word = 8 if variant.text.settings["EXCHANGE"] == "TAGS" else 4
-        return float(2 * CROSSING * word * cells(case) // rows)
-
-    @classmethod
-    def refusal(cls, case: Case, variant: Variant) -> str | None:
-        if rows_of_case(case):
-            return None
-        return "not on this case: the grid does not fit the registers of one block per multiprocessor"
-
-    @classmethod
-    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
-        """Return the options; None if blocks would wait for others that do not run."""
-        at_once = case.params["ny"] // rows_of_case(case) <= device.compute_units
-        return indexed_sums(case, device) if at_once else None
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        super().__init__(device, variant, case, inputs)
-        self.persistent = self.program.kernel("persistent")
-        self.persistent.configure(cooperative=True)
-        self.flags = device.upload(np.zeros(self.blocks, np.int32))
-        self.halo = device.upload(np.zeros(2 * 6 * self.blocks * self.params.nx, np.int64))
-        self.done = 0
-
-    def knobs(self) -> dict[str, Any]:
-        rows = rows_of_a_block(self.params.nx, self.params.ny, self.blocks_at_most)
-        if not rows:
-            raise Unsupported(
-                f"{self.params.nx}x{self.params.ny} does not fit {self.blocks_at_most} blocks of 640 cells"
-            )
-        return {"NX": self.params.nx, "ROWS": rows}
-
-    def lay_out(self) -> None:
-        rows: int = self.knobs()["ROWS"]
-        self.blocks = self.params.ny // rows
-        self.local = (self.params.nx, rows)
-        self.size = (self.params.nx * self.blocks, rows)
-        self.groups = self.params.nx * self.params.ny // 32
-        self.group_size = 64
-
-    def accelerator(self) -> Source:
-        return Source.of(HERE / "in_place.k", LAYOUT="SOA", COUNT_CELLS=0, PARTIALS="KEPT", SOLID="char")
-
-    def kernel_names(self) -> tuple[str, ...]:
-        return ("persistent",)
-
-    def main_kernel(self) -> str:
-        return "persistent"
-
-    def submit(self) -> None:
-        self.launch_accelerate(0)
-        self.queue.launch(self.persistent, self.size, self.local, *self.grids[0].arguments, self.obstacles, self.sums,
-                          self.halo, self.flags, np.int32(self.done), self.ny, np.int32(self.units), self.omega,
-                          self.w1, self.w2)  # fmt: skip
-        self.done += self.units + self.units % 2  # flags and tags only ever rise, so nothing is cleared between runs
-        self.add_up(0, self.units)
-
-    def run(self) -> None:
-        super().run()
-        self.now = 0
-
-
-def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
-    """Return the fewest rows with which the grid fits `blocks` blocks of at most 640 cells (48 KiB shared); 0 if it does not.
-
-    There are two rows at least: a thread then waits for one neighbour, not for two in turn.
-    """
-    fits = (rows for rows in range(2, ny + 1) if ny % rows == 0 and ny // rows <= blocks and nx * rows <= 640)
-    return next(fits, 0) if nx % 32 == 0 else 0
-
-
-def rows_of_case(case: Case) -> int:
-    """Return the rows of a block of Persistent; 0 if the grid does not fit."""
-    return rows_of_a_block(case.params["nx"], case.params["ny"], Persistent.blocks_at_most)
 
 
 class CHost(KeptPartials):

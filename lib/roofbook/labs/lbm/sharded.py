@@ -15,7 +15,7 @@ import numpy as np
 
 from ...devices.contract import Device, Unsupported
 from ...spec.plan import Case, Plan, Variant, least_bytes
-from .plans import lattice_conditions
+from .grid import lattice_conditions
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 from .slabs import Slabs, fewer_rows
 

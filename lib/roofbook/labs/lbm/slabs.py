@@ -17,7 +17,8 @@ from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Plan, Variant
 from ...spec.prediction import FASTER, SLOWER
 from ...spec.source import Source
-from .plans import UNWRITTEN, fused_bytes, lattice_conditions, summed_in_chunks
+from .grid import fused_bytes, lattice_conditions, summed_in_chunks
+from .plans import UNWRITTEN
 from .problem import Params
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN
 from ...spec.source import Source
+from .grid import fused_bytes, knob
 from .on_chip import WARP, Strips
-from .plans import fused_bytes, knob
 
 HERE = Path(__file__).parent
 HALVES = r"(?=[\s\S]*cvt\.f32\.f16)[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
