@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..measure.search_strategy import evaluations_until, in_order
 from ..measure.space_search import seconds_of
 from ..spec import registry
-from ..spec.lab import Variant
+from ..spec.plan import Variant
 from ..spec.search_space import Point
 from .readings import records, text_field
 
