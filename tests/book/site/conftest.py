@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 
 from ...labs import page_exceptions
-from ...labs.unoptimised_builds import unoptimised
 from ...served import served
 from ..drawing import in_this_process
 
@@ -42,7 +40,7 @@ def few_steps(lab: Lab) -> list[str]:
 def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> dict[str, Path]:
     """Execute every notebook at scale `test` in a separate checkout, three samples a measurement; return the pages by lab.
 
-    Without the thorough tests a lab's notebook measures a few steps, mostly unoptimised; tests/labs verifies all of them.
+    Without the thorough tests a lab's notebook measures a few steps; tests/labs verifies all of them.
     """
     from roofbook.book import cached_demonstration, execute
     from roofbook.labs.lenet import demonstration
@@ -54,7 +52,7 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
         few = short and name != registry.PEAKS
         if few:
             parameters["variants"] = few_steps(registry.get(name))
-        with pytest.MonkeyPatch.context() as patch, unoptimised() if few else nullcontext():
+        with pytest.MonkeyPatch.context() as patch:
             if few and name == "lenet":  # whose demonstration is the reference on a hundred images
                 patch.setattr(demonstration, "IMAGES", 10)
                 patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
