@@ -60,12 +60,8 @@ def by_kernel_tuner(
         sub = map(int, values["sub"].split("x"))
         return tuple(side // part for side, part in zip((layer.filters, layer.height, layer.width), sub, strict=True))
 
-    if device.backend != "cuda":
-        from kernel_tuner.backends.opencl import OpenCLFunctions
-
-        OpenCLFunctions.stop_event = lambda self: self.queue.flush()  # PoCL begins no launch that is not flushed
     right = lab.reference(case, inputs)["out"].astype(np.float32)
-    of_backend: dict[str, Any] = {"lang": "CUPY"} if device.backend == "cuda" else {"lang": "OpenCL"}
+    of_backend: dict[str, Any] = {"lang": "CUPY"} if device.backend == "cuda" else _of_opencl(device)
     results, _ = kernel_tuner.tune_kernel(
         "tiled", text, size, [inputs["x"], inputs["weight"], inputs["bias"], np.zeros_like(right)], knobs,
         restrictions=of_space, answer=[None, None, None, right], atol=1e-2, block_size_names=["g0", "g1", "g2"],
@@ -78,6 +74,17 @@ def by_kernel_tuner(
     return len(results), {
         "sub": best["sub"], "STAGES": best["STAGES"], "group": "x".join(str(best[f"g{axis}"]) for axis in range(3)),
     }  # fmt: skip
+
+
+def _of_opencl(device: Any) -> dict[str, Any]:
+    """Return the options by which Kernel Tuner uses an OpenCL device of ours; its launches are flushed, as PoCL needs."""
+    import pyopencl as cl
+    from kernel_tuner.backends.opencl import OpenCLFunctions
+
+    OpenCLFunctions.stop_event = lambda self: self.queue.flush()
+    platform = device.device.platform
+    number = platform.get_devices().index(device.device)
+    return {"lang": "OpenCL", "platform": cl.get_platforms().index(platform), "device": number}
 
 
 def by_roofbook(experiment: Experiment, seconds: float, scratch: Path) -> tuple[int, dict[str, str]]:
