@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -120,14 +122,16 @@ def test_rerun_makes_the_page_again_only_if_it_shows_the_measurement(
 ) -> None:
     executed: list[Any] = []
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, in_process: executed.append(parameters))
-    monkeypatch.setattr(site, "build", lambda root, builder: executed.append("site"))
+    started = SimpleNamespace(kill=lambda: None)
+    monkeypatch.setattr(site, "start", lambda root: nullcontext(started))
+    monkeypatch.setattr(site, "build", lambda root, builder: executed.append(builder))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
     assert (
         code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not executed
     )
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
     assert code == 0 and "Rebuilding the page\n" in out
-    assert [executed[0]["variants"], executed[1]] == [["sequential", "fused"], "site"]
+    assert [executed[0]["variants"], executed[1]] == [["sequential", "fused"], started], "started beside the last runs"
     executed.clear()
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
     assert code == 0 and "does not show this measurement" in out and not executed

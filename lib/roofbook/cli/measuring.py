@@ -223,11 +223,10 @@ def rerun(
       roofbook rerun lbm tree 128x128 --knob GROUP_SIZE=32
     """
     import shlex
-    from contextlib import ExitStack, nullcontext
+    from contextlib import ExitStack
 
     from ..book import execute, fragments, manifest, site
     from ..book.experiment import Experiment, known
-    from ..book.preload_imports import ImportPreloader
     from ..book.sources import pages_root
     from ..measure.case_process import Workers
     from ..measure.progress import Reporter
@@ -254,13 +253,14 @@ def rerun(
             reason = reason or f"it does not run on {experiment.device.spec}"
             raise UsageError(f"{name} on {case} cannot be measured: {reason}")
 
-        def start() -> None:  # it gets ready beside the page, and beside no sample
-            builders.append(resources.enter_context(site.start(root)))
-            resources.callback(builders[-1].kill)
+        def report(measured: str, stage: str) -> None:
+            reporter(measured, stage)
+            if has_page and runs == 1 and not builders and stage.startswith("last run"):
+                builders.append(resources.enter_context(site.start(root)))  # it gets ready beside no sample
+                resources.callback(builders[-1].kill)
 
         try:
-            with ImportPreloader(reporter, start) if has_page else nullcontext(reporter) as progress:
-                done = experiment.take(progress, workers)
+            done = experiment.take(report, workers)
         finally:
             reporter.end()
         say(str(done))
