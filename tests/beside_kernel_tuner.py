@@ -82,6 +82,7 @@ def _of_opencl(device: Any) -> dict[str, Any]:
     from kernel_tuner.backends.opencl import OpenCLFunctions
 
     OpenCLFunctions.stop_event = lambda self: self.queue.flush()
+    device.build("__kernel void nothing() {}")  # names the CPU that PoCL compiles for, in all of its contexts
     platform = device.device.platform
     number = platform.get_devices().index(device.device)
     return {"lang": "OpenCL", "platform": cl.get_platforms().index(platform), "device": number}

@@ -128,6 +128,7 @@ def tune(
         with Search(space, of_step.device, of_step.policy, tuning_store(of_step.store)) as search:
             is_whole = search.go(search_strategy, minutes, report, progress)
             reporter.end()
+            search.store.compact()  # each point has left a file
             for layout, path in (("t4", t4), ("cache", cache)):
                 if path:
                     with writing(f"--{layout}", path):
