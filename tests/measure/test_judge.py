@@ -59,6 +59,10 @@ def test_bad_input_is_one_line_and_code_2(command: Command, tmp_path: Path) -> N
         (["stencil", "a.txt"], "a.txt: the ending names the language: .cl for OpenCL C"),
         (["stencil", "b.cl"], "b.cl"),
         (["stencil", "a.cl", "--case", "3by4"], "unknown case '3by4'"),
+        (["stencil", "a.cl", "--against", "fusd"], "did you mean 'fused'?"),
+        (["stencil", "a.cl", "--against", "native-rsqr"], "unknown plain step of stencil on opencl:"),
+        (["stencil", "a.cl", "--limit", "0"], "0.0 is not in the range x>0"),
+        (["stencil", "a.cl", "--memory", "nan"], "nan is not a number"),
         (["stencil", "a.cl", "--swap", "r"], "`swap r` is no statement of a kernel's head"),
         (["peaks", "a.cl"], "lab peaks does not say which arrays a submitted kernel writes"),
         (
@@ -70,3 +74,18 @@ def test_bad_input_is_one_line_and_code_2(command: Command, tmp_path: Path) -> N
         lab, file, *options = arguments
         code, out, err = command("judge", lab, str(tmp_path / file), *options)
         assert (code, out) == (2, "") and message in err and err.count("\n") == 1, err
+
+
+def test_a_mistake_in_the_head_is_data_too(command: Command, tmp_path: Path) -> None:
+    code, judgement = judged(command, tmp_path, "a.cl", PASS.replace("// launch", "// lanch"), "--no-time")
+    assert (code, judgement["verdict"], judgement["cases"]) == (2, "cannot be built", [])
+    assert judgement["cannot_be_built"].startswith("the file does not say how it is launched")
+
+
+def test_a_kernel_gets_no_more_memory_than_the_limit(command: Command, tmp_path: Path) -> None:
+    greedy = "// scratch large: float, 250000000\n" + PASS.replace(
+        "launch one_pass:", "launch one_pass(r, b, g, height, width, unit, large):"
+    )
+    greedy = greedy.replace("int unit)", "int unit, __global float *large)")
+    code, judgement = judged(command, tmp_path, "a.cl", greedy, "--no-time", "--against", "fused", "--memory", "1")
+    assert code == 1 and all("out of memory" in case["reason"] for case in judgement["cases"]), judgement
