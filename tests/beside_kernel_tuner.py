@@ -9,6 +9,7 @@ gets each point's text from this library. The best points of both are timed in t
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -108,6 +109,7 @@ def main(device: str, case: str, minutes: str) -> None:
     parameters = {"device": device, "scale": scale, "cases": [case], "variants": [STEP]}
     with tempfile.TemporaryDirectory() as folder:
         scratch, seconds = Path(folder), 60 * float(minutes)
+        os.environ |= {"POCL_CACHE_DIR": str(scratch), "CUPY_CACHE_DIR": str(scratch)}  # both compile each kernel
         experiment = Experiment("cnn", parameters | {"results": str(scratch / "results")})
         space = search_space(experiment.lab, experiment.variants[0], experiment.cases[0], KNOBS, FITS)
         found, spent = {}, {}
