@@ -139,7 +139,7 @@ OPENCL_REASONS = {**KEPT_IN_VARIABLES, **IN_ASSEMBLY, "ends its process": (1, "c
 CUDA_REASONS = {
     **KEPT_IN_VARIABLES,
     **IN_ASSEMBLY,
-    "ends its process": (1, "cudaErrorIllegalAddress"),
+    "ends its process": (1, "CUDARuntimeError"),
     "a huge private array": (2, ""),
 }
 """Name of a cheat -> exit code and words of the reason on a GPU, if they are others there."""
