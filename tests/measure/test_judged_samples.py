@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -313,6 +314,17 @@ def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
     assert row["status"] == status, row["reason"]
     if status == "failed":
         assert "3 times as long" in row["reason"] and row["samples_s"] == []
+
+
+def test_runs_with_no_memory_to_poison_are_not_compared() -> None:
+    """As those of a process that is started anew for each run."""
+    runnable, stages = SimpleNamespace(run=lambda: None, reset=lambda: None), list[str]()
+    measurement: Any = SimpleNamespace(
+        samples=[1.0, 1.0, 2.0], poisoned=[2], walls=[1.0], variant=SimpleNamespace(name="a"), runnable=runnable,
+        ledger=BufferLedger(), reason=None, run_s=1.0,
+    )  # fmt: skip
+    sampling._compare_judged(measurement, [], lambda: None, lambda _, stage: stages.append(stage))
+    assert stages == ["run whose outputs are kept, to compare"] and not measurement.reason
 
 
 RUN_S = 3e-6

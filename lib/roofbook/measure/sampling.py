@@ -215,6 +215,8 @@ def _compare_judged(
         pairs = PAIRS if min(measurement.walls) < LONG_S else PAIRS_OF_LONG
         progress(measurement.variant.name, "run whose outputs are kept, to compare")
         finished = _finished_outputs(measurement)
+        if finished and not (finished.buffers or finished.arrays):
+            return  # nothing here is poisoned before one run of a pair and finished before the other
         ratio = ratio_if_longer(
             lambda poisoned: _seconds_on(measurement, flush, finished, poisoned=poisoned),
             pairs,
