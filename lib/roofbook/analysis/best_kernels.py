@@ -117,7 +117,9 @@ def judged_file(
         except UsageError as error:
             reasons.append(f"{kernel.variant.name} cannot be said in a file: {error}")
         else:
-            return kernel, f"// {kernel.variant.name} of {lab.name}, on {case.name}: {kernel}\n{text}", reasons
+            verified = f"verified to an error of {kernel.error:.2g}, {kernel.tolerance:.2g} at most"
+            about = f"{kernel.variant.name} of {lab.name}, on {case.name}: {kernel.reading.median:.3g} s per {lab.unit}"
+            return kernel, f"// {about}; {verified}\n{text}", reasons
     raise UsageError(f"none of the fastest kernels can be said in a file; {'; '.join(reasons)}")
 
 
