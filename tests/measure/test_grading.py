@@ -75,6 +75,7 @@ def test_a_class_is_judged_whatever_one_of_it_does(command: Command, tmp_path: P
 
 def test_the_same_command_judges_only_what_is_new(command: Command, classroom: Path, answers: list[list[str]]) -> None:
     code, printed, _, lines = graded(command, classroom)
+    assert "--limit 60 --memory 8 --device opencl:" in " ".join(answers[0])
     assert code == 0 and len(answers) == 3 and [line["right"] for line in lines] == ["no", "yes", "yes"]
     assert printed.startswith("1/3 =1+1\\n.cl: cannot be built: no kernel\n")
     assert graded(command, classroom)[3] == lines and len(answers) == 3

@@ -17,6 +17,9 @@ from .app import memory as memory_limit
 if TYPE_CHECKING:
     from ..spec.lab import Lab
 
+MEMORY_ON_CPU = 8.0
+"""GiB that the process of a kernel of a class may take on a CPU. A GPU's driver may ask for more."""
+
 
 @app.command()
 @KNOWN_LAB
@@ -145,7 +148,9 @@ def judge(
 @click.option("--time/--no-time", default=True, show_default=True, help="Time the right ones beside a step.")
 @SANDBOX
 @seconds("--limit", default=300.0, help="Seconds that the judgement of a submission on a case may take.")
-@memory_limit(default=8.0, show_default=True)
+@memory_limit(
+    help=f"Memory that a kernel's process may take.  [default: {MEMORY_ON_CPU:g} on a CPU, no limit on a GPU]"
+)
 @DEVICE
 @RESULTS
 def grade(
@@ -158,7 +163,7 @@ def grade(
     time: bool,
     sandbox: bool | None,
     limit: float,
-    memory: float,
+    memory: float | None,
     device: str,
     results: str,
 ) -> None:
@@ -201,6 +206,8 @@ def grade(
     steps = steps_of_class(lab, case, exercise, credit, store, target)
     options = ["--sandbox" if used_sandbox.is_used else "--no-sandbox"]
     options += ["--results", results] if exercise is None else []
+    if memory is None and target.kind != "gpu":
+        memory = MEMORY_ON_CPU
     class_task = ClassTask(lab, target.spec, target.name, steps, exercise, time, limit, memory, tuple(options))
 
     def folder_of(submission: ClassSubmission) -> Path:

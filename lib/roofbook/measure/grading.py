@@ -46,8 +46,8 @@ class ClassTask:
     take_time: bool
     limit_s: float
     """Seconds that a judgement may take."""
-    memory_gib: float
-    """Memory that the kernel's process may take."""
+    memory_gib: float | None
+    """Memory that the kernel's process may take; None for no limit."""
     options: tuple[str, ...] = ()
     """Further options of the command, which do not change a result."""
 
@@ -58,7 +58,8 @@ class ClassTask:
             if self.exercise is None
             else ["exercise", self.lab.name, self.exercise, "--check", str(file)]
         )
-        limits = ["--limit", f"{self.limit_s / REQUESTS:g}", "--memory", f"{self.memory_gib:g}"]
+        limits = ["--limit", f"{self.limit_s / REQUESTS:g}"]
+        limits += [] if self.memory_gib is None else ["--memory", f"{self.memory_gib:g}"]
         time = "--time" if self.take_time else "--no-time"
         return [
             *(sys.executable, "-m", "roofbook", *subject),
@@ -69,7 +70,7 @@ class ClassTask:
         """Return a hash of all that a result depends on: the text, the lab's files, the case, the device, the limits."""
         parts = [
             *(submission.text, submission.suffix, code_hash(self.lab), case, step, str(self.exercise), self.model),
-            *(str(self.take_time), f"{self.limit_s:g}", f"{self.memory_gib:g}"),
+            *(str(self.take_time), f"{self.limit_s:g}", str(self.memory_gib)),
         ]
         return hash_of(*parts)
 
