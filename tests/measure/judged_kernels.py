@@ -497,10 +497,8 @@ CHEATS = (
 )  # fmt: skip
 
 OFTEN = {
-    "one pass", "the dialect", "launches above their kernels", "all passes at once", "local memory", "a swap of two arrays", "three dimensions",
-    "a drive, a step and a mean", "six launches", "dense layers of the lab", "skips each tenth step", "knows the walls of a box", "a pool without its last windows",
-    "convolution and pooling apart", "zeros are skipped", "channels by atomic additions",
-    "computes only the first pass", "writes far behind an output", "a flag behind the end of an output", "computes only what is not a number",
-    "computes only what is unwritten", "a const that is cast away", "knows the sizes of the book", "ends its process", "a macro that is a word of the language", "scratch of terabytes",
+    "one pass", "the dialect", "a swap of two arrays", "zeros are skipped", "a drive, a step and a mean", "six launches",
+    "computes only the first pass", "writes far behind an output", "a const that is cast away", "knows the sizes of the book",
+    "skips each tenth step", "a pool without its last windows", "ends its process", "a macro that is a word of the language",
 }  # fmt: skip
 """Names of those that are judged in each run of the tests."""

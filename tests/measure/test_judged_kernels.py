@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.conftest import ROOT, Command
 from tests.measure.judged_kernels import CASES, CHEATS, FLAT, FLOW, HONEST, LAYER, OFTEN, PASS, POOL, Judged, changed
+from tests.often import often
 
 from roofbook.analysis import opponents
 from roofbook.measure import answer, verify
@@ -25,12 +26,12 @@ FURTHER_S = 90.0
 """Seconds within which a judgement ends after the limits of all its cases."""
 
 
-def corpus(kernels: tuple[Judged, ...]) -> list[Any]:
-    """Return the kernels as parameters; those that are not in OFTEN are thorough."""
-    return [
-        pytest.param(kernel, id=kernel.name, marks=[] if kernel.name in OFTEN else pytest.mark.thorough)
-        for kernel in kernels
-    ]
+def is_often(kernel: Judged) -> bool:
+    return kernel.name in OFTEN
+
+
+def name_of(kernel: Judged) -> str:
+    return kernel.name
 
 
 def judged(command: Command, folder: Path, kernel: Judged, *options: str) -> tuple[Any, str, dict[str, Any]]:
@@ -41,14 +42,14 @@ def judged(command: Command, folder: Path, kernel: Judged, *options: str) -> tup
     return code, err, json.loads(out) if out else {}
 
 
-@pytest.mark.parametrize("kernel", corpus(HONEST))
+@pytest.mark.parametrize("kernel", often(HONEST, is_often), ids=name_of)
 def test_an_honest_kernel_is_right(command: Command, tmp_path: Path, kernel: Judged) -> None:
     code, err, judgement = judged(command, tmp_path, kernel, "--no-time")
     assert (code, err, judgement["verdict"]) == (0, "", "right"), judgement
     assert len(judgement["cases"]) > 1 and all(case["right"] for case in judgement["cases"])
 
 
-@pytest.mark.parametrize("kernel", corpus(CHEATS))
+@pytest.mark.parametrize("kernel", often(CHEATS, is_often), ids=name_of)
 def test_a_cheat_is_refused_with_the_reason(command: Command, tmp_path: Path, kernel: Judged) -> None:
     start = time.monotonic()
     code, err, judgement = judged(command, tmp_path, kernel, "--no-time", "--limit", f"{LIMIT_S:g}")
