@@ -13,7 +13,8 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent
-SHIPPED = ("_config.yml", "pyproject.toml", "book", "experiments", "results/published", "results/recorded")
+SHIPPED = ("_config.yml", "pyproject.toml", "book", "experiments", "results/published", "results/recorded",
+           "results/tuning/recorded")  # fmt: skip
 """Files and folders of the checkout that a wheel carries in roofbook/shipped."""
 MADE = shutil.ignore_patterns("labs", "_generated", "__pycache__", ".*")
 """Files that a build or a tool leaves in them."""
