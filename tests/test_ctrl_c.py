@@ -59,7 +59,6 @@ def interrupted(
 
 STOPPED = """
 import signal, sys
-from .often import often
 from contextlib import nullcontext
 from roofbook.ctrl_c import plain_ctrl_c
 

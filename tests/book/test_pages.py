@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import yaml
 
 from roofbook import cli
 from roofbook.book.experiment import PARAMETERS, check
+from roofbook.book.notebook_cells import declared_parameters
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Plan, Runnable
@@ -82,12 +84,16 @@ def test_every_command_of_the_pages_is_of_a_known_program() -> None:
 def test_the_commands_have_arguments_that_the_program_takes(
     words: list[str],
     unmeasured: Callable[[], Path],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if words == ["--help"]:
         return
     command = cli.app.commands[words[0]]
+    if "--import" in words:  # a file of another tuner
+        monkeypatch.chdir(tmp_path)
+        Path(words[words.index("--import") + 1]).touch()
     placeholders = {"LAB": "lbm", "NAME": "lbm", "VARIANT": "fused", "STEP": "fused", "CASE": "128x128"}
     if "saxpy" in words and words[0] != "new":  # the page on labs writes this one; stencil stands for it
         placeholders = {"saxpy": "stencil", "each": "checked", "n1000": "64x64"}
@@ -116,8 +122,10 @@ def test_the_commands_have_arguments_that_the_program_takes(
 @pytest.mark.parametrize("words", parameters_of("papermill"))
 def test_the_calls_of_papermill_name_a_notebook_and_its_parameters(words: list[str]) -> None:
     assert (ROOT / words[0]).exists() and words[1].endswith(".ipynb")
-    named = [words[position + 1] for position, word in enumerate(words) if word == "-p"]
-    assert named and set(named) <= set(PARAMETERS)
+    pairs = list(pairwise(words))
+    named = {value for option, value in pairs if option == "-p"}
+    named |= {name for option, value in pairs if option == "-y" for name in yaml.safe_load(value)}
+    assert named and named <= declared_parameters(json.loads((ROOT / words[0]).read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("words", parameters_of("dask"))
@@ -216,7 +224,7 @@ def test_every_link_and_path_leads_somewhere(page: Path) -> None:
         if not link.startswith("http"):
             assert (page.parent / link).exists(), link
     for path in re.findall(r"`((?:lib|tests|book|experiments|results|locks)/[\w./*-]*)`", text):
-        if not re.search("NAME|saxpy", path) and not path.startswith("results/local"):
+        if not re.search("NAME|saxpy", path) and not path.startswith(("results/local", "results/tuning/local")):
             assert path == "results/recorded" or (ROOT / path).exists(), path
 
 

@@ -82,8 +82,8 @@ CUDA_HONEST = (
         "a device function",
         "",
         0,
-        (_KERNEL + " void", "__device__ float inverse_root(float x) { return 1.0f / sqrtf(x); }\n__global__ void"),
         ("1.0f / sqrtf(", "inverse_root("),
+        (_KERNEL + " void", "__device__ float inverse_root(float x) { return 1.0f / sqrtf(x); }\n__global__ void"),
     ),
     _judged(
         "a table in constant memory",
@@ -140,13 +140,16 @@ CUDA_REASONS = {
     **KEPT_IN_VARIABLES,
     **IN_ASSEMBLY,
     "ends its process": (1, "CUDARuntimeError"),
-    "a huge private array": (2, ""),
+    "a huge private array": (1, ""),
+    "writes into an operand": (1, "which it may only read"),
 }
 """Name of a cheat -> exit code and words of the reason on a GPU, if they are others there."""
 RIGHT_BY_OPENCL = {"spins for ever"}
 """Cheats that are right on NVIDIA's OpenCL: its compiler leaves out a loop without effect."""
-RIGHT_BY_CUDA = {"scores kept in scratch"}
-"""Cheats that are right on a GPU: all work-items read the flag before one writes it."""
+RIGHT_BY_CUDA = {"scores kept in scratch", "spins for ever"}
+"""Cheats that are right on a GPU: all work-items read the flag before one writes it, and the compiler leaves out the loop."""
+OPENCL_WORDS = {"words without underscores"}
+"""Kernels in words that OpenCL C alone has."""
 
 
 def opencl_twin(kernel: Judged) -> Judged | None:
@@ -158,8 +161,8 @@ def opencl_twin(kernel: Judged) -> Judged | None:
 
 
 def cuda_twin(kernel: Judged) -> Judged | None:
-    """Return a kernel of the corpus in CUDA C++; None for one in the dialect, with OpenCL's vectors, or that is no cheat there."""
-    if kernel.suffix != ".cl" or "vload4" in kernel.text or kernel.name in RIGHT_BY_CUDA:
+    """Return a kernel of the corpus in CUDA C++; None for one in the dialect, with words of OpenCL C alone, or that is no cheat there."""
+    if kernel.suffix != ".cl" or "vload4" in kernel.text or kernel.name in RIGHT_BY_CUDA | OPENCL_WORDS:
         return None
     code, reason = CUDA_REASONS.get(kernel.name, (kernel.code, kernel.reason))
     text = re.sub(r"^(?!//)", lambda _: CUDA_PRELUDE.lstrip(), kernel.text, count=1, flags=re.M)

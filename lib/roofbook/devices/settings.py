@@ -37,11 +37,13 @@ _ELSEWHERE = re.compile(
     |CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|CACHE_\w*|MPS_\w*|PKG\w*|TOOLKIT\w*|INC\w*|BIN\w*|LIB\w*|MAJOR\w*|MINOR\w*|NVCC\w*)
     |CUPY_(CACHE|DUMP|NUM_BUILD_JOBS|INSTALL)\w*|NCCL_(NVLS_ENABLE|SOCKET_IFNAME|IB_HCA)|XLA_PYTHON_CLIENT_PREALLOCATE
     |TORCH_(CUDA_ARCH_LIST|SHOW\w*|NCCL\w*)|PYTORCH_BUILD\w*|GPU_(VENDOR|NAME|TYPE|COUNT)
-    |(OMP|KMP|GOMP)_(DISPLAY|SETTINGS|WARNINGS|VERSION|SHOW)\w*
+    |(OMP|KMP|GOMP)_(DISPLAY|SETTINGS|WARNINGS|VERSION|SHOW)\w*|KMP_DUPLICATE_LIB_OK
     |\w+_(VERSION|HOME|ROOT|DIR|PATH|PREFIX|DEBUG|VERBOSE|LOGS?|LOG_\w+|URL|TOKEN|KEY)""",
     re.X,
 )
-"""Names of those that decide no result and no time, that say which devices are seen, or that this library sets itself."""
+"""Names of those that decide no result and no time, that say which devices are seen, or that this library or one of its
+packages sets itself: threadpoolctl sets KMP_DUPLICATE_LIB_OK when it is imported.
+"""
 _OURS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Variables that this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
 COMPILING = (

@@ -6,7 +6,7 @@ Serves authors of labs. `Lab` is the contract of a lab; plan.py has that of the 
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -363,12 +363,17 @@ class Lab(ABC):
                 return candidate
         if turned_name := _TURNED.fullmatch(name):
             step = next((step for step in self.ladder if step.name == turned_name["step"]), None)
-            if step and step.source:
-                values = dict(setting.split("=") for setting in turned_name["knobs"].split(","))
+            values = dict(setting.split("=") for setting in turned_name["knobs"].split(","))
+            if step and step.source and not self._has_axis(step, values):
                 return self.turned(step, values, must_differ=True)
         points = [f"{sweep.variants[0].name.partition('=')[0]}={_points(sweep)}" for sweep in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
         raise one_of("variant", name, valid + points, near=[variant.name for variant in self.all_variants()])
+
+    def _has_axis(self, step: Variant, names: Iterable[str]) -> bool:
+        """Return whether a name is that of a step's sweep alone, such as `wg`: it has the points of the sweep and no others."""
+        axes = {sweep.axis for sweep in self.sweeps if any(point.parent == step.name for point in sweep.variants)}
+        return bool(axes.intersection(names) - set(step.text.settings) - set(self.turnable_options(step)))
 
     def turned(self, step: Variant, values: Mapping[str, str], *, must_differ: bool = False) -> Variant:
         """Return a step with other values of its knobs as a point of a sweep; the step itself if it has these values already.
