@@ -31,8 +31,8 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
-# Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
-PYTEST = $(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20
+# Four processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
+PYTEST = $(BIN)/python -m pytest -n 4 --max-worker-restart 0 --durations 20
 test: checked
 	@$(PYTEST) -m "not thorough"
 
