@@ -51,15 +51,17 @@ def test_the_file_of_the_fastest_that_a_head_can_say_is_judged_right(
     ranked = ranking(lab, store, device, case)
     assert {kernel.variant.name for kernel in ranked} == {"checked", "float4", "fused"}
     ordered = sorted(ranked, key=lambda kernel: kernel.variant.name != "fused")
-    kernel, text, reasons = judged_file(lab, store, device, case, ordered)
+    kernel, text, reasons = judged_file(lab, device, case, ordered)
     assert kernel.variant.name in ("checked", "float4")
     assert (
         reasons[0]
-        == "fused cannot be said in a file: it has 1 launches for 23 units, and a head says those of one unit"
+        == "fused cannot be said in a file: its 23 units have 1 launches in all, and a head says those of each unit"
     )
     assert submission_of(text).launches[0].arguments[:3] == ("r", "b", "g")
     (place / "best.cl").write_text(text)
-    code, out, err = command("judge", "stencil", "best.cl", "--case", CASE, "--no-time", "--device", "opencl:0")
+    options = ("--case", CASE, "--no-time", "--device", "opencl:0", "--against", kernel.variant.name)
+    assert f"roofbook judge stencil FILE --against {kernel.variant.name}\n" in text
+    code, out, err = command("judge", "stencil", "best.cl", *options)
     assert code == 0 and "right on " in out and CASE in out, err
 
 
@@ -70,9 +72,10 @@ def test_a_text_that_the_judge_refuses_is_not_given(place: Path, monkeypatch: py
     wrong = "// launch f(r, b, g): 1; group 1\n__kernel void f(__global float *r, __global float *b, __global float *g) {}\n"
     monkeypatch.setattr(best_kernels, "_text", lambda *_: wrong)
     with pytest.raises(
-        UsageError, match=r"none of the fastest kernels can be said in a file; checked .*: the judge refuses it: "
+        UsageError,
+        match=r"^checked cannot be said in a file: the judge refuses it: .*; `--as pyopencl` prints a call of the fastest$",
     ):
-        judged_file(lab, store, device, case, ranked)
+        judged_file(lab, device, case, ranked)
 
 
 def test_a_call_on_pyopencl_arrays_returns_the_right_outputs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

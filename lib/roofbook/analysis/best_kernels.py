@@ -21,7 +21,7 @@ from ..spec.plan import ROUNDS_OPERANDS, ROUNDS_RESULTS, Case, Variant
 from ..spec.submission import submission_of
 from ..store.parquet import Store
 from . import format as show
-from .opponents import is_here, opponents
+from .opponents import is_here
 from .readings import Reading, newest
 
 MOST_TRIED = 8
@@ -102,25 +102,31 @@ def front(ranked: Sequence[Ranked]) -> list[Ranked]:
     return kept
 
 
-def judged_file(
-    lab: Lab, store: Store, device: Device, case: Case, ranked: Sequence[Ranked]
-) -> tuple[Ranked, str, list[str]]:
+def judged_file(lab: Lab, device: Device, case: Case, ranked: Sequence[Ranked]) -> tuple[Ranked, str, list[str]]:
     """Return the fastest kernel that a file with a head can say, its text, and why each faster one cannot be said.
 
-    The text was judged right on the case and on the judge's sizes. Raise UsageError if there is none.
+    The text was judged right on the case and on those of the judge's sizes that the step can take. Raise UsageError, with the
+    reason of the fastest, if there is none.
     """
     reasons = []
     for kernel in ranked[:MOST_TRIED]:
         try:
             text = _text(lab, device, case, kernel.variant)
-            _refuse_wrong(lab, store, device, case, text)
+            _refuse_wrong(lab, device, case, kernel.variant, text)
         except UsageError as error:
             reasons.append(f"{kernel.variant.name} cannot be said in a file: {error}")
         else:
             verified = f"verified to an error of {kernel.error:.2g}, {kernel.tolerance:.2g} at most"
             about = f"{kernel.variant.name} of {lab.name}, on {case.name}: {kernel.reading.median:.3g} s per {lab.unit}"
-            return kernel, f"// {about}; {verified}\n{text}", reasons
-    raise UsageError(f"none of the fastest kernels can be said in a file; {'; '.join(reasons)}")
+            command = f"roofbook judge {lab.name} FILE --against {kernel.variant.name}"
+            return (
+                kernel,
+                f"// {about}; {verified}\n// Judged on sizes that this step can take: {command}\n{text}",
+                reasons,
+            )
+    call = f"`--as {'cupy' if device.backend == 'cuda' else 'pyopencl'}` prints a call of the fastest"
+    further = f"; nor can the next {len(reasons) - 1}" if len(reasons) > 1 else ""
+    raise UsageError(f"{reasons[0]}{further}; {call}")
 
 
 def suffix_of(device: Device) -> str:
@@ -150,10 +156,9 @@ def _text(lab: Lab, device: Device, case: Case, variant: Variant) -> str:
     return run.output.rstrip() + "\n"
 
 
-def _refuse_wrong(lab: Lab, store: Store, device: Device, case: Case, text: str) -> None:
-    """Raise UsageError with the reason if the judge does not accept a text."""
+def _refuse_wrong(lab: Lab, device: Device, case: Case, step: Variant, text: str) -> None:
+    """Raise UsageError with the reason if the judge does not accept the text of a step."""
     lab.output_arrays(case)
-    step, _ = opponents(lab, store, device, case)
     suffix = suffix_of(device)
     task = task_of_submission(lab, submission_of(text), case, suffix, step, bounds={})
     answer = AnswerFile(f"best{suffix}", text)

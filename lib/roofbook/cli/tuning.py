@@ -211,7 +211,7 @@ def best(lab: "Lab", case: str, form: str | None, out: Path | None, device: str,
             say(str(kernel), hang=2)
         return
     if form in (None, "file"):
-        _, text, reasons = judged_file(lab, store, target, size, ranked)
+        _, text, reasons = judged_file(lab, target, size, ranked)
         for reason in reasons:
             warn(reason)
     else:

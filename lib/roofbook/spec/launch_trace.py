@@ -146,7 +146,9 @@ def _by_unit(run: TracedRun) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
     units = run.runnable.units
     count, rest = divmod(len(run.launches), units)
     if rest or not count:
-        raise UsageError(f"it has {len(run.launches)} launches for {units} units, and a head says those of one unit")
+        raise UsageError(
+            f"its {units} units have {len(run.launches)} launches in all, and a head says those of each unit"
+        )
     first, swaps = list(run.launches[:count]), dict[frozenset[str], tuple[str, str]]()
     for before, after in zip(first, run.launches[count : 2 * count], strict=False):
         for one, other in zip(before[3], after[3], strict=True):
