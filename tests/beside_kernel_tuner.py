@@ -1,4 +1,4 @@
-"""Kernel Tuner beside `roofbook tune`: one kernel, one space and one budget, a table of what each found.
+"""Kernel Tuner beside `roofbook tune`: one kernel, one space and one budget, a table of what each best_by_tuner.
 
     python -m tests.beside_kernel_tuner DEVICE CASE MINUTES
 
@@ -112,24 +112,24 @@ def main(device: str, case: str, minutes: str) -> None:
         os.environ |= {"POCL_CACHE_DIR": str(scratch), "CUPY_CACHE_DIR": str(scratch)}  # both compile each kernel
         experiment = Experiment("cnn", parameters | {"results": str(scratch / "results")})
         space = search_space(experiment.lab, experiment.variants[0], experiment.cases[0], KNOBS, FITS)
-        found, spent = {}, {}
+        best_by_tuner, spent = {}, {}
         for name, search in (
             ("roofbook tune", lambda: by_roofbook(experiment, seconds, scratch)),
             ("Kernel Tuner", lambda: by_kernel_tuner(experiment, space, seconds, scratch)),
         ):
             start = time.monotonic()
-            found[name] = search()
+            best_by_tuner[name] = search()
             spent[name] = time.monotonic() - start
-        variants = {name: space.variant(point) for name, (_, point) in found.items()}
+        variants = {name: space.variant(point) for name, (_, point) in best_by_tuner.items()}
         names = list(dict.fromkeys([STEP, *(variant.name for variant in variants.values())]))
         both = Experiment(
             "cnn", experiment.parameters | {"variants": names, "remeasure": True, "budget_s": 1.0, "runs": 3}
         )
         done = both.take(lambda variant, stage: None)
         readings = newest(both.store.rows("cnn", case=case, run=done.run.split(", ")), case)
-        first, second = (readings[variants[name].name] for name in found)
+        first, second = (readings[variants[name].name] for name in best_by_tuner)
         print(f"{experiment.device.name}, {case}, {len(space.points())} points, {minutes} min each")
-        for name, (count, _) in found.items():
+        for name, (count, _) in best_by_tuner.items():
             reading = readings[variants[name].name]
             print(f"{name}: {count} points in {spent[name]:.0f} s, {reading.variant}, {show.duration(reading.median)}")
         ratio = faster(second, first)

@@ -46,11 +46,11 @@ def by_readings(rows: Sequence[history.Row]) -> Iterator[tuple[readings.Reading,
             before = reading if reading.ok else before
 
 
-def assert_equal(found: list[list[Stretch]], rows: Sequence[history.Row]) -> None:
+def assert_equal(by_measurement: list[list[Stretch]], rows: Sequence[history.Row]) -> None:
     """Check the stretches of all measurements among the rows against `by_readings`."""
-    by_key = {history.key_of(of_measurement[0].oldest): of_measurement for of_measurement in found}
+    by_key = {history.key_of(of_measurement[0].oldest): of_measurement for of_measurement in by_measurement}
     expected = history.by_measurement(rows)
-    assert by_key.keys() == expected.keys() and len(by_key) == len(found)
+    assert by_key.keys() == expected.keys() and len(by_key) == len(by_measurement)
     for key, measurement_rows in expected.items():
         for stretch, (reading, changes, ratio) in zip(by_key[key], by_readings(measurement_rows), strict=True):
             assert stretch.oldest["run"] == history.oldest(reading).row["run"]
@@ -94,9 +94,9 @@ def test_samples_of_a_throttled_device_do_not_count() -> None:
     throttled["sample_throttle"] = [""] * 10 + ["power cap, power brake"] * 10
     few = {**throttled, "run": "few", "cell_key": "few", "sample_throttle": [""] * 4 + ["power cap, power brake"] * 16}
     rows = [taken(1, 2e-3), throttled, few]
-    found = list(stretches(as_table(rows)))
-    assert_equal(found, rows)
-    assert found[0][0].median == pytest.approx(2e-3, rel=0.05) and found[0][1].median > 3e-3
+    by_measurement = list(stretches(as_table(rows)))
+    assert_equal(by_measurement, rows)
+    assert by_measurement[0][0].median == pytest.approx(2e-3, rel=0.05) and by_measurement[0][1].median > 3e-3
 
 
 def test_rows_of_a_store_have_the_history_of_their_readings(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_rows_of_a_store_have_the_history_of_their_readings(tmp_path: Path) -> N
     rows += [{**rows[-2], "role": "again"}, {**rows[-2], "role": "profile", "extra": '{"tool": "t", "counters": {}}'}]
     rows += [{**rows[-4], "device": "other"}]
     store.append(rows)
-    found = [of_measurement for table in store.by_device("lbm") for of_measurement in stretches(table)]
-    assert_equal(found, readings.records(store.rows("lbm")))
-    assert sorted(map(len, found)) == [1, 1, 7] and not list(stretches(store.table("lenet")))
+    by_measurement = [of_measurement for table in store.by_device("lbm") for of_measurement in stretches(table)]
+    assert_equal(by_measurement, readings.records(store.rows("lbm")))
+    assert sorted(map(len, by_measurement)) == [1, 1, 7] and not list(stretches(store.table("lenet")))
 
 
 def test_recorded_rows_have_the_history_of_their_readings() -> None:

@@ -24,10 +24,10 @@ def seconds(point: Point) -> float | None:
 
 
 def walked(name: str, seed: int = 0, first: tuple[Point, ...] = ()) -> list[tuple[str, ...]]:
-    found, order = strategy(name, POINTS, seed, first), []
-    while (point := found.propose()) is not None:
+    search, order = strategy(name, POINTS, seed, first), []
+    while (point := search.propose()) is not None:
         order.append(tuple(point.values()))
-        found.learn(point, seconds(point))
+        search.learn(point, seconds(point))
     return order
 
 

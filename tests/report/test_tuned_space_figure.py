@@ -35,8 +35,8 @@ def space() -> TunedSpace:
         point("PARTS", "2", 1e-9, status="failed", reason="wrong result", samples_s=[], rounds=[]),
         row("gone@A=1,B=2", 1e-4, n=1, role="sweep", axis="A,B", point="1,2", lab="convpool"),
     )
-    (found,) = tuned_spaces(rows)
-    return found
+    (space,) = tuned_spaces(rows)
+    return space
 
 
 def test_a_knob_that_a_name_leaves_out_has_the_steps_value(space: TunedSpace) -> None:

@@ -12,8 +12,8 @@ from roofbook.spec.search_space import SearchSpace, search_space
 
 
 def space(lab: str, step: str, *where: str, **values: Any) -> SearchSpace:
-    found = registry.get(lab)
-    return search_space(found, found.variant(step), found.cases("quick")[0], values, where)
+    the_lab = registry.get(lab)
+    return search_space(the_lab, the_lab.variant(step), the_lab.cases("quick")[0], values, where)
 
 
 def test_restrictions_leave_out_points() -> None:
@@ -29,14 +29,14 @@ def test_restrictions_leave_out_points() -> None:
 
 def test_a_point_is_named_by_what_differs_from_the_step_whatever_the_space() -> None:
     strips = space("convpool", "strips", TOGETHER=("8", "4"), CHUNK=("48", "16"))
-    own, *others = [strips.variant(point) for point in strips.points()]
+    own, *turned = [strips.variant(point) for point in strips.points()]
     assert own is strips.step
-    assert [variant.name for variant in others] == [
+    assert [variant.name for variant in turned] == [
         "strips@CHUNK=16",
         "strips@TOGETHER=4",
         "strips@CHUNK=16,TOGETHER=4",
     ]
-    assert strips.lab.variant(others[-1].name) == others[-1] and others[-1].role == "sweep"
+    assert strips.lab.variant(turned[-1].name) == turned[-1] and turned[-1].role == "sweep"
 
 
 def test_sides_that_are_options_of_the_plan_are_knobs_too() -> None:

@@ -32,8 +32,8 @@ class TunedSet:
         """Return the answer in sentences, one a line."""
         fastest, count = self.fastest, len(self.equal)
         number = WORDS[count] if count < len(WORDS) else str(count)
-        others = f", within the noise of {number} other{'s' * (count != 1)}" if count else ""
-        lines = [f"{fastest.variant}: {show.duration(fastest.median)} per {fastest.row['unit']}, the fastest{others}"]
+        noise = f", within the noise of {number} other{'s' * (count != 1)}" if count else ""
+        lines = [f"{fastest.variant}: {show.duration(fastest.median)} per {fastest.row['unit']}, the fastest{noise}"]
         lines += [
             f"{reading.variant}: {show.duration(reading.median)}, {_compared(reading, fastest)}"
             for reading in self.equal
@@ -72,9 +72,9 @@ def tuned_set(rows: "pd.DataFrame", variants: Sequence[Variant], step: str, case
         reasons = [reading.reason for reading in readings.values() if reading.reason]
         raise Failed(f"none of the best points was right again: {reasons[0] if reasons else 'they have no rows'}")
     first = timed[0]  # pairs of samples decide, since medians of few samples may be in another order
-    fastest, *others = sorted(timed, key=lambda r: ratio.estimate if (ratio := faster(r, first)) else 1.0)
-    equal = tuple(reading for reading in others if (ratio := faster(fastest, reading)) and ratio.same)
-    slower = tuple(reading for reading in others if reading not in equal)
+    fastest, *remaining = sorted(timed, key=lambda r: ratio.estimate if (ratio := faster(r, first)) else 1.0)
+    equal = tuple(reading for reading in remaining if (ratio := faster(fastest, reading)) and ratio.same)
+    slower = tuple(reading for reading in remaining if reading not in equal)
     return TunedSet(next((r for r in timed if r.variant == step), None), fastest, equal, slower)
 
 

@@ -79,8 +79,8 @@ class Restriction:
                 return self._check_all(names, operand)
             case ast.BoolOp(values=values):
                 return self._check_all(names, *values)
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
-                return self._check_all(names, left, *others)
+            case ast.Compare(left=left, ops=ops, comparators=right) if all(type(op) in _COMPARISONS for op in ops):
+                return self._check_all(names, left, *right)
             case ast.Tuple(elts=members) | ast.List(elts=members):
                 return self._check_all(names, *members)
             case ast.Subscript(value=ast.Name() as sides, slice=ast.Constant(value=int())):
@@ -105,8 +105,8 @@ class Restriction:
                 return all(self._value(value, point) for value in values)
             case ast.BoolOp(values=values):
                 return any(self._value(value, point) for value in values)
-            case ast.Compare(left=left, ops=ops, comparators=others):
-                values = [self._value(part, point) for part in (left, *others)]
+            case ast.Compare(left=left, ops=ops, comparators=right):
+                values = [self._value(part, point) for part in (left, *right)]
                 triples = zip(values, ops, values[1:], strict=False)
                 return all(_COMPARISONS[type(op)](first, second) for first, op, second in triples)
             case ast.Tuple(elts=members) | ast.List(elts=members):
