@@ -33,8 +33,6 @@ def walked(name: str, seed: int = 0, first: tuple[Point, ...] = ()) -> list[tupl
 
 @pytest.mark.parametrize("name", ["exhaustive", "random", "tpe"])
 def test_a_strategy_proposes_each_point_once_and_first_those_that_it_was_given(name: str) -> None:
-    if name in SAMPLERS:
-        pytest.importorskip("optuna")
     all_points = [tuple(point.values()) for point in POINTS]
     assert sorted(walked(name)) == sorted(all_points)
     assert walked(name, 3) == walked(name, 3)
@@ -46,7 +44,6 @@ def test_a_strategy_proposes_each_point_once_and_first_those_that_it_was_given(n
 
 
 def test_a_sampler_looks_near_good_points() -> None:
-    pytest.importorskip("optuna")
     known = {tuple(point.values()): seconds(point) for point in POINTS}
     sampled, drawn = (
         [evaluations_until(name, known, POINTS, seed) for seed in range(20)] for name in ("tpe", "random")
