@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from roofbook.errors import UsageError
-from roofbook.measure.search_strategy import SAMPLERS, STRATEGIES, evaluations_until, strategy
+from roofbook.measure.search_strategy import STRATEGIES, evaluations_until, strategy
 from roofbook.spec.search_space import Point
 
 POINTS: list[Point] = [
