@@ -11,7 +11,7 @@ from ..analysis.history import CODE, DRIVER, MACHINE
 from ..devices import checkout
 from ..escaping import escape
 from ..measure.stats import CONFIDENCE
-from .html import with_code
+from .html import html_page, with_code
 
 KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
 """Names of the kinds of change."""
@@ -37,18 +37,10 @@ def page(
     index = "".join(f"<dt>{escape(case)}</dt><dd>{', '.join(links)}</dd>" for case, links in by_case.items())
     machines_html = "".join(_machine(number, facts) for number, facts in enumerate(machines, 1))
     head = f"{escape(title)}: measurements on {escape(on)}"
-    return f"""<!DOCTYPE html>
-<html lang="en" class="measurements">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{head}</title>
-<script>{THEME}</script>
+    links = f"""<script>{THEME}</script>
 <link rel="icon" href="../../../_static/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="../../../_static/card.css">
-</head>
-<body>
-<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a>
+<link rel="stylesheet" href="../../../_static/card.css">"""
+    body = f"""<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a>
 <a href="../../../history.html">What changed, and why</a></header>
 <main>
 <h1>{head}</h1>
@@ -59,10 +51,8 @@ all.</p>
 <details><summary>All measurements, by case</summary><dl>{index}</dl></details>
 {"".join(card(measurement, f"{title}, {on}") for measurement in cards)}
 <section id="machines"><h2>Machines</h2>{machines_html}</section>
-</main>
-</body>
-</html>
-"""
+</main>"""
+    return html_page(head, links, body)
 
 
 def card(measurement: Mapping[str, Any], subject: str) -> str:

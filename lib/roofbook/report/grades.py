@@ -18,7 +18,7 @@ from ..paths import installed_book, write_whole
 from ..spec.class_folder import ClassSubmission
 from ..spec.credit import Credit, rounded
 from .columns import Column, table
-from .html import Table, with_code
+from .html import Table, html_page, with_code
 
 DIGITS = 2
 """Digits of points behind the decimal point."""
@@ -229,25 +229,14 @@ def page(
     )
     head = escape(title)
     intro = "".join(f"<p>{with_code(fact)}</p>\n" for fact in sentences)
-    return f"""<!DOCTYPE html>
-<html lang="en" class="measurements">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{head}</title>
-<style>{style}</style>
-</head>
-<body>
-<main class="measured grades">
+    body = f"""<main class="measured grades">
 <h1>{head}</h1>
 {intro}{grade_table(best_first, ranks, credit).html}
 <h2>Like sources</h2>
 {like_table(pairs).html if pairs else "<p>No two sources are alike.</p>"}
 <p>{escape(NOTE_ON_LIKENESS)}</p>
-</main>
-</body>
-</html>
-"""
+</main>"""
+    return html_page(head, f"<style>{style}</style>", body)
 
 
 def grade_table(grades: Sequence[Grade], ranks: Mapping[str, int], credit: Credit) -> Table:

@@ -87,6 +87,23 @@ class Cell:
         return f"<{tag}{attributes}{css}{data_of}{span}>{text}{small}</{tag}>"
 
 
+def html_page(title: str, head: str, body: str) -> str:
+    """Return a whole page that stands alone, in the style of card.css. All are HTML; title: text without elements."""
+    return f"""<!DOCTYPE html>
+<html lang="en" class="measurements">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+{head}
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
 def _css_string(text: str) -> str:
     """Return a text as a quoted CSS string that ends with a colon."""
     quoted = " ".join(printable(text).split()).replace("\\", "\\\\").replace('"', '\\"')
