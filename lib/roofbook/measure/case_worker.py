@@ -47,15 +47,7 @@ def main(lab_name: str, spec: str) -> int:
     memory.collect_seldom()
     threads.bind()
     end_with_parent()  # while there is nothing to save
-    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # output of a driver is no message
-    lock, process_id = threading.Lock(), os.getpid()
-
-    def tell(**message: Any) -> None:
-        if os.getpid() != process_id:  # a plan forked and the child returned: it must not measure
-            os._exit(0)
-        with lock:
-            print(json.dumps(message), file=messages_out)
+    tell = messages_to_parent()
 
     def work() -> None:
         lab = registry.get(lab_name)
@@ -81,6 +73,24 @@ def main(lab_name: str, spec: str) -> int:
         tell(closed=len(stored))
 
     return exit_code(work, tell)
+
+
+def messages_to_parent() -> Callable[..., None]:
+    """Return a function that sends the parent a message, one line of JSON, from any thread. Call this once.
+
+    From then on standard output goes to standard error. A process that a plan forked ends when it calls the function.
+    """
+    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of a driver is no message
+    lock, process_id = threading.Lock(), os.getpid()
+
+    def tell(**message: Any) -> None:
+        if os.getpid() != process_id:  # a plan forked and the child returned: it must not measure
+            os._exit(0)
+        with lock:
+            print(json.dumps(message), file=messages_out)
+
+    return tell
 
 
 def exit_code(work: Callable[[], None], tell: Callable[..., None]) -> int:

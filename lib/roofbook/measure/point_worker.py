@@ -5,11 +5,9 @@ space_search.py starts it. Its first order names the case; each further one is a
 
 import importlib
 import json
-import os
 import queue
 import sys
 import threading
-from typing import Any
 
 from .. import memory
 from ..devices.find import open_device
@@ -18,7 +16,7 @@ from ..peers import threads
 from ..spec import registry
 from . import gpu_claim, verify
 from .case_run import measure_alone
-from .case_worker import StoreWithoutPandas, end_when_input_closes, exit_code, run_as_program
+from .case_worker import StoreWithoutPandas, end_when_input_closes, exit_code, messages_to_parent, run_as_program
 from .measurement import Measurement
 from .placement import Setting
 from .policy import Policy
@@ -30,12 +28,7 @@ def main(lab_name: str, spec: str) -> int:
     memory.keep_freed()
     memory.collect_seldom()
     threads.bind()
-    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # output of a driver is no message
-
-    def tell(**message: Any) -> None:
-        print(json.dumps(message), file=messages_out)
-
+    tell = messages_to_parent()
     orders: queue.Queue[str] = queue.Queue()
 
     def work() -> None:
