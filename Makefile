@@ -1,7 +1,8 @@
 # Two commands: `make book` builds the book from nothing, `make test` checks it. Both set up .venv by themselves.
 #   make book PYTHON=python3.12    with another Python
 #   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
-#   make book WITH=intel           with Intel's OpenCL for the CPU as well; or peers, cluster, bucket, tune, as pyproject.toml has them
+#   make book WITH=intel           with Intel's OpenCL for the CPU as well; or peers, languages, cluster, bucket, tune, as pyproject.toml
+#                                  has them
 # Each of them is taken from the command line alone: a shell may export variables of these names for other programs.
 taken_from_command_line = $(if $(filter command line,$(origin $(1))),,$(eval override $(1) := $(2)))
 $(call taken_from_command_line,PYTHON,python3)
@@ -79,7 +80,7 @@ RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil click 
 lock: .venv/.base
 	echo uv | $(COMPILE) --output-file locks/uv.txt -
 	$(COMPILE) --output-file locks/book.txt pyproject.toml
-	for extra in test cuda12 cuda13 intel peers cluster bucket tune; do \
+	for extra in test cuda12 cuda13 intel peers languages cluster bucket tune; do \
 		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt pyproject.toml || exit 1; \
 	done
 	for of in $(RECORD); do \

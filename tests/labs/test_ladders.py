@@ -133,7 +133,7 @@ def test_what_splits_its_operands_counts_as_fp32_and_nothing_else_does() -> None
         name: {v.name for v in lab.all_variants() if lab.exact_as(v) != v.dtype}
         for name, lab in ((name, registry.get(name)) for name in registry.names())
     }
-    for name, by_library in (("cnn", {"cudnn-split"}), ("lenet", set())):
+    for name, by_library in (("cnn", {"cudnn-split", "triton-split"}), ("lenet", set())):
         sources = {v.name: v.source for v in registry.get(name).all_variants() if v.source and v.dtype == "float16"}
         split = {variant for variant, source in sources.items() if constants(source).get("PARTS") == 2}
         assert exact_otherwise.pop(name) == split | by_library and split

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCALES = ("published", "large")
 QUICK = "quick"
 """Scale that is compared too if a lab was measured at it on a CPU by several platforms, as on a reader's own machine."""
-ROLES = ("step", "base", "peer")
+ROLES = ("step", "base", "peer", "dsl")
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class LabData(ABC):
             lab.rate(case),
             self.skip_reasons(case),
             frozenset(variant.name for variant in lab.ladder if variant.role == "probe"),
-            [variant.name for variant in lab.peers],
+            [variant.name for variant in lab.peers if variant.role == "peer"],
             self.peaks,
             lab.work(case).footprint,
             cache_note=lab.cache_note,

@@ -48,7 +48,7 @@ def opponents(
     many = [step for step in plain if step.description != ONE_WORK_ITEM] or plain
     default = next((step for step in many if step.name == lab.best), many[-1])
     step = _fastest(many, times) or default
-    further = [_fastest(steps, times), _fastest(here(lab.peers), times)]
+    further = [_fastest(steps, times), _fastest(here(peer for peer in lab.peers if peer.role == "peer"), times)]
     return step, tuple(variant for variant in further if variant is not None and variant is not step)
 
 

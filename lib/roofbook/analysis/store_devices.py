@@ -76,7 +76,7 @@ def peers_by_other_backends(lab: "Lab", rows: "pd.DataFrame", device_rows: "pd.D
     """
     from .readings import unfit
 
-    peer_names = [peer.name for peer in lab.peers]
+    peer_names = [peer.name for peer in lab.peers if peer.role == "peer"]
     measured = set(zip(device_rows["variant"], device_rows["case"], strict=True))
     peer_rows = rows[(rows["device"] == slug) & (rows["backend"] != HOST) & rows["variant"].isin(peer_names)]
     peer_rows = peer_rows[peer_rows["case"].isin(device_rows["case"].unique())]

@@ -17,7 +17,7 @@ from ..spec.source import Knob
 SUFFIXES = {"cuda": "cu", "opencl": "cl"}
 """File ending of a language's kernels, where it is not the language's name."""
 PROGRAMS = {".c": C.name, ".hs": "haskell"}
-"""Language of host programs by file ending."""
+"""Language of host programs by file ending; the files of a kernel in a language of Python are in Python."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,17 @@ def texts(lab: Lab, variant: Variant) -> list[Text]:
                 if difference:
                     differences.append(Text(f"{name}-difference", name, label, file, f"{difference}\n"))
     files: Sequence[Path] = getattr(variant.plan, "sources", ())
+    languages_by_suffix = PROGRAMS | ({".py": "python"} if variant.role == "dsl" else {})
     programs = [
         Text(
             path.name,
-            PROGRAMS[path.suffix],
+            languages_by_suffix[path.suffix],
             path.name,
             f"{file_name(variant.name)}.{path.name}.txt",
             path.read_text("utf-8"),
         )
         for path in files
-        if path.suffix in PROGRAMS
+        if path.suffix in languages_by_suffix
     ]
     return kernels + differences + programs
 

@@ -88,9 +88,7 @@ def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, 
     one.
     """
     with_texts = [variant for variant in (*lab.ladder, *lab.peers) if texts_by_variant[variant.name]]
-    ladder, programs = (
-        [variant for variant in with_texts if (variant.role == "peer") == peer] for peer in (False, True)
-    )
+    titles = {"peer": "Programs to compare with", "dsl": "Kernels in today's languages"}
     libraries = [variant for variant in (*lab.ladder, *lab.peers) if not texts_by_variant[variant.name]]
     parts = [
         f"# {markdown(lab.title)}: kernels",
@@ -98,7 +96,8 @@ def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, 
             f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v=" defer></script>'
         ),
     ]
-    for title, variants in (("The steps of the ladder", ladder), ("Programs to compare with", programs)):
+    for title in ("The steps of the ladder", *titles.values()):
+        variants = [variant for variant in with_texts if titles.get(variant.role, "The steps of the ladder") == title]
         parts += [f"## {title}"] if variants else []
         for variant in variants:
             parts += [

@@ -77,7 +77,7 @@ def bases_and_best(lab: Lab) -> Iterator[str]:
         yield f"best is {lab.best}, which is no step of the ladder"
     for variant, roles in [
         *((variant, ("step", "base", "probe")) for variant in lab.ladder),
-        *((variant, ("peer",)) for variant in lab.peers),
+        *((variant, ("peer", "dsl")) for variant in lab.peers),
     ]:
         if variant.role not in roles:
             yield f"{variant.name} has the role {variant.role}; here it can be {', '.join(roles)}"
@@ -85,7 +85,7 @@ def bases_and_best(lab: Lab) -> Iterator[str]:
 
 def texts(lab: Lab) -> Iterator[str]:
     """Each variant says in short sentences what it changes and what is expected."""
-    for variant in _of_roles(lab, "step", "base", "probe", "peer"):
+    for variant in _of_roles(lab, "step", "base", "probe", "peer", "dsl"):
         for field in ("change", "expect"):
             text = getattr(variant, field)
             if not text.endswith(".") or len(text) <= 12 or "\n" in text:

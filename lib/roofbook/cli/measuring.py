@@ -353,7 +353,9 @@ def profile(lab: "Lab", variant: str, case: str, scale: str, device: str, result
     from ..measure import ncu
     from ..measure.progress import Reporter
 
-    measurable = [lab_variant for lab_variant in (*lab.ladder, *lab.peers) if lab_variant.role in ("step", "peer")]
+    measurable = [
+        lab_variant for lab_variant in (*lab.ladder, *lab.peers) if lab_variant.role in ("step", "peer", "dsl")
+    ]
     chosen_variants = measurable if variant == "all" else [lab.variant(variant)]
     cuda_device = ncu.open_cuda(device)
     experiment = Experiment(lab.name, {"scale": scale, "device": cuda_device.spec, "results": results, "cases": [case]})

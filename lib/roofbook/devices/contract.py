@@ -338,6 +338,10 @@ class Device(ABC):
     def build(self, text: str, options: Sequence[str] = ()) -> "Program":
         """Compile plain source of this backend's language. Raise BuildFailed if the compiler refuses it."""
 
+    def load(self, image: bytes) -> "Program":
+        """Return the program of machine code, or of PTX, that another compiler made for this device."""
+        raise Unsupported("this backend loads no machine code of other compilers")
+
     @abstractmethod
     def empty(self, nbytes: int) -> Buffer:
         """Return uninitialised memory. Raise OutOfMemory if there is too little."""

@@ -372,6 +372,12 @@ class CudaDevice(contract.Device):
                 raise BuildFailed(_first_error(str(error))) from error
             return module, ""
 
+    def load(self, image: bytes) -> Program:
+        import cupy
+
+        cupy.cuda.Device(self.index).use()
+        return Program(_loaded(image))
+
     def empty(self, nbytes: int) -> Buffer:
         import cupy
 
@@ -486,7 +492,6 @@ def _module(text: str, options: Sequence[str]) -> tuple[Any, str]:
 
     CuPy keeps what it compiles as well, but compiles an empty text in each process first, and knows no `sm_90a`.
     """
-    import cupy
     from cupy_backends.cuda.libs import nvrtc
 
     log = ""
@@ -501,12 +506,20 @@ def _module(text: str, options: Sequence[str]) -> tuple[Any, str]:
         log = nvrtc.getProgramLog(program).strip()
         return bytes(nvrtc.getCUBIN(program))
 
+    image = paths.cached("cubin", paths.cache_key(text, *options, *_compiler()), compiled)
+    return _loaded(image), log
+
+
+def _loaded(image: bytes) -> Any:
+    """Return the module of machine code or PTX, loaded on the current device."""
+    import cupy
+
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(paths.cached("cubin", paths.cache_key(text, *options, *_compiler()), compiled))
+        file.write(image)
         file.flush()
         module = cupy.RawModule(path=file.name)
         module.compile()
-    return module, log
+    return module
 
 
 @lru_cache

@@ -138,7 +138,7 @@ class References:
         return self._after[case.units]
 
 
-VERIFIED_ON_AWKWARD_SIZES = ("step", "base")
+VERIFIED_ON_AWKWARD_SIZES = ("step", "base", "dsl")
 """Roles of variants that are verified on `Lab.awkward_runs` too. A point of a sweep is a step with one other setting."""
 LONGEST_WARMED_S = 2.0
 """Seconds from which on a run needs no warm-up, unless compilation or the like made the first run long."""

@@ -109,7 +109,7 @@ def cross(ax: Any, lane: int, name: str, reason: str) -> None:
     ax.text(0.035, lane + 0.18, f"failed: {_shortened(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
-HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
+HATCHES = {"peer": "////", "dsl": "\\\\\\\\", "probe": "....", "again": "xxxx"}
 """Hatches of bars that are no step of the ladder, by role."""
 
 
@@ -191,6 +191,7 @@ def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
     words = {
         "step": "step of the ladder",
         "peer": "peer (library or program)",
+        "dsl": "kernel in Triton or Numba",
         "probe": "probe",
         "again": "A/A control",
     }

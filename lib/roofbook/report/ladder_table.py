@@ -102,7 +102,7 @@ def ladder(data: CaseData) -> Table:
     columns += [vs_base] * bool(libraries)
     columns += [_rate_column(*data.rate)] if data.rate else []
     columns += [_error_column(), samples_column()]
-    first = fastest(reading for reading in good if reading.role in ("step", "base", "peer"))
+    first = fastest(reading for reading in good if reading.role in ("step", "base", "peer", "dsl"))
     lines = []
     for name in names:
         reading = readings.get(name)

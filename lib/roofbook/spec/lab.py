@@ -132,7 +132,7 @@ class Lab(ABC):
     sweeps: tuple[Sweep, ...] = ()
     """The knobs that are varied over many values."""
     peers: tuple[Variant, ...] = ()
-    """Libraries and other programs for the same problem."""
+    """Libraries and other programs for the same problem, with the role `peer`, and kernels in today's languages, `dsl`."""
     cache: str = "cold"
     """State of the caches when a sample begins: `cold`, or `warm` if warm caches are the subject."""
     cache_note: str = ""

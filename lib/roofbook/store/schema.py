@@ -41,7 +41,7 @@ PROFILE = "profile"
 CONTROL = "again"
 """Role of the A/A control: a second measurement of a variant in the same run."""
 
-ROLES = ("step", "base", "peer", "sweep", "probe", "peak", CONTROL, PROFILE)
+ROLES = ("step", "base", "peer", "dsl", "sweep", "probe", "peak", CONTROL, PROFILE)
 """Roles of rows: the purpose for which a variant was measured."""
 
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from ...peers import one_thread, pytorch
+from ...peers.python_kernel import python_kernel
 from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, hopper_step
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
-from . import boxes, four_rows, peers, plans, tensor, tuned
+from . import boxes, four_rows, languages, peers, plans, tensor, tuned
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -306,5 +307,20 @@ PEERS = (
         "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
         "It times Triton's convolutions and cuDNN's; cuDNN's are made for this chip and will win.",
         "fp16", channels_last=True, compile=True, prepared=True,
+    ),
+    python_kernel(
+        "triton-fp16", languages.TritonLayer, "Triton: an implicit matrix product, fp16, operands laid out beforehand.",
+        "Each tap reads its pixels from the L2 again, by copies that threads start: a fifth slower than `tensor-turns`.",
+        dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=4, **PREPARED,
+    ),
+    python_kernel(
+        "triton-tf32", languages.TritonLayer, "Triton: the same product in TF32, operands rounded beforehand.",
+        "Twice the bytes and half the rate of fp16: about twice its time.",
+        dtype="tfloat32", windows=32, filters=128, depth=32, warps=8, stages=4, **PREPARED,
+    ),
+    python_kernel(
+        "triton-split", languages.TritonLayer, "Triton: operands split into two fp16 parts, three products, one sum.",
+        "Three times the products of fp16, for the error of fp32.",
+        dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=3, prepared=True, split=True,
     ),
 )  # fmt: skip

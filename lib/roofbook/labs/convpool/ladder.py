@@ -4,11 +4,12 @@ from pathlib import Path
 
 from ...devices import hopper
 from ...peers import one_thread, pytorch
+from ...peers.python_kernel import python_kernel
 from ...spec.hopper_step import CLUSTERS, hopper_step
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
-from . import peers, plans, tensor, tuned, vectors
+from . import languages, peers, plans, tensor, tuned, vectors
 from .initialise import Initialisation
 
 HERE = Path(__file__).parent
@@ -235,5 +236,10 @@ PEERS = (
         "cublas-int8-prepared", tuned.CublasInt8,
         "The input unfolded as bytes and cuBLAS in int8, with the matrix ready in memory: unfolding is not timed.",
         "Only the product with ReLU and pool.", dtype="int8", compile=True, prepared=True,
+    ),
+    python_kernel(
+        "triton-int8", languages.TritonLayer, "Triton: all products in int8, operands laid out beforehand.",
+        "Each tap reads its pixels from the L2 again, and no cluster shares weights: half as fast as `tensor-split-k`.",
+        dtype="int8", prepared=True, windows=16, filters=64, warps=4, stages=4,
     ),
 )  # fmt: skip

@@ -6,10 +6,25 @@ The modules of special plans declare their own steps.
 from pathlib import Path
 
 from ...peers import one_thread
+from ...peers.python_kernel import python_kernel
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOWER, about, up_to
 from ...spec.source import Source
-from . import bands, haskell, on_chip, openacc, partly_ported, peers, persistent, plans, sharded, slabs, team, walk_down
+from . import (
+    bands,
+    haskell,
+    languages,
+    on_chip,
+    openacc,
+    partly_ported,
+    peers,
+    persistent,
+    plans,
+    sharded,
+    slabs,
+    team,
+    walk_down,
+)
 
 HERE = Path(__file__).parent
 
@@ -305,5 +320,13 @@ PEERS = (
         "JAX on two devices, half of the rows each: XLA exchanges their outermost rows in each step.",
         "Shows how a library for several devices solves it.",
         needs=frozenset({"cupy", "several"}), role="peer", options={"devices": 2},
+    ),
+    python_kernel(
+        "triton-steps", languages.TritonSteps, "Triton: a kernel of one step, the launches as one CUDA graph.",
+        "The same bytes as `graph`: as fast where memory is the bound.", "graphs",
+    ),
+    python_kernel(
+        "numba-steps", languages.NumbaSteps, "Numba: a kernel of one step, the launches as one CUDA graph.",
+        "The same bytes as `graph`, and divisions of full accuracy: a little slower.", "graphs",
     ),
 )  # fmt: skip

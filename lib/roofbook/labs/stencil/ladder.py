@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from ...peers import one_thread
+from ...peers.python_kernel import python_kernel
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, up_to
 from ...spec.source import Source
-from . import peers, plans, streams
+from . import languages, peers, plans, streams
 from .problem import PUBLISHED_PASSES
 
 HERE = Path(__file__).parent
@@ -162,4 +163,12 @@ PEERS = (
     torch_peer("torch", "PyTorch, eager.", "pytorch", compile=False),
     torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "pytorch", compile=True),
     torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "pytorch", peers.Fused, compile=True),
+    python_kernel(
+        "triton-fused", languages.TritonFused, "Triton: all passes on a block of elements.",
+        "Memory bounds one pass over three grids: as fast as `fused`.",
+    ),
+    python_kernel(
+        "numba-fused", languages.NumbaFused, "Numba: all passes on one element, in two dimensions.",
+        "As many bytes, but one element a thread, and 64-bit indices: a little slower than `fused`.",
+    ),
 )  # fmt: skip

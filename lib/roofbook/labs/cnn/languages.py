@@ -1,0 +1,70 @@
+"""The layer in Triton: an implicit matrix product on tensor cores, in fp16, in TF32, or in three products of split operands."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device
+from ...peers.python_kernel import OneOutput, Triton, by_triton
+from ...spec.kernel_run import ceil_div
+from ...spec.plan import Case, Variant, stated_conditions
+from .plans import layer, operand_bytes
+from .problem import Array, rounded
+
+
+class TritonLayer(Triton, OneOutput):
+    """Operands are laid out beforehand.
+
+    Options: `windows` of the pool, `filters` and `depth`, a number of channels, of a tile; `warps` of a block; `stages` of the
+    pipeline of its loads; `split`, where an operand is the sum of two fp16 numbers.
+    """
+
+    sources = (Path(__file__).with_name("triton_layer.py"),)
+    conditions = staticmethod(stated_conditions)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes: an operand has two bytes in fp16, and four in TF32 or if it is split."""
+        is_half = variant.dtype == "float16" and not variant.options.get("split")
+        return least - operand_bytes(layer(case)) / 2 if is_half else least
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, case.units)
+        one, options, self.launches = layer(case), variant.options, case.units
+        windows, filters, depth, warps = (options[name] for name in ("windows", "filters", "depth", "warps"))
+        split = bool(options.get("split"))
+        channels, padded = depth * ceil_div(one.channels, depth), filters * ceil_div(one.filters, filters)
+        constants = {
+            "HEIGHT": one.height, "WIDTH": one.width, "CHANNELS": channels, "FILTERS": one.filters, "PADDED": padded,
+            "TAPS": one.kernel, "SPLIT": split, "WINDOWS": windows, "BLOCK_I": filters, "BLOCK_K": depth,
+        }  # fmt: skip
+        types = *("*fp32" if variant.dtype == "tfloat32" else "*fp16",) * 2, "*fp32", "*fp32"
+        self.kernel = self.compiled(device, by_triton, types, tuple(constants.items()), warps, options["stages"])
+        tiles = ceil_div(one.height // 2 * (one.width // 2), windows)
+        self.group, self.size = (32 * warps, 1), (32 * warps * (padded // filters), tiles)
+        pixels = np.zeros((*one.x_shape[1:], channels), np.float32)
+        pixels[:, :, : one.channels] = inputs["x"].transpose(1, 2, 0)
+        taps = np.zeros((one.kernel, one.kernel, padded, channels), np.float32)
+        taps[:, :, : one.filters, : one.channels] = inputs["weight"].transpose(2, 3, 0, 1)
+        operands = self.upload(*(parts(array, variant.dtype, split) for array in (pixels, taps)))
+        out = self.written(np.full(one.out_shape, np.nan, np.float32))
+        self.arguments = *operands, *self.upload(inputs["bias"]), out, *self.behind
+
+    @staticmethod
+    def function() -> Any:
+        from . import triton_layer
+
+        return triton_layer.layer
+
+
+def parts(array: Array, dtype: str, split: bool) -> Array:
+    """Return an operand rounded to a type; with `split`, the rounded operand and behind it the rest, rounded as well.
+
+    Tensor cores cut TF32 operands off, and Triton hands them over as they are: rounded here, they lose nothing there.
+    """
+    if dtype == "tfloat32":
+        return rounded(array, 11)
+    high = array.astype(np.float16)
+    return np.stack([high, (array - high).astype(np.float16)]) if split else high

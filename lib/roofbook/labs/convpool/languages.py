@@ -1,0 +1,53 @@
+"""The sparse layer in Triton: all products, in int8 on tensor cores."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device
+from ...peers.python_kernel import OneOutput, Triton, by_triton
+from ...spec.kernel_run import ceil_div
+from ...spec.plan import Case, Variant, stated_conditions
+from .plans import SENTINEL, bytes_of_int8, layer, must_fit_a_byte
+
+
+class TritonLayer(Triton, OneOutput):
+    """Operands are bytes that are laid out beforehand.
+
+    Options: `windows` of the pool and `filters` of a tile; `warps` of a block; `stages` of the pipeline of its loads.
+    """
+
+    sources = (Path(__file__).with_name("triton_layer.py"),)
+    traffic = staticmethod(bytes_of_int8)
+    conditions = staticmethod(stated_conditions)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, case.units)
+        must_fit_a_byte(inputs)
+        one, options, self.launches = layer(case), variant.options, case.units
+        windows, filters, warps = options["windows"], options["filters"], options["warps"]
+        block = next(channels for channels in (128, 64, 32) if one.depth % channels == 0 or channels == 32)
+        channels, padded = block * ceil_div(one.depth, block), filters * ceil_div(one.filters, filters)
+        constants = {
+            "SIZE": one.size, "CHANNELS": channels, "FILTERS": one.filters, "PADDED": padded, "TAPS": one.kernel,
+            "WINDOWS": windows, "BLOCK_I": filters, "BLOCK_K": block,
+        }  # fmt: skip
+        types = "*i8", "*i8", "*i32"
+        self.kernel = self.compiled(device, by_triton, types, tuple(constants.items()), warps, options["stages"])
+        tiles = ceil_div((one.size // 2) ** 2, windows)
+        self.group, self.size = (32 * warps, 1), (32 * warps * (padded // filters), tiles)
+        border, side = one.kernel // 2, one.size + one.kernel - 1
+        pixels = np.zeros((side, side, channels), np.int8)
+        pixels[border : border + one.size, border : border + one.size, : one.depth] = inputs["x"].transpose(1, 2, 0)
+        taps = np.zeros((one.kernel, one.kernel, padded, channels), np.int8)
+        taps[:, :, : one.filters, : one.depth] = inputs["weight"].transpose(2, 3, 0, 1)
+        out = self.written(np.full(one.out_shape, SENTINEL, np.int32))
+        self.arguments = *self.upload(pixels, taps), out, *self.behind
+
+    @staticmethod
+    def function() -> Any:
+        from . import triton_layer
+
+        return triton_layer.layer
