@@ -170,11 +170,12 @@ def test_an_empty_record_shows_no_table(tmp_path: Path) -> None:
     assert {notebook.name for notebook in studies.notebooks(ROOT)} == {
         NEIGHBOURS.name,
         CAMPAIGNS.name,
+        "kernel_languages.ipynb",
         "tuned_spaces.ipynb",
     }
     for notebook in studies.notebooks(ROOT):
         assert not any(studies.fragments(notebook, results=str(tmp_path)))
-    pages = "".join((ROOT / "book" / name).read_text() for name in ("cluster.md", "tuning.md"))
+    pages = "".join((ROOT / "book" / name).read_text() for name in ("cluster.md", "tuning.md", "kernel-languages.md"))
     included = re.findall(r"\{fragments\} (study-\S+)", pages)
     assert set(included) <= {name for notebook in studies.notebooks(ROOT) for name in studies.fragment_names(notebook)}
-    assert len(included) == 5
+    assert len(included) == 6

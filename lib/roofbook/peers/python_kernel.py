@@ -112,11 +112,15 @@ class Numba(PythonKernel):
 
 
 def python_kernel(
-    name: str, plan: type[PythonKernel], change: str, expect: str, *features: str, dtype: str = "float32", **options: Any
+    name: str, parent: str, plan: type[PythonKernel], change: str, expect: str, *features: str, dtype: str = "float32",
+    **options: Any,
 ) -> Variant:  # fmt: skip
-    """Return the row of a kernel in a language of Python. features: those that the backend needs besides CuPy's memory."""
+    """Return the row of a kernel in a language of Python.
+
+    parent: the step of the same method. features: those that the backend needs besides CuPy's memory.
+    """
     return Variant(
-        name, None, None, plan, change, expect, frozenset({"cupy", *features}), role="dsl", options=options, dtype=dtype
+        name, parent, None, plan, change, expect, frozenset({"cupy", *features}), role="dsl", options=options, dtype=dtype
     )  # fmt: skip
 
 

@@ -322,11 +322,11 @@ PEERS = (
         needs=frozenset({"cupy", "several"}), role="peer", options={"devices": 2},
     ),
     python_kernel(
-        "triton-steps", languages.TritonSteps, "Triton: a kernel of one step, the launches as one CUDA graph.",
+        "triton-steps", "graph", languages.TritonSteps, "Triton: a kernel of one step, the launches as one CUDA graph.",
         "The same bytes as `graph`: as fast where memory is the bound.", "graphs",
     ),
     python_kernel(
-        "numba-steps", languages.NumbaSteps, "Numba: a kernel of one step, the launches as one CUDA graph.",
+        "numba-steps", "graph", languages.NumbaSteps, "Numba: a kernel of one step, the launches as one CUDA graph.",
         "The same bytes as `graph`, and divisions of full accuracy: a little slower.", "graphs",
     ),
 )  # fmt: skip

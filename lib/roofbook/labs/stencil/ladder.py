@@ -164,11 +164,11 @@ PEERS = (
     torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "pytorch", compile=True),
     torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "pytorch", peers.Fused, compile=True),
     python_kernel(
-        "triton-fused", languages.TritonFused, "Triton: all passes on a block of elements.",
+        "triton-fused", "fused", languages.TritonFused, "Triton: all passes on a block of elements.",
         "Memory bounds one pass over three grids: as fast as `fused`.",
     ),
     python_kernel(
-        "numba-fused", languages.NumbaFused, "Numba: all passes on one element, in two dimensions.",
+        "numba-fused", "fused", languages.NumbaFused, "Numba: all passes on one element, in two dimensions.",
         "As many bytes, but one element a thread, and 64-bit indices: a little slower than `fused`.",
     ),
 )  # fmt: skip
