@@ -58,6 +58,7 @@ EXPECTED_KNOBS = {
     "tensor-cluster-4": {"BLOCKS"},
     "tensor-bf16": {"ELEMENT"},
     "tensor-turns": {"WAITS"},
+    "tensor-turns-bf16": {"ELEMENT"},
     "tensor-split": {"PRODUCTS"},
     "fissioned@without=global number": {"START"},
     "fissioned@without=permutation": {"ORDER"},
@@ -193,8 +194,9 @@ def test_rounded_operands_say_so() -> None:
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
-        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16", "torch-tf32",
-        "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
+        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
+        "tensor-turns-bf16", "triton-fp16", "triton-tf32",
+        "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
         "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",
     }  # fmt: skip
@@ -225,7 +227,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
 
 
 def test_these_steps_move_less_than_the_problem_needs() -> None:
-    prepared = {v.name for v in LAB.ladder if v.options.get("prepared") and v.dtype == "float16"}
+    prepared = {v.name for v in LAB.ladder if v.options.get("prepared") and v.dtype in ("float16", "bfloat16")}
     assert sizes_of.moving_less(LAB) == prepared != set()
 
 

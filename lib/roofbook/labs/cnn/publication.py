@@ -69,6 +69,7 @@ PAIRS = (
     ("Relaxed barriers", [("tensor-relaxed", "tensor-window")]),
     ("Two warpgroups in turns", [("tensor-turns", "tensor-relaxed")]),
     ("Tensor cores in TF32", [("tensor-tf32", "tensor-turns")]),
+    ("Tensor cores in bf16", [("tensor-turns-bf16", "tensor-turns"), ("tensor-turns-bf16", "tensor-bf16")]),
     ("Tensor cores with split operands",
      [("tensor-split", "double-buffered"), ("tensor-split-window", "tensor-split"), ("tensor-split-window", "tensor-turns")]),
     ("Compared with PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split-window", "torch-fp32")]),
@@ -77,6 +78,7 @@ PAIRS = (
      [("tensor-tf32", "torch-tf32"), ("tensor-tf32", "cudnn-fused-tf32-prepared")]),
     ("Compared with PyTorch and cuDNN in fp16, converted beforehand",
      [("tensor-turns", peer) for peer in ("torch-fp16", "torch-compiled", "cudnn-fused-prepared")]),
+    ("Compared with PyTorch and cuDNN in bf16, converted beforehand", [("tensor-turns-bf16", "torch-bf16")]),
     ("Compared with cuDNN in fp16, conversion included", [("tensor-cluster", "cudnn-fused")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
 )  # fmt: skip
