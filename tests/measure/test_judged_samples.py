@@ -22,6 +22,7 @@ from roofbook.measure.progress import Progress, silent
 from roofbook.spec.lab import Lab, Work
 from roofbook.spec.plan import Case, Plan, Variant
 
+from ..often import often
 from ..plain_plan import PlainPlan
 from .made_up import Bench, made
 
@@ -122,7 +123,12 @@ def test_an_honest_kernel_is_timed_and_its_row_says_which_samples_were_judged() 
     assert '"samples": [' in row["extra"] and '"samples": []' not in row["extra"]
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize(
+    "cheat",
+    often(
+        CHEATS, ["computes where there is a NaN", "keeps results in an input", "keeps results in scratch"].__contains__
+    ),
+)
 def test_a_kernel_that_leaves_out_work_fails_with_its_reason_and_costs_no_neighbour(cheat: str) -> None:
     honest, dishonest = rows_of(HONEST, CHEATS[cheat])
     assert honest["status"] == "ok", honest["reason"]
@@ -153,7 +159,7 @@ def test_a_pair_of_runs_costs_four_runs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sampling, "SUSPECT", 0.0)
     monkeypatch.setattr(sampling, "AGAINST", 1.0)
     monkeypatch.setattr(sampling, "LONGER", float("inf"))  # whatever else the machine does
-    monkeypatch.setattr(sampling, "PAIRS", 5)
+    monkeypatch.setattr(sampling, "FIRST_PAIRS", 5)  # all that are taken
     monkeypatch.setattr(Counted, "runs", 0)
     runs_before = list[int]()
 
@@ -199,6 +205,7 @@ class Cleared(Chains):
         self.s = device.upload(np.zeros(2 * COUNT, np.float32))
 
 
+@pytest.mark.thorough
 def test_results_cached_in_cleared_memory_while_operands_stay_are_detected() -> None:
     text = (
         f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"

@@ -32,10 +32,13 @@ SHARE = 1 / 8
 """Probability that a later sample is judged, until JUDGED are."""
 JUDGED = 4
 """Number of judged samples after which no more are drawn."""
-SUSPECT = 1.05
-"""Ratio of the medians of judged and other samples above which pairs of runs decide whether work was left out."""
 LONGER = 1.1
 """Median ratio of runs on poisoned outputs to runs on finished outputs above which work was left out."""
+SUSPECT = LONGER
+"""Ratio of the medians of judged and other samples above which pairs of runs decide whether work was left out."""
+FIRST_PAIRS = 3
+"""Number of first pairs of a trial that end it if none is longer by LONGER. If half of a kernel's pairs are longer, so many in
+turn are not once in 8 times, and far more seldom if it leaves out a third of its work. Most honest kernels need no more."""
 TRIALS = 3
 """Number of trials by pairs of runs, each of which has to find that work was left out."""
 PAIRS, PAIRS_OF_LONG, LONG_S = 12, 8, 1.0
@@ -240,8 +243,9 @@ def ratio_if_longer(
 ) -> float | None:
     """Return how many times as long runs on poisoned outputs take as runs on finished ones; None if they are not longer.
 
-    They are longer if each of TRIALS finds so: at most AGAINST of its pairs show no difference, and the medians differ by
-    more than a factor LONGER and by more than RESOLUTION_S. The order within a pair is drawn, so that drift favours neither.
+    They are longer if each of TRIALS finds so: one of its FIRST_PAIRS is longer by LONGER, at most AGAINST of its pairs show
+    no difference, and the medians differ by more than a factor LONGER and by more than RESOLUTION_S. The order within a pair is
+    drawn, so that drift favours neither.
 
     seconds_on: takes a run, on poisoned outputs if its argument is True. pairs: those of a trial. before_pair: gets the number
     of each pair.
@@ -255,7 +259,8 @@ def ratio_if_longer(
             seconds = {poisoned: seconds_on(poisoned) for poisoned in order}
             longer_s.append(seconds[True] - seconds[False])
             ratios.append(seconds[True] / max(seconds[False], 1e-12))
-            if sum(difference <= 0 for difference in longer_s) > AGAINST * pairs:
+            none_is_longer = number + 1 == FIRST_PAIRS and max(ratios[-FIRST_PAIRS:]) <= LONGER
+            if none_is_longer or sum(difference <= 0 for difference in longer_s) > AGAINST * pairs:
                 return None
         if statistics.median(ratios[-pairs:]) <= LONGER or statistics.median(longer_s) <= RESOLUTION_S:
             return None
