@@ -19,3 +19,17 @@ def often(parameters: Iterable[Any], is_often: Callable[[Any], object]) -> list[
         )
         for value in parameters
     ]
+
+
+def sample_of(parameters: Iterable[Any], *, spacing: int = 4) -> list[Any]:
+    """Return parameters of `pytest.mark.parametrize`; all but the first of each `spacing` have the mark `thorough`."""
+    return [
+        parameter
+        if number % spacing == 0
+        else pytest.param(
+            *(parameter.values if hasattr(parameter, "values") else (parameter,)),
+            marks=[*getattr(parameter, "marks", ()), pytest.mark.thorough],
+            id=getattr(parameter, "id", None),
+        )
+        for number, parameter in enumerate(parameters)
+    ]

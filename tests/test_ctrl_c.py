@@ -233,6 +233,7 @@ def test_ctrl_c_after_a_lab_s_program_has_said_all_changes_nothing(tmp_path: Pat
     assert (run.returncode, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
@@ -257,6 +258,7 @@ def test_ctrl_c_while_the_process_of_a_notebook_starts(unmeasured: Callable[[], 
 
 
 @pytest.mark.parametrize("after_s", often([0.02, 0.3], {0.3}.__contains__))
+@pytest.mark.thorough
 def test_ctrl_c_while_processes_draw_the_devices(unmeasured: Callable[[], Path], after_s: float) -> None:
     """A terminal sends it to them too: they are starting, or at work."""
 

@@ -80,6 +80,7 @@ def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
     refused(ended("export", "--out", str(file / "cells.csv")), f"there is no folder {file}")
 
 
+@pytest.mark.thorough
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     """Files have a largest size, as on a full disk: whole files stay, and no part of another one is left."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -53,18 +55,29 @@ def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.value.strip()
 
 
-def trees(room: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield path and syntax tree of each file of a room."""
-    for path in ROOMS[room]:
-        yield str(path.relative_to(path.parents[-2])), ast.parse(path.read_text(encoding="utf-8"))
+class Words(NamedTuple):
+    """Path, names and docstrings of a file, each with its line."""
+
+    path: str
+    names: list[tuple[int, str]]
+    docstrings: list[tuple[int, str]]
+
+
+@cache  # several tests read a room
+def words(room: str) -> list[Words]:
+    """Return the words of each file of a room."""
+    trees = {
+        str(path.relative_to(path.parents[-2])): ast.parse(path.read_text(encoding="utf-8")) for path in ROOMS[room]
+    }
+    return [Words(path, list(bound_names(tree)), list(docstrings(tree))) for path, tree in trees.items()]
 
 
 def empty_names(room: str) -> tuple[list[str], int]:
     """Return `file:line: name` of each name that only its neighbours explain, and the number of all names."""
     names = [
         (f"{path}:{line}: {name}", name.strip("_"))
-        for path, tree in trees(room)
-        for line, name in bound_names(tree)
+        for path, names_of_file, _ in words(room)
+        for line, name in names_of_file
         if name not in ("self", "cls", "_")
     ]
     return [path for path, name in names if name in NAMES_ONLY_A_NEIGHBOUR_EXPLAINS], len(names)
@@ -72,13 +85,13 @@ def empty_names(room: str) -> tuple[list[str], int]:
 
 def whats(room: str) -> tuple[list[str], int]:
     """Return `file:line` of each docstring with the word 'what', once for each time, and the number of all words."""
-    words = [
+    all_words = [
         (f"{path}:{line}", word)
-        for path, tree in trees(room)
-        for line, text in docstrings(tree)
+        for path, _, texts in words(room)
+        for line, text in texts
         for word in re.findall(r"[a-z']+", text.lower())
     ]
-    return [path for path, word in words if word == "what"], len(words)
+    return [path for path, word in all_words if word == "what"], len(all_words)
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
@@ -91,8 +104,8 @@ def test_names_say_what_a_value_is(room: str) -> None:
 def test_docstrings_open_with_a_verb_or_a_noun(room: str) -> None:
     without = [
         f"{path}:{line}: {text.splitlines()[0]}"
-        for path, tree in trees(room)
-        for line, text in docstrings(tree)
+        for path, _, texts in words(room)
+        for line, text in texts
         if WITHOUT_SUBJECT.match(text)
     ]
     assert not without, "\n".join(without)

@@ -115,6 +115,7 @@ def test_a_project_is_the_nearest_folder_with_settings_or_labs(tmp_path: Path) -
     assert paths.project_root(paths.LIBRARY / "labs") == paths.LIBRARY.parents[1]
 
 
+@pytest.mark.thorough
 def test_a_lab_without_notebook_and_report_is_measured_and_read(project: Path) -> None:
     for arguments, part in (
         (["labs"], "twice      Twice: 1 variants"),

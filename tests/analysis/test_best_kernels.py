@@ -36,12 +36,15 @@ def place(unmeasured: Callable[[], Path]) -> Path:
         "device": "opencl:0",
         "cases": [CASE],
         "variants": ["checked", "float4", "fused"],
+        "scale": "test",
+        "budget_s": 1e-6,
         "results": str(root / "results"),
     }
     Experiment("stencil", parameters, root).bring_up_to_date()
     return root
 
 
+@pytest.mark.thorough
 def test_the_file_of_the_fastest_that_a_head_can_say_is_judged_right(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

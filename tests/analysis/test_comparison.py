@@ -460,6 +460,7 @@ def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_bri
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_variants_are_found_by_name_and_an_empty_choice_says_what_to_do(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm")
     tab.get_by_label("Find variants").fill("SO")
@@ -489,6 +490,7 @@ def test_the_keyboard_reaches_the_form(tab: Any, page: str) -> None:
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: Any, page: str) -> None:
     opened, eyes = browser.new_page(viewport={"width": 390, "height": 900}), Eyes()
     for name, must in (
@@ -506,6 +508,7 @@ def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: 
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_a_time_of_the_host_is_one_bar_whichever_places_it_stands_at(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm&variants=sequential")
     published = [bar for bar in bars(tab)["sequential"] if "published" in bar]

@@ -105,6 +105,7 @@ def test_a_number_opens_its_card_and_escape_leads_back(open_page: Open) -> None:
     assert tab.evaluate("document.activeElement.className") == "of"
 
 
+@pytest.mark.thorough
 def test_escape_closes_a_card_with_the_focus_on_any_element(open_page: Open) -> None:
     """One press is enough, also after a part was opened and closed, and after a click on plain text."""
     tab = open_page()
@@ -155,6 +156,7 @@ def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(ope
     assert tab.locator("dialog[open]").count() == 0
 
 
+@pytest.mark.thorough
 def test_the_command_can_be_copied_and_the_measurement_saved_as_json(open_page: Open, browser: Any, site: Path) -> None:
     with served(site) as address:
         context = browser.new_context()
@@ -214,6 +216,7 @@ def test_a_card_has_an_address_and_numbers_that_a_script_adds_lead_to_theirs(ope
 
 
 @pytest.mark.parametrize("theme", often(["light", "dark"], {"dark"}.__contains__))
+@pytest.mark.thorough
 def test_a_card_fits_on_a_phone_and_axe_finds_no_problem(open_page: Open, theme: str) -> None:
     small = {"viewport": {"width": 390, "height": 844}, "color_scheme": theme}
     tab = open_page(f"labs/{theme}.html", **small)

@@ -131,6 +131,7 @@ def test_the_main_case_is_shown_until_another_is_chosen_and_all_cases_are_the_la
     assert cases_in_sight(tab) == [SMALL, LARGE] and tab.input_value(CASE) == "all"
 
 
+@pytest.mark.thorough
 def test_a_case_is_remembered_on_the_pages_of_its_lab(open_page: Open) -> None:
     open_page().select_option(CASE, SMALL)
     assert cases_in_sight(open_page("results.html")) == [SMALL]
@@ -142,6 +143,7 @@ def test_a_case_is_remembered_on_the_pages_of_its_lab(open_page: Open) -> None:
     assert not open_page("published.html").is_visible(CASE), "a page that shows nothing of a case has none to choose"
 
 
+@pytest.mark.thorough
 def test_a_device_without_the_chosen_case_shows_its_main_case_and_the_choice_comes_back(open_page: Open) -> None:
     tab = open_page()
     tab.select_option(CASE, SMALL)
@@ -164,6 +166,7 @@ def test_the_keyboard_chooses_a_case(open_page: Open) -> None:
     assert cases_in_sight(tab) == [SMALL]
 
 
+@pytest.mark.thorough
 def test_a_link_into_another_case_shows_that_case(open_page: Open) -> None:
     tab = open_page(f"story.html#line-{SMALL}")
     assert cases_in_sight(tab) == [SMALL]
@@ -179,6 +182,7 @@ def test_terms_are_linked_in_each_cell_with_its_own_key() -> None:
     assert (finished.places["a"], finished.places["b"]) == ("a: <p>warp</p>", "b: <p>block</p>")
 
 
+@pytest.mark.thorough
 def test_the_chosen_device_is_highlighted_in_the_tables_of_other_pages(open_page: Open) -> None:
     assert not open_page("devices.html").query_selector("[aria-current]"), "no device was chosen yet"
     open_page().select_option(DEVICE, "gpu/large")
@@ -259,6 +263,7 @@ def test_tables_that_a_page_does_not_hold_are_loaded_with_the_case(open_page: Op
     assert all(name in "".join(tab.locator(ROOFLINES).all_text_contents()) for name in (HUGE, "8192x8192"))
 
 
+@pytest.mark.thorough
 def test_a_missing_script_of_a_case_is_reported(open_page: Open, site: Path) -> None:
     (site / "places" / f"gpu.{SMALL}.js").rename(site / "away.js")
     try:

@@ -109,6 +109,7 @@ def words(html: str) -> str:
     return re.sub(r"<[^>]*>", "", re.sub(r"<a [^>]*#term-[^>]*>(.*?)</a>", r"[\1]", html))
 
 
+@pytest.mark.thorough
 def test_each_device_gets_the_same_page_and_only_changed_scripts_are_written(book: Path) -> None:
     before, site = build(book)
     story, results = ((site / "labs" / name).read_text(encoding="utf-8") for name in ("a.html", "a/results.html"))

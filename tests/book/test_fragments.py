@@ -22,6 +22,7 @@ NAMES = {
 }
 
 
+@pytest.mark.thorough
 def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
     root = unmeasured()
     folder = root / "book" / "_generated"

@@ -119,6 +119,7 @@ def test_in_colab_it_names_the_missing_address_of_the_repository(
 
 
 @pytest.mark.parametrize("gpu", [pytest.param(False, marks=pytest.mark.thorough), True])
+@pytest.mark.thorough
 def test_in_colab_it_fetches_the_book_and_installs_it_with_cuda_if_there_is_a_gpu(
     gpu: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def shown_text(tab: Any, kernel: str = "fused") -> str:
     return panel_text
 
 
+@pytest.mark.thorough
 def test_clicks_show_each_text_as_its_file_has_it(open_page: Open, checkout: Path) -> None:
     tab = open_page()
     tab.click(".kernel-index >> text=/^fused$/")
@@ -265,6 +266,7 @@ def test_the_keyboard_reaches_every_text(open_page: Open, checkout: Path) -> Non
     assert tab.evaluate("document.activeElement.getAttribute('aria-label')") == f"fused: {last}"
 
 
+@pytest.mark.thorough
 def test_a_link_opens_a_kernel_in_the_language_that_was_chosen_last(open_page: Open, checkout: Path) -> None:
     tab = open_page(f"{PAGE}#soa")
     assert shown_text(tab, "soa") == text(checkout, "soa.cuda.diff.txt")
@@ -275,6 +277,7 @@ def test_a_link_opens_a_kernel_in_the_language_that_was_chosen_last(open_page: O
     assert shown_text(open_page(f"{PAGE}#sequential-c"), "sequential-c") == text(checkout, "sequential-c.c.txt")
 
 
+@pytest.mark.thorough
 def test_the_device_chosen_on_the_books_pages_decides_the_first_language(open_page: Open, checkout: Path) -> None:
     tab = open_page()
     tab.evaluate("localStorage.setItem('roofbook-device', 'nvidia-h200/opencl/large')")
@@ -294,6 +297,7 @@ def test_a_source_is_coloured_like_other_code_and_no_letter_is_lost(open_page: O
     assert all(text_of_span.startswith('"') for text_of_span in by_kind["s"])
 
 
+@pytest.mark.thorough
 def test_a_text_that_cannot_be_loaded_says_so_and_links_to_its_file(browser: Any, site: Path, tmp_path: Path) -> None:
     alone = tmp_path / "labs" / "lbm"
     alone.mkdir(parents=True)

@@ -150,6 +150,7 @@ def test_pages_are_written_if_they_changed_and_removed_with_their_cells(tmp_path
     assert (folder / "results.ipynb").exists(), "Sphinx reports the broken story"
 
 
+@pytest.mark.thorough
 def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_path: Path) -> None:
     """Build by plain Sphinx, which finds the pages itself, and once more after a page was added."""
     book, out = tmp_path / "book", tmp_path / "out"

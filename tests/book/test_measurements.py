@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.often import often
 
 from roofbook import cli
 from roofbook.analysis.readings import read_runs
@@ -37,7 +38,7 @@ def store() -> Store:
     return Store(project_root() / "results")
 
 
-@pytest.fixture(scope="module", params=LABS)
+@pytest.fixture(scope="module", params=often(LABS, lambda name: name in ("convpool", "stencil")))
 def drawn(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[RecordedData, dict[str, Any], Path]:

@@ -60,6 +60,7 @@ def test_a_new_lab_is_measured_and_makes_its_page(project: Path, command: Comman
     assert "<svg" in (project / "ladder.svg").read_text()
 
 
+@pytest.mark.thorough
 def test_its_exercises_follow_from_its_ladder(project: Path, command: Command) -> None:
     write_lab(project, "saxpy", STEPS)
     lab = registry.get("saxpy")

@@ -90,6 +90,7 @@ def test_the_runs_are_in_the_folders_of_the_book_and_a_second_call_measures_noth
     assert re.search(r"9 measurements taken", flat_run.output) and "flat" in flat_run.output
 
 
+@pytest.mark.thorough
 def test_rows_stored_before_a_run_broke_off_are_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_checkout_that_matches_no_commit_is_not_recorded(
     assert not list(tmp_path.rglob("*.parquet"))
 
 
+@pytest.mark.thorough
 def test_rows_of_a_changed_checkout_are_local_and_do_not_count_as_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_lab_without_its_sweeps() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_no_host_leaves_out_the_rows_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place: Any = SimpleNamespace(slug="a-gpu")
     whole_plan = Experiment.plan
@@ -200,6 +203,7 @@ def test_a_measurement_over_the_limit_is_a_failed_row_with_the_reason(tmp_path: 
     assert "out of time" in short.output
 
 
+@pytest.mark.thorough
 def test_series_are_left_out_with_the_sweeps(tmp_path: Path) -> None:
     options = [word for word in ("--variant", "built-lists")]
     without_sweeps = run_record(tmp_path, *options, "--no-sweeps", labs=("convpool",))

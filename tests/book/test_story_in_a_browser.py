@@ -78,6 +78,7 @@ def open_page(browser: Any, site: Path) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("theme", "width"), often([("light", 1400), ("dark", 390), ("light", 320)], lambda row: row == ("dark", 390))
 )
+@pytest.mark.thorough
 def test_no_element_is_wider_than_the_screen_and_axe_finds_no_problem(open_page: Any, theme: str, width: int) -> None:
     tab = open_page(theme, width)
     for element in tab.locator(".answer, .answer dd, .step, .effect > li").all():

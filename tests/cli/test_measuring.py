@@ -117,6 +117,7 @@ def test_history_lists_the_measured_versions(measured: Path, roofbook: Cli) -> N
         assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_rerun_makes_the_page_again_only_if_it_shows_the_measurement(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +249,7 @@ def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofboo
     ("on", "title", "has"),
     [("nvidia-h200/cuda", "NVIDIA H200, CUDA", True), ("nvidia-h200/opencl", "NVIDIA H200, OpenCL", False)],
 )
+@pytest.mark.thorough
 def test_chart_keeps_the_backends_of_a_device_apart(
     roofbook: Cli, tmp_path: Path, on: str, title: str, has: bool
 ) -> None:
@@ -346,6 +348,7 @@ def test_a_book_is_read_while_its_first_labs_run(
     assert roofbook("build", "--execute")[0] == 0 and happened == ["cnn", "lbm", "site"]
 
 
+@pytest.mark.thorough
 def test_build_takes_its_own_parameters_before_those_of_the_page(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

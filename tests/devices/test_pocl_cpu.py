@@ -115,6 +115,7 @@ queue.finish()
 """
 
 
+@pytest.mark.thorough
 def test_what_pocl_keeps_is_of_the_cpu_that_was_named(tmp_path: Path) -> None:
     """PoCL's own cache does not tell two names apart: code for another CPU would be taken from it."""
     for number, name in enumerate(("skylake-avx512", "skylake", "skylake-avx512"), 1):
@@ -202,6 +203,7 @@ RUN = ("stencil", "fused", "7x48", "--scale", "test", "--no-page", "--device", "
         ),
     ],
 )
+@pytest.mark.thorough
 def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
     linker: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

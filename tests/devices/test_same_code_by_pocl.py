@@ -85,9 +85,8 @@ def equal_to_parents(lab: Lab, code_by_step: Code) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.thorough] if name != "stencil" else []) for name in registry.names()]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", registry.names())
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp_path: Path) -> None:
     lab, code_by_step = registry.get(name), code_of(name, tmp_path / "once")
     assert code_by_step and all(code for cases in code_by_step.values() for code in cases.values()), "each has kernels"

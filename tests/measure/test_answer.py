@@ -347,6 +347,7 @@ def test_a_message_names_a_file_of_any_name(command: Command, kernel: Path, name
 
 
 @pytest.mark.usefixtures("few_cases")
+@pytest.mark.thorough
 def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.often import often
 
 from roofbook import labs, paths
 from roofbook.devices import cuda, nvrtc, opencl
@@ -130,6 +131,7 @@ def lines(variant_check: CheckedVariant) -> dict[str, set[str]]:
     return texts
 
 
+@pytest.mark.thorough
 def test_a_kernel_without_a_mistake_is_clean(checked: dict[str, CheckedVariant]) -> None:
     variant_check = checked["right"]
     assert (
@@ -279,7 +281,7 @@ def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     "how",
-    ["os._exit(0)", "raise RuntimeError('no context')", pytest.param("sys.exit()", marks=pytest.mark.thorough)],
+    often(["os._exit(0)", "raise RuntimeError('no context')", "sys.exit()"], lambda how: how == "os._exit(0)"),
 )
 def test_a_plan_that_ends_its_process_costs_no_other(
     oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, how: str

@@ -63,6 +63,7 @@ def test_each_point_is_a_row_and_a_later_command_measures_none_again(
     assert code == 0 and "4 of 4 points measured, 4 of them before" in out, err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def test_other_wide_tables_show_five_columns_at_once() -> None:
 
 
 @pytest.mark.parametrize("width", often([320, 390, 1000], {320}.__contains__))
+@pytest.mark.thorough
 def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_sideways(
     page: Callable[..., Any], width: int
 ) -> None:

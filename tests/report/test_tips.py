@@ -166,6 +166,7 @@ def test_a_tap_says_what_a_point_is_and_so_does_a_figure_that_comes_later(browse
 
 @pytest.mark.site
 @pytest.mark.parametrize("scheme", often(["light", "dark"], {"dark"}.__contains__))
+@pytest.mark.thorough
 def test_figures_with_points_are_accessible(browser: Any, page: str, scheme: str) -> None:
     tab = browser.new_page(color_scheme=scheme)
     tab.set_content(page)

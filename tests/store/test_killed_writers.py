@@ -71,6 +71,7 @@ def forking() -> Iterator[Forking]:
             os.killpg(family.pid, signal.SIGKILL)
 
 
+@pytest.mark.thorough
 def test_killed_writers_lose_nothing(store: Store, forking: Forking) -> None:
     """After kill -9 at random moments, every append that had returned is there whole, and no other file prevents reading."""
     chance = random.Random(1)

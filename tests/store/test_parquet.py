@@ -234,6 +234,7 @@ def test_one_measurement_is_one_row(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("listens")
+@pytest.mark.thorough
 def test_ctrl_c_within_a_query_is_ctrl_c(store: Store) -> None:
     """DuckDB turns Ctrl-C into an error of its own. The query ends after some seconds even if it is not interrupted."""
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])

@@ -15,6 +15,7 @@ from roofbook.spec.lab import Lab
 from .opening import Open, change_step
 
 
+@pytest.mark.thorough
 def test_peaks_measured_at_one_scale_do_not_hide_those_of_another(
     open_lab: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,6 +33,7 @@ def test_peaks_measured_at_one_scale_do_not_hide_those_of_another(
         assert experiment.data.bounds(experiment.cases[0]).get("float32")
 
 
+@pytest.mark.thorough
 def test_each_dtype_of_the_lab_has_a_bound_if_its_roof_was_measured(
     open_lab: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_a_page_can_be_drawn_without_measurements(open_lab: Open, monkeypatch: p
         experiment.line_sweep("gw")
 
 
+@pytest.mark.thorough
 def test_a_heat_map_names_its_sides(open_lab: Open, lab: Lab) -> None:
     wg = next(sweep for sweep in lab.sweeps if sweep.axis == "wg")
     lab.sweeps = (replace(wg, sides=("sticks", "stones")),)
@@ -107,6 +108,7 @@ def test_peers_are_compared_with_the_fastest_step(open_lab: Open, lab: Lab) -> N
     assert (peers_frame.fastest["openmp"], peers_frame.status["openmp"]) == ("fused", "ok")
 
 
+@pytest.mark.thorough
 def test_facts_parts_and_spans_of_runs_are_shown(open_lab: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [[0, "to device", 0.0, 1e-4], [0, "kernel", 1e-4, 3e-4]]
     run_facts = {"timeline": spans, "registers": 32}
@@ -134,6 +136,7 @@ def test_facts_parts_and_spans_of_runs_are_shown(open_lab: Open, lab: Lab, monke
         experiment.draw(timeline, "fusd")
 
 
+@pytest.mark.thorough
 def test_conclusions_can_use_seconds_facts_and_the_fastest_point(
     open_lab: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

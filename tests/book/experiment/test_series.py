@@ -97,6 +97,7 @@ def test_a_series_can_be_drawn_without_measurements(open_lab: Open, lab_with_ser
     assert [row.cells[2].text for row in cast(Table, experiment.crossings("width")).rows] == ["\u2013", "\u2013"]
 
 
+@pytest.mark.thorough
 def test_the_figure_of_a_sweep_has_only_the_cases_of_the_ladder(
     open_lab: Open, lab_with_series: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

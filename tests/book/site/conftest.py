@@ -17,7 +17,7 @@ from ...served import served
 from ..drawing import in_this_process
 
 ROOT = Path(__file__).parents[3]
-FEW = 4
+FEW = 2
 """Number of a notebook's first steps that stand for its ladder."""
 DEVICES = (
     *("nvidia-h200/cuda", "nvidia-h200/opencl", "nvidia-h200/cuda/large"),

@@ -105,6 +105,7 @@ def test_the_choice_stands_in_the_address_and_is_remembered(open_page: Open) -> 
         lambda row: row == (390, "nvidia-h200/cuda"),
     ),
 )
+@pytest.mark.thorough
 def test_the_bar_stays_in_sight_and_hides_no_heading(open_page: Open, width: int, device: str) -> None:
     """The bar of another device than the first has more lines."""
     tab = open_page()
@@ -123,6 +124,7 @@ def test_the_bar_stays_in_sight_and_hides_no_heading(open_page: Open, width: int
         assert below - 1 <= heading < below + 100
 
 
+@pytest.mark.thorough
 def test_the_choice_holds_on_the_labs_other_pages(open_page: Open) -> None:
     tab = open_page()
     choose(tab, "nvidia-h200/opencl")
@@ -143,6 +145,7 @@ def test_the_keyboard_chooses(open_page: Open) -> None:
     assert tab.input_value(BAR) != "nvidia-h200/cuda" and "now of" in tab.inner_text(MESSAGE)
 
 
+@pytest.mark.thorough
 def test_a_device_that_cannot_be_loaded_leaves_the_page_and_a_message_says_so(open_page: Open) -> None:
     tab = open_page()
     before = cell_texts(tab)
@@ -171,6 +174,7 @@ def test_without_javascript_the_page_is_whole_and_says_of_which_device_it_is(bro
     context.close()
 
 
+@pytest.mark.thorough
 def test_a_lab_without_recorded_runs_shows_this_machine(open_page: Open) -> None:
     tab = open_page("/labs/lbm.html")
     names = tab.eval_on_selector_all(f"{BAR} option", "all => all.map(element => element.value)")
@@ -181,6 +185,7 @@ def test_a_lab_without_recorded_runs_shows_this_machine(open_page: Open) -> None
 @pytest.mark.parametrize(
     "device", often(["nvidia-h200/cuda", "nvidia-h200/opencl"], {"nvidia-h200/opencl"}.__contains__)
 )
+@pytest.mark.thorough
 def test_a_tables_csv_is_of_the_device_that_is_chosen(open_page: Open, device: str) -> None:
     tab = open_page("/labs/stencil/roofline.html")
     choose(tab, device)

@@ -201,6 +201,7 @@ def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: P
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_a_page_is_in_the_colours_that_the_readers_system_has(browser: Any, served_site: str) -> None:
     tab = browser.new_page(color_scheme="dark")
     for name in ("index", "labs/lbm", "labs/lbm/kernels", "labs/stencil/results", "search"):
@@ -210,6 +211,7 @@ def test_a_page_is_in_the_colours_that_the_readers_system_has(browser: Any, serv
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_wide_tables_scroll_by_themselves_with_their_first_column_in_sight(browser: Any, served_site: str) -> None:
     tab = browser.new_page(viewport={"width": 390, "height": 900})
     tab.goto(f"{served_site}/labs/strain.html")
@@ -250,6 +252,7 @@ def test_on_a_phone_no_table_of_the_book_scrolls_and_the_column_that_stays_leave
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_on_a_desktop_tables_of_published_figures_and_of_history_need_no_scrolling(
     browser: Any, served_site: str
 ) -> None:
@@ -407,6 +410,7 @@ def test_a_notebook_runs_in_this_interpreter_over_sockets_and_only_once(tmp_path
     assert execute.stale(tmp_path, source, {"scale": "published"})
 
 
+@pytest.mark.thorough
 def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_path: Path) -> None:
     page = tmp_path / "book" / "demo.ipynb"
     page.parent.mkdir(parents=True)

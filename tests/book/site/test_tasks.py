@@ -79,6 +79,7 @@ def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(built_sit
     assert rows and all(text.count(f'id="{row_id}"') == 1 for row_id in rows)
 
 
+@pytest.mark.thorough
 def test_opencl_against_cuda_on_one_gpu(open_page: Open) -> None:
     """One click to the ratios of each lab; two more to the times of a step by both."""
     tab = open_page()
@@ -98,6 +99,7 @@ def test_opencl_against_cuda_on_one_gpu(open_page: Open) -> None:
     assert "#lab=lbm&case=published/1024x1024" in tab.url
 
 
+@pytest.mark.thorough
 def test_how_to_cite_the_licence_and_the_authors_of_the_reports(open_page: Open) -> None:
     """One click, in the foot of the page; the reference of a report is a second."""
     tab = open_page()
@@ -114,6 +116,7 @@ def test_how_to_cite_the_licence_and_the_authors_of_the_reports(open_page: Open)
         assert len(reference.inner_text()) > 40, "title, course, university, year and address"
 
 
+@pytest.mark.thorough
 def test_how_to_put_a_device_in_the_book(open_page: Open) -> None:
     """One click, and the page has every command in its order."""
     tab = open_page()
@@ -169,6 +172,7 @@ def test_search_finds_the_pages_that_say_how(browser: Any, served_site: str) -> 
     tab.close()
 
 
+@pytest.mark.thorough
 def test_axe_finds_no_problem_in_the_pages_of_recorded_rows(browser: Any, built_site: Path) -> None:
     """The tests of the executed book look at the other pages."""
     tab, eyes = browser.new_page(viewport={"width": 390, "height": 844}), Eyes()

@@ -57,6 +57,7 @@ def test_a_click_on_a_term_shows_its_meaning(browser: Any, served_site: str, wid
         lambda row: row[0] in ("coalesced", "bank conflicts"),
     ),
 )
+@pytest.mark.thorough
 def test_a_search_for_a_term_leads_to_its_entry(browser: Any, served_site: str, words: str, term: str) -> None:
     tab = browser.new_page(viewport={"width": 1400, "height": 900})
     tab.goto(f"{served_site}/index.html")
@@ -69,6 +70,7 @@ def test_a_search_for_a_term_leads_to_its_entry(browser: Any, served_site: str, 
     tab.close()
 
 
+@pytest.mark.thorough
 def test_no_section_of_the_book_links_a_term_twice_and_none_in_headings_or_code(browser: Any, served_site: str) -> None:
     tab = browser.new_page()
     link_count = 0

@@ -65,6 +65,7 @@ def test_a_first_view_is_light(browser: Any, served_site: str, built_site: Path,
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_only_the_search_page_loads_the_search_index(browser: Any, served_site: str, built_site: Path) -> None:
     assert not [address for address in requested_addresses(browser, f"{served_site}/index.html") if "search" in address]
     tab = browser.new_page()
@@ -107,6 +108,7 @@ def test_formulas_are_read_without_javascript(browser: Any, served_site: str) ->
         {"search.html", "labs/lbm.html"}.__contains__,
     ),
 )
+@pytest.mark.thorough
 def test_no_element_shows_a_glyph_of_a_missing_font(browser: Any, served_site: str, name: str) -> None:
     tab = browser.new_page()
     tab.goto(f"{served_site}/{name}")
@@ -206,6 +208,7 @@ def first_paint(browser: Any, address: str) -> float:
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_the_first_paint_on_a_slow_line(browser: Any, served_site: str) -> None:
     """Load the page up to five times and take the shortest time, since other load of a machine only ever adds."""
     paint_times: list[float] = []

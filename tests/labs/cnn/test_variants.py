@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.often import sample_of
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
@@ -160,7 +161,7 @@ def shapes() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("variant", shapes())
+@pytest.mark.parametrize("variant", sample_of(shapes()))
 def test_every_shape_of_the_sweeps_is_right_on_two_work_groups(device: Device, variant: Variant) -> None:
     (i, h, w), (along, down, across) = variant.options["sub"], variant.options["group"]
     name = Layer(2, i * along, h * down, 2 * w * across, 2).name
@@ -243,6 +244,7 @@ def test_the_check_refuses_what_is_wrong() -> None:
 # -- precision ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_rounded_operands_need_their_own_bound_and_split_ones_do_not(device: Device) -> None:
     layer = Layer.named("256to16ch-8x32-k5")
     drawn = inputs(layer, 3)

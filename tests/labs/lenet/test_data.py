@@ -355,6 +355,7 @@ def test_without_a_network_digits_stand_in(server: dict[str, Any], monkeypatch: 
     assert (test.images[:, 0] == 0).all() and (test.images[:, -1] == 255).all() and test.labels[0] == 1437 % 10
 
 
+@pytest.mark.thorough
 def test_digits_are_those_of_scikit_learn_though_it_is_not_imported() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     shades, labels = data._scikit_learns_digits()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.often import often
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
 from roofbook.labs.lenet import LAB, network, peers, producer, reported, streams, tuned, vectors, whole
@@ -139,7 +140,7 @@ def is_right(device: Device, variant: Variant, batch: int) -> None:
     assert accepted(variant, batch, out)
 
 
-@pytest.mark.parametrize("minibatch", [1, 2, 4, 5])
+@pytest.mark.parametrize("minibatch", often([1, 2, 4, 5], lambda images: images == 2))
 def test_mini_batches_that_do_not_divide_the_batch(device: Device, minibatch: int) -> None:
     swept = LAB.variant("unrolled-constant").at("minibatch", minibatch, minibatch=minibatch)
     assert accepted(swept, 5, run(device, swept, 5))

@@ -31,6 +31,7 @@ def test_a_counted_variant_is_not_counted_again(gpu: Gpu, fake: Ncu, roofbook: C
     assert "1 measurement taken" in roofbook("lbm", "soa", "40x24")[1], "what failed is tried again"
 
 
+@pytest.mark.thorough
 def test_all_are_the_steps_and_peers_that_run_there(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     code, out, _ = roofbook("lbm", "all", "40x24")
     names = {call[call.index("roofbook.measure.profiler_worker") + 2] for call in fake.calls}
