@@ -222,9 +222,10 @@ def by_triton(
     signature = dict(zip(names, types, strict=True)) | dict.fromkeys(dict(constants), "constexpr")
     aligned = {(n,): [["tt.divisibility", 16]] for n, type in enumerate(types) if type.startswith("*")}
     source = ASTSource(function, signature, dict(constants), aligned)
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     with tempfile.TemporaryDirectory() as folder, knobs.cache.scope():
         knobs.cache.dir = folder
-        made = compile(source, GPUTarget("cuda", architecture, 32), {"num_warps": warps, "num_stages": stages})
+        made = compile(source, GPUTarget("cuda", architecture, 32), options)
         image, ptx = bytes(made.asm["cubin"]), str(made.asm["ptx"])
     return MachineCode(image, made.metadata.name, made.metadata.shared, arguments_of(ptx) - len(types))
 
