@@ -319,17 +319,17 @@ PEERS = (
         "triton-fp16", "tensor-prepared", languages.TritonLayer,
         "Triton: an implicit matrix product, fp16, operands laid out beforehand.",
         "Each tap reads its pixels from the L2 again, by copies that threads start: a fifth slower than `tensor-turns`.",
-        dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=4, **PREPARED,
+        dtype="float16", windows=32, filters=256, depth=64, warps=8, stages=3, **PREPARED,
     ),
     python_kernel(
         "triton-tf32", "tensor-tf32", languages.TritonLayer, "Triton: the same product in TF32, operands rounded beforehand.",
         "Twice the bytes and half the rate of fp16: about twice its time.",
-        dtype="tfloat32", windows=32, filters=128, depth=32, warps=8, stages=4, **PREPARED,
+        dtype="tfloat32", windows=32, filters=256, depth=32, warps=8, stages=3, **PREPARED,
     ),
     python_kernel(
         "triton-split", "tensor-split", languages.TritonLayer,
-        "Triton: operands split into two fp16 parts, three products, one sum.",
+        "Triton: operands split into two fp16 parts, three products, the two small ones in a sum of their own.",
         "Three times the products of fp16, for the error of fp32.",
-        dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=3, prepared=True, split=True,
+        dtype="float16", windows=32, filters=128, depth=32, warps=8, stages=3, prepared=True, split=True,
     ),
 )  # fmt: skip

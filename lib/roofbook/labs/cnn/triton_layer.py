@@ -23,6 +23,7 @@ def layer(
     pixel = (window // (WIDTH // 2) * 2 + row % 4 // 2) * COLUMNS + window % (WIDTH // 2) * 2 + row % 2
     i, k = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I), tl.arange(0, BLOCK_K)
     sums = tl.zeros((4 * WINDOWS, BLOCK_I), tl.float32)
+    small = tl.zeros((4 * WINDOWS, BLOCK_I), tl.float32)
     for step in range(TAPS * TAPS * (CHANNELS // BLOCK_K)):
         tap, channel = step // (CHANNELS // BLOCK_K), step % (CHANNELS // BLOCK_K) * BLOCK_K
         shifted = (pixel + tap // TAPS * COLUMNS + tap % TAPS) * CHANNELS + channel
@@ -30,9 +31,9 @@ def layer(
         b = taps + ((tap * PADDED + i) * CHANNELS + channel)[None, :] + k[:, None]
         high_a, high_b = tl.load(a), tl.load(b)
         if SPLIT:
-            sums = tl.dot(tl.load(a + LOW_PIXELS), high_b, sums)
-            sums = tl.dot(high_a, tl.load(b + LOW_TAPS), sums)
+            small = tl.dot(tl.load(a + LOW_PIXELS), high_b, small)
+            small = tl.dot(high_a, tl.load(b + LOW_TAPS), small)
         sums = tl.dot(high_a, high_b, sums)
-    largest = tl.max(tl.reshape(sums, (WINDOWS, 4, BLOCK_I)), 1)
+    largest = tl.max(tl.reshape(sums + small, (WINDOWS, 4, BLOCK_I)), 1)
     pooled, at = tl.maximum(largest + tl.load(bias + i, i < FILTERS)[None, :], 0), first + tl.arange(0, WINDOWS)
     tl.store(out + i[None, :] * ALL + at[:, None], pooled, (at < ALL)[:, None] & (i < FILTERS)[None, :])

@@ -323,7 +323,7 @@ PEERS = (
     ),
     python_kernel(
         "triton-steps", "graph", languages.TritonSteps, "Triton: a kernel of one step, the launches as one CUDA graph.",
-        "The same bytes as `graph`: as fast where memory is the bound.", "graphs",
+        "The same bytes as `graph`: as fast where memory is the bound.", "graphs", cells=512, warps=4,
     ),
     python_kernel(
         "numba-steps", "graph", languages.NumbaSteps, "Numba: a kernel of one step, the launches as one CUDA graph.",

@@ -71,13 +71,13 @@ class Steps(plans.GraphedSteps):
 
 
 class TritonSteps(Triton, Steps):
-    """A program computes a block of cells of a row."""
+    """A program computes at most `cells` cells of a row, by `warps` warps."""
 
     sources = (Path(__file__).with_name("triton_step.py"),)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        params, warps = inputs["params"], 4
-        self.cells = min(512, max(32, 1 << (params.nx - 1).bit_length()))
+        params, warps = inputs["params"], variant.options["warps"]
+        self.cells = min(variant.options["cells"], 1 << (params.nx - 1).bit_length())
         self.group = (32 * warps, 1)
         types = "*fp32", "*fp32", "*i8", "*fp32", "*i32", "i32", "fp32", "fp32", "fp32"
         constants = (("NX", params.nx), ("NY", params.ny), ("BLOCK", self.cells))

@@ -21,14 +21,14 @@ class AllPasses(OneOutput):
 
 
 class TritonFused(Triton, AllPasses):
-    """A program computes a block of elements of the inner rows, which are one range."""
+    """A program computes `block` elements of the inner rows, which are one range, by `warps` warps."""
 
     sources = (Path(__file__).with_name("triton_fused.py"),)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, case.units)
         height, width = inputs["g"].shape
-        block, warps, count = 1024, 4, (height - 2) * width
+        block, warps, count = variant.options["block"], variant.options["warps"], (height - 2) * width
         constants = (("WIDTH", width), ("PASSES", case.units), ("BLOCK", block))
         self.kernel = self.compiled(device, by_triton, ("*fp32", "*fp32", "*fp32", "i32"), constants, warps)
         self.group, self.size = (32 * warps,), (32 * warps * ceil_div(count, block),)
