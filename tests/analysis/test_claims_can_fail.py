@@ -338,7 +338,7 @@ def test_a_port_without_a_time_of_the_first_program_is_not_measured_and_names_it
     assert verdicts.verdict_on(effects, piece, held) == verdicts.Verdict("not measured", reason="partly-ported")
 
 
-@pytest.mark.parametrize(("lab", "claim"), [("convpool", "copies"), ("lbm", "arguments")])
+@pytest.mark.parametrize(("lab", "claim"), [("convpool", "copies")])
 def test_what_the_report_compared_with_something_else_is_not_testable_and_says_why(lab: str, claim: str) -> None:
     ((_, piece),) = pieces_of(lab, claim)
     assert isinstance(piece, evidence.NotTestable) and "report" in piece.reason

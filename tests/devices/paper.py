@@ -22,7 +22,7 @@ from roofbook.devices.backends import CUDA
 from roofbook.devices.contract import Unsupported
 from roofbook.labs import peaks
 from roofbook.labs.convpool.initialise import Initialisation
-from roofbook.labs.lbm import native
+from roofbook.labs.lbm import native, replay
 from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
@@ -251,13 +251,41 @@ class Paper(contract.Device):
         return Messages()
 
     def image(self, array: np.ndarray) -> Memory:
-        assert array.ndim == 2 and array.dtype == np.int16
+        assert array.ndim in (1, 2) and array.dtype == np.int16
         return Memory(array.nbytes)
 
     def traced(self, queues: Sequence[contract.Queue], submit: Callable[[], None]) -> list[contract.Span]:
         submit()
         spans = [contract.Span(0, name, 0.0, 1.0) for name in ("to device", "kernel", "to host")]
         return spans * len(queues)
+
+
+class Recorder:
+    """The host in C on paper: it submits the recorded launches itself, with 0 for the number of the step."""
+
+    def __init__(self, device: Paper, queue: Queue) -> None:
+        self.queue = queue
+        self.steps: list[list[tuple[Any, ...]]] = []
+
+    def record(self, submit: Callable[[], object]) -> None:
+        self.steps.append([])
+        submit()
+
+    def launch(self, *launch: Any) -> None:
+        self.steps[-1].append(tuple(np.int32(0) if argument is replay.STEP else argument for argument in launch))
+
+    def read(self, buffer: Memory, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def finish(self) -> None: ...
+
+    def add_up(self, sums: np.ndarray, counts: np.ndarray | None) -> None: ...
+
+    def replay(self, first: int, steps: int, fluid_cells: int = 1) -> np.ndarray:
+        for step in range(steps):
+            for launch in self.steps[(first + step) % len(self.steps)]:
+                self.queue.launch(*launch)
+        return np.ones(steps)
 
 
 def cuda_variants() -> Iterator[Any]:
@@ -301,6 +329,7 @@ def drive(
             queue.launch(kernel, size, local, *values)
 
     monkeypatch.setattr(native, "loop_cuda", c_host)
+    monkeypatch.setattr(replay, "Recorder", Recorder)
     reason = Unsupported(f"{variant.name} is for no case")
     for chosen in [case] if case else common(lab, variant):
         device = Paper(architecture)

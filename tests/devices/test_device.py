@@ -325,23 +325,24 @@ def test_images_constants_and_sums_of_floats(device: Device, tmp_path: Path) -> 
     path = tmp_path / "memory.k"
     path.write_text("""
 CONSTANT_ARRAY(float, weights, 4)
-KERNEL void memory(GLOBAL float *RESTRICT sums, IMAGE image CONSTANT_ARGUMENT(float, weights)) {
+KERNEL void memory(GLOBAL float *RESTRICT sums, IMAGE image, LINE_IMAGE line CONSTANT_ARGUMENT(float, weights)) {
   const int i = GLOBAL_ID(0);
   ATOMIC_ADD(sums + i % 2, weights[i % 4] * READ_IMAGE(image, i % 5, i / 5));
+  ATOMIC_ADD(sums + i % 2, 3 * READ_LINE(line, i));
 }
 """)
     program = device.build(Source.of(path).render(device.backend))
     values = np.arange(-10, 10, dtype=np.int16).reshape(4, 5)
     weights = np.array([1, -2, 0.5, 4], np.float32)
     try:
-        image = device.image(values)
+        image, line = device.image(values), device.image(values.ravel())
     except Unsupported as reason:
         pytest.skip(str(reason))
     constant, arguments = program.constant("weights", weights.nbytes)
     queue, sums = device.queue(), device.upload(np.zeros(2, np.float32))
     queue.write(constant, weights)
-    queue.launch(program.kernel("memory"), (20,), (20,), sums, image, *arguments)
-    terms = weights[np.arange(20) % 4] * values.ravel()
+    queue.launch(program.kernel("memory"), (20,), (20,), sums, image, line, *arguments)
+    terms = (weights[np.arange(20) % 4] + 3) * values.ravel()
     np.testing.assert_array_equal(queue.read(sums, np.empty(2, np.float32)), [terms[::2].sum(), terms[1::2].sum()])
 
 

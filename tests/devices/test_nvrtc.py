@@ -107,6 +107,15 @@ def test_what_lbm_shows_is_there_to_be_read() -> None:
     assert telling >= {"no-compute", "device-struct", "bit-neighbours", "byte-obstacles", "half-storage"}
 
 
+def test_the_limit_of_registers_in_stencils_report_would_change_none_of_its_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = registry.get("stencil")
+    for name in ("native-rsqrt", "local-memory", "local-memory-tasks-2", "tasks-2"):
+        device = drive(lab, lab.variant(name), 90, monkeypatch)
+        assert 0 < max(report.registers for built in device.built for report in built.kernels.values()) <= 32
+
+
 @pytest.mark.parametrize("architecture", BY_ARCHITECTURE)
 def test_hoisted_constants_take_most_divisions_out(architecture: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = registry.get("lbm")

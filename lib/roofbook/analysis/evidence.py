@@ -14,10 +14,10 @@ import numpy as np
 from ..measure import stats
 from .claim_data import ClaimData, MissingData, NotApplicable
 from .readings import Reading, faster, number_field, of_kernel, side_by_side
+from .roofline import memory
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
-    from .roofline import Peaks
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Finding:
     """Whether a statement without a number says that the effect lies below `turn`, not above it."""
     least: float = stats.LEAST
     """Factor from which on a difference counts; for times it is the same as in every table."""
+    variants: tuple[str, ...] = ()
+    """The variants that it rests on, if they are not those that the evidence names first."""
 
 
 HALF = 0.5
@@ -124,6 +126,45 @@ class NotTestable(Evidence):
 
     def find(self, claim_data: ClaimData) -> Finding:
         raise NotApplicable(self.reason)
+
+
+@dataclass(frozen=True)
+class OrElse(Evidence):
+    """Evidence as the report has it, and what stands in for it on a device that has no such measurement.
+
+    `note`: the condition of the stand-in, which stands beside its number.
+    """
+
+    first: Evidence
+    stand_in: Evidence
+    note: str
+
+    def __post_init__(self) -> None:
+        """Take over all that is said of the evidence from `first`."""
+        for name in ("case", "unit", "effect", "numbered"):
+            object.__setattr__(self, name, getattr(self.first, name))
+
+    @property
+    def scope(self) -> str:
+        return self.first.scope
+
+    @property
+    def compared(self) -> str:
+        return "; ".join(filter(None, (self.first.compared, f"otherwise {self.note}")))
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.first.variants(lab), *self.stand_in.variants(lab))))
+
+    def find(self, claim_data: ClaimData) -> Finding:
+        try:
+            return self.first.find(claim_data)
+        except MissingData as error:
+            try:
+                finding = self.stand_in.find(claim_data)
+            except MissingData:
+                raise error from None
+        how = ", ".join(filter(None, (self.note, finding.how)))
+        return replace(finding, how=how, variants=self.stand_in.variants(claim_data.lab))
 
 
 @dataclass(frozen=True)
@@ -555,8 +596,3 @@ class Bandwidth(Evidence):
         reading = claim_data.reading(self.variant, self.case)
         least = number_field(reading.row, "bytes") / memory(claim_data.peaks)
         return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, self.turn)
-
-
-def memory(peaks: "Peaks") -> float:
-    """Return the bytes per second of the fastest stream through the largest working set."""
-    return max(peaks.bandwidth)[1]

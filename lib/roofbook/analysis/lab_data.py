@@ -18,7 +18,7 @@ from ..store.schema import PROFILE
 from .answers import Rival, answer
 from .case_data import CaseData
 from .readings import FEW_RUNS, Reading, cases_of, fastest, newest
-from .roofline import Bound, Peaks, bound, read_peaks
+from .roofline import Bound, Peaks, bound, memory, read_peaks
 from .sentences import ratio_text, time_text
 
 if TYPE_CHECKING:
@@ -268,6 +268,10 @@ class Measured:
         rows = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
         reading = newest(rows, roles=[PROFILE]).get(variant)
         return reading.facts if reading and reading.ok else None
+
+    def peak_bandwidth(self) -> float | None:
+        """Return the bytes per second of the device's fastest stream through memory; None without measured peaks."""
+        return memory(self._data.peaks) if self._data.peaks else None
 
     def fastest_point(self, axis: str, case: str) -> str | None:
         """Return the point of a sweep with the shortest verified median on a case; None if no point has one."""

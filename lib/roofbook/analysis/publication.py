@@ -46,6 +46,8 @@ class Publication:
     """Case name in results/published -> case name of the lab, if they differ."""
     unsized: frozenset[str] = frozenset()
     """Case names in results/published whose size the report does not state: no ratio is taken of their times and ours."""
+    stand_ins: Mapping[str, str] = {}
+    """Variant that figures are mapped to -> the variant beside them on a device that has no measurement of the former."""
     pairs: Pairs = ()
     """Steps that the lab's page compares with each other, in addition to each step with its parent."""
 

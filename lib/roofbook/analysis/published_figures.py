@@ -44,6 +44,8 @@ class PublishedFigures:
     """(published variant, case, metric) -> the reason why we have no figure, if `measured` has none."""
     unsized: frozenset[str] = frozenset()
     """Published cases of unknown size: ours may do more or less, so no ratio is taken."""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    """Our variant -> the one that stands in for it without a measurement."""
 
     def ours(self, variant: str, device: str) -> str | tuple[str, str] | None:
         """Return our counterpart of a published variant on a device; None if there is none."""
@@ -65,4 +67,5 @@ class PublishedFigures:
             report.fact,
             report.lack,
             report.unsized,
+            report.stand_ins,
         )

@@ -100,6 +100,11 @@ class Peaks:
         return [Level(group[-1][0], max(rate for _, rate in group)) for group in groups]
 
 
+def memory(peaks: Peaks) -> float:
+    """Return the bytes per second of the fastest stream through the largest working set."""
+    return max(peaks.bandwidth)[1]
+
+
 def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32") -> Bound:
     """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
@@ -109,14 +114,14 @@ def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32
     if not (work.flops >= 0 and work.bytes >= 0 and 0 < work.flops + work.bytes < math.inf):
         raise UsageError(f"work of {work.flops} FLOP and {work.bytes} B per unit; both must be finite and one above 0")
     bandwidth = peaks.bandwidth_for(working_set)
-    memory = work.bytes / bandwidth
+    moving = work.bytes / bandwidth
     if work.flops == 0:
-        return Bound(memory, "memory", bandwidth)
+        return Bound(moving, "memory", bandwidth)
     if dtype not in peaks.flops:
         raise one_of("dtype of a peak", dtype, list(peaks.flops))
     compute = work.flops / peaks.flops[dtype]
-    roof = "memory" if memory >= compute else dtype
-    return Bound(max(memory, compute), roof, bandwidth, peaks.flops[dtype])
+    roof = "memory" if moving >= compute else dtype
+    return Bound(max(moving, compute), roof, bandwidth, peaks.flops[dtype])
 
 
 def work_unit(dtype: str) -> str:

@@ -149,7 +149,7 @@ def sweeps(lab: Lab) -> Iterator[str]:
             yield f"sweep {sweep.axis}: its points are of {', '.join(sorted(swept))}; they must be of one step"
         for number, variant in enumerate(sweep.variants):
             step = variant.name.partition("@")[0]
-            parents = (step, sweep.variants[0].name if number else None)
+            parents = (step, variant.point, sweep.variants[0].name if number else None)
             as_made = (variant.role, variant.axis, variant.name) == (
                 "sweep",
                 sweep.axis,

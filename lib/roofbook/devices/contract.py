@@ -355,7 +355,7 @@ class Device(ABC):
         raise Unsupported("this backend has no pinned memory")
 
     def image(self, array: "np.ndarray") -> Buffer:
-        """Return a two-dimensional image (rows, columns) of int16 for a kernel's READ_IMAGE.
+        """Return an image of int16: of two dimensions (rows, columns) for READ_IMAGE, of one for READ_LINE.
 
         Raise Unsupported if the device has no images of this size.
         """

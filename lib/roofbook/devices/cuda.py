@@ -407,14 +407,22 @@ class CudaDevice(contract.Device):
         from cupy.cuda import texture
 
         runtime = cupy.cuda.runtime
-        rows, columns = array.shape
-        if columns > 131072 or rows > 65536:
-            raise Unsupported(f"an image of {rows} x {columns}: 65536 x 131072 at most")
         cupy.cuda.Device(self.index).use()
         kind = texture.ChannelFormatDescriptor(16, 0, 0, 0, runtime.cudaChannelFormatKindSigned)
-        values = texture.CUDAarray(kind, columns, rows)
-        values.copy_from(np.ascontiguousarray(array))
-        source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
+        if array.ndim == 1:
+            if array.size > 1 << 27:
+                raise Unsupported(f"a line of {array.size} values: {1 << 27} at most")
+            linear = cupy.asarray(array)
+            source = texture.ResourceDescriptor(
+                runtime.cudaResourceTypeLinear, arr=linear, chDesc=kind, sizeInBytes=array.nbytes
+            )
+        else:
+            rows, columns = array.shape
+            if columns > 131072 or rows > 65536:
+                raise Unsupported(f"an image of {rows} x {columns}: 65536 x 131072 at most")
+            values = texture.CUDAarray(kind, columns, rows)
+            values.copy_from(np.ascontiguousarray(array))
+            source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
         reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
         return Image(texture.TextureObject(source, reading), array.nbytes)
 

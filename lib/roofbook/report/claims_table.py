@@ -116,9 +116,11 @@ def published_number(effect: float, unit: str) -> str:
 def verdict_cell(line: "Judged", device: StoreDevice, lab: str) -> Cell:
     """Return the cell of a verdict, linked to the measurement of its first variant. lab: its name; '' for no link."""
     cell, case = _unlinked_verdict_cell(line.outcomes[device], line.evidence.unit), line.evidence.case
-    if not lab or not case or not line.variants or line.outcomes[device].finding is None:
+    finding = line.outcomes[device].finding
+    if not lab or not case or not line.variants or finding is None:
         return cell
-    return replace(cell, card_id=card_of(lab, device.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
+    variant = (finding.variants or line.variants)[0]
+    return replace(cell, card_id=card_of(lab, device.id, "published", f"{variant}~{case}".replace(" ", "_")))
 
 
 def _unlinked_verdict_cell(outcome: "Verdict", unit: str) -> Cell:

@@ -108,17 +108,20 @@ def _line(
     figure = sorted(trials, key=lambda trial: trial["value"])[len(trials) // 2]
     case = figures.cases.get(figure["case"], figure["case"])
     target = figures.ours(figure["variant"], figure["device"])
-    name, reference = target if isinstance(target, tuple) else (target, None)
     readings = readings_by_case.get(case, {})
+    names = target if isinstance(target, tuple) else (target, None)
+    name, reference = (figures.stand_ins.get(n, n) if n and n not in readings else n for n in names)
     reading = readings.get(name) if name else None
     key = figure["variant"], figure["case"], figure["metric"]
     ours = _ours(figure, reading, readings, reference, figures.units.get(case), figures.part(*key), figures.fact(*key))
+    lack = figures.lack(*key)
     if (measured_text := figures.measured.get(key)) is not None:
         ours = _Ours(Cell(measured_text, "num"), "ok", measured_text)
-    elif lack := figures.lack(*key):
+    elif lack and ours.status != "ok":
         ours = _Ours(Cell(lack, "absent"))
     elif reading is not None and ours.status == "ok":
-        ours = replace(ours, cell=replace(ours.cell, card_id=reading.id))
+        small = ", ".join(filter(None, (ours.cell.small, f"({name})" if name != names[0] else "")))
+        ours = replace(ours, cell=replace(ours.cell, card_id=reading.id, small=small))
     if figure["case"] in figures.unsized:
         ours = replace(ours, published_over_ours=math.nan)
     is_measured = reading is not None and reading.ok and ours.cell.css != "absent"

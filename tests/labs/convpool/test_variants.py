@@ -231,7 +231,7 @@ def test_a_run_tells_its_parts_and_what_its_kernel_takes(device: Device, variant
     run = make(device, variant, LAYERS[1])
     run.reset()
     seconds, parts, facts = run.run(), run.parts, run.facts()
-    own_pool = variant.plan in (plans.Pooled, plans.Lists) and variant.name != "atomic-pool"
+    own_pool = variant.plan in (plans.Pooled, plans.Lists, plans.LineLists) and variant.name != "atomic-pool"
     assert set(parts) == {"kernels", "copies in", "copy out", "copies"} | ({"pooling"} if own_pool else set())
     assert set(parts) <= set(LAB.parts) and all(seconds_of_part > 0 for seconds_of_part in parts.values())
     assert seconds == parts["kernels"] > parts.get("pooling", 0)

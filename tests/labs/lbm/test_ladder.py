@@ -14,7 +14,7 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
-from roofbook.labs.lbm import LAB, bands, grid, on_chip, persistent, plans, team
+from roofbook.labs.lbm import LAB, bands, grid, on_chip, persistent, plans, replay, team
 from roofbook.labs.lbm.ladder import LADDER
 from roofbook.labs.lbm.lattice import SHAPES, shape
 from roofbook.spec.plan import SCALES, Variant
@@ -59,6 +59,7 @@ EXPECTED_KNOBS = {
     "no-count": {"COUNT_CELLS"},
     "tree": {"REDUCE"},
     "kept-partials": {"PARTIALS"},
+    "cell-speeds-1792": {"REDUCE"},
     "select": {"OBSTACLE"},
     "accelerate-fused": {"ACCELERATE"},
     "bit-neighbours": {"NEIGHBOUR"},
@@ -107,15 +108,20 @@ def test_every_optimisation_of_the_best_rung_can_be_left_out() -> None:
 
 
 def test_work_group_shapes_and_argument_counts() -> None:
-    assert [sweep.axis for sweep in LAB.sweeps] == ["without", "wg", "buffers", "integers", "devices"]
-    _, groups, buffers, integers, devices = LAB.sweeps
+    assert [sweep.axis for sweep in LAB.sweeps] == [
+        *("without", "wg", "step", "c-wg", "buffers", "integers", "c-buffers", "c-integers", "devices"),
+    ]
+    _, groups, _, _, buffers, integers, c_buffers, c_integers, devices = LAB.sweeps
     assert [variant.options["devices"] for variant in devices.variants] == [1, 2, 4, 8]
     assert {variant.options["cores"] for variant in devices.variants} == {1}
     assert [variant.options["group"] for variant in groups.variants] == [shape(text) for text in SHAPES]
     assert {(1, 16), (1024, 1)} <= {variant.options["group"] for variant in groups.variants}
-    for sweep, kind in ((buffers, "buffer"), (integers, "integer")):
+    for sweep, kind, plan in (
+        *((buffers, "buffer", plans.QueueOnly), (integers, "integer", plans.QueueOnly)),
+        *((c_buffers, "buffer", replay.QueueFromC), (c_integers, "integer", replay.QueueFromC)),
+    ):
         for variant in sweep.variants:
-            assert variant.plan is plans.QueueOnly and variant.options["kind"] == kind and variant.source
+            assert variant.plan is plan and variant.options["kind"] == kind and variant.source
             arguments = variant.source.resolve().count("GLOBAL int *b" if kind == "buffer" else "int i")
             assert arguments == variant.options["count"]
 
@@ -136,18 +142,29 @@ def test_what_is_over_the_given_program_is_over_the_step_that_is_it() -> None:
     mapping = publication(LAB).mapping(machine("gpu"))
     assert mapping["given program, some kernels in OpenCL"] == "partly-ported" == LAB.variant("ported").parent
     assert mapping["optimised vs given program"] == (mapping["optimised, work-group 32x1"], "partly-ported")
-    for claim, step in (("port", "ported"), ("total", mapping["optimised, work-group 32x1"])):
-        pieces = publication(LAB).evidence[claim]
-        assert [piece.variants(LAB) for piece in pieces] == [("partly-ported", step)] * 3
+    reported = mapping["optimised, work-group 32x1"]
+    for claim, of_c, step in (("port", "c-host@step=ported", "ported"), ("total", "c-host@c-wg=32x1", reported)):
+        *small, large = [piece.variants(LAB) for piece in publication(LAB).evidence[claim]]
+        assert small == [("partly-ported", of_c, step)] * 2 and large == ("partly-ported", step)
 
 
 def test_what_is_counted_is_published_and_follows_from_the_work() -> None:
-    counted = publication(LAB).counted(cast(Measured, None))
+    unmeasured = SimpleNamespace(peak_bandwidth=lambda: None, seconds=lambda variant, case: None)
+    counted = publication(LAB).counted(cast(Measured, unmeasured))
     assert {name for name, _, _ in counted} == COUNTED
     cells = 128 * 128
     assert counted["bytes per iteration", "128x128", "bytes"] == f"{73 * cells} B (modelled)"
     assert counted["operations per iteration", "128x128", "flop"] == f"{124 * cells} FLOP (modelled)"
     assert counted["operational intensity", "128x128", "intensity"] == "1.70 FLOP/B (modelled)"
+    reported, rate = "flat-grid@wg=32x1", {"128x128": 1e-6, "1024x1024": 1e-4}
+    measured = SimpleNamespace(
+        peak_bandwidth=lambda: 4e11, seconds=lambda variant, case: rate.get(case) if variant == reported else None
+    )
+    counted = publication(LAB).counted(cast(Measured, measured))
+    assert counted["peak memory bandwidth", "", "bandwidth"].startswith("400\u202fGB/s")
+    assert counted["achieved bandwidth", "1024x1024", "bandwidth"].startswith(f"{73 * 2**20 / 1e5:.0f}\u202fGB/s")
+    assert reported in counted["achieved rate", "128x128", "rate"]
+    assert ("achieved bandwidth", "256x256", "bandwidth") not in counted
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------

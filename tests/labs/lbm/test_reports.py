@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,6 +118,24 @@ def test_openacc_goes_on_from_run_to_run_and_begins_again_at_a_reset() -> None:
     assert peer.facts()["ran on"] == "host" and peer.facts()["threads"] == 1
     peer.close()
     assert peer.process.returncode == 0
+
+
+@needs_openacc
+def test_gcc_makes_no_loop_parallel_in_the_form_kernels(tmp_path: Path) -> None:
+    text = openacc.OpenAcc.sources[0].read_text()
+    assert text.count("acc parallel loop") == 2
+    command = openacc.compiler()
+    assert command
+    reports = {}
+    for form in ("parallel", "kernels"):
+        path = tmp_path / f"{form}.c"
+        path.write_text(text.replace("acc parallel loop", f"acc {form} loop"))
+        words = [*command, *openacc.FLAGS, "-O3", "-fopt-info-omp", "-c", str(path), "-o", str(tmp_path / "object")]
+        reports[form] = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    if "OpenACC" not in reports["parallel"]:
+        pytest.skip("this GCC does not report its loops")
+    assert "gang" in reports["parallel"]
+    assert "seq loop" in reports["kernels"] and "gang" not in reports["kernels"]
 
 
 @needs_openacc

@@ -27,6 +27,7 @@ EXPECTED_KNOBS = {
     "rsqrt": {"ROOT"},
     "native-rsqrt": {"ROOT"},
     "local-memory": {"STAGING", "GROUP_SIZE"},
+    "local-memory-tasks-2": {"TASKS"},
     "tasks-2": {"TASKS"},
     "tasks-4": {"TASKS"},
     "tasks-8": {"TASKS"},
@@ -41,6 +42,7 @@ EXPECTED_KNOBS = {
     "fused@without=wide types": {"VECTOR", "LANES"},
     "native-rsqrt@wg=8x16": {"BOUNDS"},
     "tasks-2@wg2=64x1": set[str](),
+    "local-memory-tasks-2@staged=64x1": set[str](),
     "checked@lanes=100": set[str](),
     "native-rsqrt@misaligned=0": set[str](),
     "native-rsqrt@misaligned=31": {"OFFSET"},
@@ -90,7 +92,7 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
     assert {f"{length}x1" for length in (32, 64, 128, 256, 512, 1024)} <= set(points["wg"]) == set(SHAPES)
     assert points["lanes"] == ["96", "100", "128"] and points["walk"] == ["rows", "columns"]
     assert points["vector"] == ["1", "2", "4", "8", "16"] and points["without"] == ["one launch", "wide types"]
-    assert {"64x1", "128x1"} <= set(points["wg2"]), "the pair of lengths that was published"
+    assert {"64x1", "128x1"} <= set(points["wg2"]) == set(points["staged"]), "the pair of lengths that was published"
 
 
 # -- excuses -----------------------------------------------------------------------------------------------------------
@@ -110,6 +112,7 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
         ("native-rsqrt@misaligned=1", "5x13", "the width is not a multiple of 128"),
         ("tasks-2", "34x128", "the width is not a multiple of 256"),
         ("tasks-2@wg2=64x1", "34x128", None),
+        ("local-memory-tasks-2", "34x128", "the width is not a multiple of 256"),
         ("tasks-8", "3x1024", None),
         ("tasks-8", "3x1152", "the width is not a multiple of 1024"),
         ("flat", "5x13", None),
@@ -179,9 +182,9 @@ def test_every_published_figure_has_ours_beside_it() -> None:
         ours[key] = mapping.get(key, mapping.get(row["variant"]))
     assert {variant for (_, device), variant in ours.items() if device == "host CPU"} == {"sequential"}
     assert {published: variant for (published, device), variant in ours.items() if device == "Tesla K20m"} == {
-        "work-group 128x1, 1 task per work-item": "native-rsqrt",
-        "work-group 128x1, 2 tasks per work-item": "tasks-2",
-        "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1",
+        "work-group 128x1, 1 task per work-item": "local-memory",
+        "work-group 128x1, 2 tasks per work-item": "local-memory-tasks-2",
+        "work-group 64x1, 2 tasks per work-item": "local-memory-tasks-2@staged=64x1",
     }
     assert len(ours) == len(figures) == 6
 

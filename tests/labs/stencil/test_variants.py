@@ -87,8 +87,8 @@ def why_not(variant: Variant, size: str) -> str | None:
         lanes = 1
     if width % lanes:
         return f"not on this case: the width is not a multiple of {lanes}"
-    tasks = {"tasks-2": 2, "tasks-4": 4, "tasks-8": 8, "tasks-16": 16}.get(name, 1)
-    across = {"wg2=64x1": 64, "wg2=256x1": 256}.get(point, 128) * tasks
+    tasks = {"tasks-2": 2, "local-memory-tasks-2": 2, "tasks-4": 4, "tasks-8": 8, "tasks-16": 16}.get(name, 1)
+    across = {"64x1": 64, "256x1": 256}.get(point.partition("=")[2], 128) * tasks
     ruled = name in ("no-ifs", "compiled-sizes", "rsqrt", "native-rsqrt", "local-memory") or tasks > 1
     if ruled and not point.startswith("wg=") and width % across:
         return f"not on this case: the width is not a multiple of {across}"

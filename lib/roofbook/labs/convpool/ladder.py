@@ -116,6 +116,12 @@ LADDER = (
         needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32", predicts=NO_GAIN,
     ),
     Variant(
+        "line-image", "lists", LISTS.with_knobs(STAGING="LINE_READS"), plans.LineLists,
+        "The input is an image of one dimension, as in the report.",
+        "Its lines in the texture units' cache hold neighbours of a row, like those of any cache: nothing to gain.",
+        needs=frozenset({"images"}), shows={"lists": r"tex\.1d"}, differs=("source", "plan"), dtype="int32", predicts=NO_GAIN,
+    ),
+    Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
         "A separate kernel builds the lists once; each work-item owns a pooling window.",
         "Each entry is used for four products, pooling needs no memory, and no group searches for zeros again.",

@@ -214,6 +214,13 @@ class Lists(Pooled):
         return super().place(padded)
 
 
+class LineLists(Lists):
+    """`Lists` with the input in an image of one dimension."""
+
+    def place(self, padded: np.ndarray) -> Buffer:
+        return self.device.image(padded.ravel())
+
+
 class Built(Convolution):
     """Lists built once by a separate kernel, which is timed too; then one work-item a window of the pool."""
 

@@ -15,6 +15,7 @@ from ...analysis.evidence import (
     Evidence,
     Fact,
     NotTestable,
+    OrElse,
     Pair,
     Share,
 )
@@ -56,7 +57,13 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "sparse": pair("filter-groups", "lists"),
     "input-shared": pair("input-in-local", "lists"),
     "tiling-128": (Best("layers", ("128",), CASE, remark="why larger ones are slower is not looked at"),),
-    "textures": (Pair("lists", "images", CASE, below=NO_GAIN),),
+    "textures": (
+        OrElse(
+            Pair("lists", "line-image", CASE, below=NO_GAIN, remark="images of one dimension, as in the report"),
+            Pair("lists", "images", CASE, below=NO_GAIN),
+            "images of two dimensions",
+        ),
+    ),
     "init": pair(
         "initialisation", "lists",
         "a new process from its first call of the device, imports excluded, until a first small kernel has run, over the"
@@ -76,7 +83,8 @@ PAIRS = (
     ("Keeping to the L1 cache, and bypassing it", [("cached", "filter-groups"), ("uncached", "cached")]),
     ("Unrolled, and with one index per group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
     ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
-    ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
+    ("With the input in local memory, or as an image",
+     [("input-in-local", "lists"), ("images", "lists"), ("line-image", "lists")]),
     ("With lists built once", [("built-lists", "lists")]),
     ("On explicit vectors", [("vectors", "built-lists"), ("cached-channels", "vectors")]),
     ("Sums in registers", [("strips", "built-lists"), ("strips", "unrolled")]),

@@ -31,6 +31,11 @@ def stores_half(variant: Variant) -> bool:
     return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
 
 
+def computes_nothing(variant: Variant) -> bool:
+    """Return whether a variant's kernels return at once, so that only the host's costs are left."""
+    return bool(variant.source and variant.source.settings.get("PROBE"))
+
+
 def step_bytes(case: Case, variant: Variant, populations: int, map_reads: int, solid: int) -> float:
     """Return the bytes that a step moves through memory.
 

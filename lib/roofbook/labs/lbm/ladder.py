@@ -149,13 +149,28 @@ LADDER = (
         "chunks-1792", "kept-partials", KEPT, plans.KeptPartials,
         "Partial sums are reduced every 1792 time steps.",
         "Less memory, no extra time: the buffer of partial sums is reused.",
-        options={"chunk": 1792}, differs=("options",), published="reduction in chunks of 1792 iterations", predicts=SAME,
+        options={"chunk": 1792}, differs=("options",), predicts=SAME,
     ),
     Variant(
         "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
         "Partial sums are reduced every 3584 time steps.",
         "The same as with 1792.",
-        options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations", predicts=SAME,
+        options={"chunk": 3584}, differs=("options",), predicts=SAME,
+    ),
+    Variant(
+        "cell-speeds-1792", "kept-partials", KEPT.with_knobs(REDUCE="CELLS"), plans.CellSpeeds,
+        "The report's chunks: each cell stores its speed, and after 1792 time steps one work-item adds up those of a step.",
+        "No reduction in the kernel, but 64 times as much to store, and a million additions one after the other at the end: "
+        "slower on the large grid.",
+        options={"chunk": 1792}, differs=("source", "plan", "options"), published="reduction in chunks of 1792 iterations",
+        predicts={"large": SLOWER},
+    ),
+    Variant(
+        "cell-speeds-3584", "cell-speeds-1792", KEPT.with_knobs(REDUCE="CELLS"), plans.CellSpeeds,
+        "The same, after 3584 time steps: a work-item for each core of the report's GPU.",
+        "Twice as many work-items add up at once, half as often: no gain on a small grid, where this takes no time.",
+        options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations",
+        predicts={"small": NO_GAIN},
     ),
     Variant(
         "select", "kept-partials", SELECTED, plans.KeptPartials,

@@ -21,7 +21,7 @@ from ...spec.plan import Case, Variant
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import grid, plans, slabs
+from . import grid, plans, replay, slabs
 from .course_backend import PREFERRED
 from .ladder import LADDER, PEERS
 from .problem import (
@@ -65,12 +65,23 @@ def shape(text: str) -> tuple[int, int]:
     return int(x), int(y)
 
 
-def _queued(kind: str, count: int) -> Variant:
+C_SHAPES = ("1x16", "16x1", "32x1", "64x1", "128x1", "256x1")
+"""Shapes that are measured with the loop in C: those of the report's claims and their neighbours."""
+C_STEPS = (
+    "ported", "no-finish", "fused", "soa", "no-compute", "one-buffer", "device-struct", "no-count", "tree", "kept-partials",
+    "cell-speeds-1792", "select", "accelerate-fused", "bit-neighbours", "hoisted",
+)  # fmt: skip
+"""Steps that are measured with the loop in C as well: those of the report."""
+
+
+def _queued(kind: str, count: int, host: str = "") -> Variant:
+    """Return a point of the sweep over numbers of arguments. host: `c-` if the loop is in C."""
     source = Source.of(HERE / "arguments.k", ARGUMENTS=f"{kind.upper()}_{count}", COUNT=count)
-    parent = None if count == COUNTS[0] else f"queue@{kind}s={COUNTS[0]}"
+    axis, plan = f"{host}{kind}s", replay.QueueFromC if host else plans.QueueOnly
+    parent = None if count == COUNTS[0] else f"queue@{axis}={COUNTS[0]}"
     return Variant(
-        f"queue@{kind}s={count}", parent, source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
-        options={"kind": kind, "count": count}, differs=("source", "options"), axis=f"{kind}s", point=str(count),
+        f"queue@{axis}={count}", parent, source, plan, f"{count} {kind} arguments", "", role="sweep",
+        options={"kind": kind, "count": count}, differs=("source", "options"), axis=axis, point=str(count),
     )  # fmt: skip
 
 
@@ -115,7 +126,7 @@ class Lattice(Lab):
     peers = PEERS
 
     def __init__(self) -> None:
-        best = next(variant for variant in LADDER if variant.name == self.best)
+        best, c_host = (next(variant for variant in LADDER if variant.name == name) for name in (self.best, "c-host"))
         self.sweeps = (
             Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
             Sweep(
@@ -125,16 +136,26 @@ class Lattice(Lab):
                 quick=QUICK_SHAPES,
             ),
             Sweep(
-                "buffers",
-                "What does a buffer argument cost?",
-                tuple(_queued("buffer", count) for count in COUNTS),
-                quick=QUICK_COUNTS,
+                "step",
+                "What does each step of the report bring where the loop is in C?",
+                tuple(replay.from_c(v, v.name, c_host) for v in LADDER if v.name in C_STEPS),
+                quick=("no-finish", "soa", "accelerate-fused"),
             ),
             Sweep(
-                "integers",
-                "What does an integer argument cost?",
-                tuple(_queued("integer", count) for count in COUNTS),
-                quick=QUICK_COUNTS,
+                "c-wg",
+                "Which shape of work-group, with the loop in C?",
+                tuple(c_host.at("c-wg", text, group=shape(text)) for text in C_SHAPES),
+                quick=("1x16", "32x1"),
+            ),
+            *(
+                Sweep(
+                    f"{host}{kind}s",
+                    f"What does {words} argument cost{', with the loop in C' * bool(host)}?",
+                    tuple(_queued(kind, count, host) for count in COUNTS),
+                    quick=QUICK_COUNTS,
+                )
+                for host in ("", "c-")
+                for kind, words in (("buffer", "a buffer"), ("integer", "an integer"))
             ),
             Sweep("devices", "How much do more devices bring?", slabs.COUNTED, quick=("1", "2")),
         )
@@ -172,7 +193,7 @@ class Lattice(Lab):
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
-        if variant.role == "probe":  # an even number: the grids have been swapped twice, and the first is unchanged
+        if grid.computes_nothing(variant):  # an even number: grids have been swapped twice, the first is unchanged
             steps -= steps % 2
         return Case(case.name, case.scale, case.params, steps)
 
@@ -194,7 +215,7 @@ class Lattice(Lab):
     ) -> tuple[float, float, str]:
         if "arguments" in outputs:
             return float(abs(outputs["arguments"] - variant.options["count"]).max()), 0.0, "arguments counted"
-        if variant.role == "probe":
+        if grid.computes_nothing(variant):
             changed = float(np.abs(outputs["f"] - reference["start"]).max())
             return changed, 0.0, "change of a population, where none should change"
         if variant.options.get("bare"):
@@ -221,10 +242,10 @@ class Lattice(Lab):
     ) -> tuple[float, float, str]:
         """Check a run that is too long for a reference: the first steps by it, and mass and mean speed of the last state."""
         small = self.verification_case(case, variant)
-        if case.units <= small.units and variant.role != "probe":
+        if case.units <= small.units and not grid.computes_nothing(variant):
             return self.check(case, variant, outputs, right(case))
         reference = right(small)
-        if variant.role == "probe" or "arguments" in outputs:
+        if grid.computes_nothing(variant) or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
         f, half = outputs["f"], grid.stores_half(variant)
         ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}

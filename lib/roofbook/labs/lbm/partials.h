@@ -2,6 +2,7 @@
 // A kernel on vectors sets WIDTH, the cells of a work-item, before it includes this, and has one partial sum a work-item.
 //
 // Knob REDUCE:      SERIAL  one work-item of the group adds them up;  TREE  by halving
+//                   CELLS   no sum in the group: with PARTIALS = KEPT, a speed a cell
 // Knob COUNT_CELLS: 1  each step counts the fluid cells anew, like the course's program;  0  the host knows their number
 // Knob PARTIALS:    READ   one slot a group, which the host reads after each step
 //                   KEPT   one row of slots a step, which stays on the device
@@ -22,6 +23,7 @@
 #endif
 #define SERIAL 1
 #define TREE 2
+#define CELLS 3
 #define READ 1
 #define KEPT 2
 #define GRAPH 3
@@ -32,6 +34,8 @@
 #endif
 #if REDUCE == TREE
 #define REDUCTION "reduce_tree.inc"
+#elif REDUCE == CELLS
+#define REDUCTION "reduce_cells.inc"
 #else
 #define REDUCTION "reduce_serial.inc"
 #endif

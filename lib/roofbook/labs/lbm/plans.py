@@ -32,6 +32,8 @@ from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, Params
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
 FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
+MOST_SPEEDS = 1 << 33
+"""Bytes of the kept speeds of a chunk that a step may take: the report had no more room either."""
 LAUNCHES = {"quick": 2000, "test": 50}
 """Number of launches in a sample of the queue time, by scale; at other scales the published number."""
 
@@ -322,6 +324,37 @@ class KeptPartials(Simulation):
         super().close()
         self.sums.release()
         self.totals.release()
+
+
+class CellSpeeds(KeptPartials):
+    """The speed of each cell is kept, not the sums of groups. At the end of a chunk one work-item adds up a step's."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; a speed a cell is written and read."""
+        return fused_bytes(case, variant, least) + 8 * cells(case)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        needed = 4 * cells(case) * int(variant.options["chunk"])
+        if needed > MOST_SPEEDS:
+            return f"not on this case: the speeds of a chunk take {needed / 1e9:.3g} GB"
+        return super().refusal(case, variant)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.boards = device.build(Source.of(HERE / "boards.k").render(device.backend)).kernel("boards")
+
+    def lay_out(self) -> None:
+        super().lay_out()
+        self.groups = self.params.nx * self.params.ny
+
+    def add_up(self, first: int, steps: int) -> None:
+        numbers = (np.int32(number) for number in (self.groups, first, steps))
+        self.queue.launch(self.boards, (64 * ceil_div(steps, 64),), (64,), self.sums, self.totals, *numbers)
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "groups": self.size[0] * self.size[1] // self.group_size}
 
 
 class Vectors(KeptPartials):

@@ -21,6 +21,8 @@ from .native_root import RootLoss, native_root_loss
 from .problem import PUBLISHED_PASSES, ROOT_ULPS, bound, error_over_bound, inputs, mean_square, reference, widened
 
 SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "16x8", "8x16", "4x32", "1x128")
+LENGTHS = ("64x1", "128x1", "256x1")
+"""Shapes of work-groups with two elements per work-item."""
 
 BYTES_AN_ELEMENT = 16
 """r, b and g read, g written: float32."""
@@ -54,7 +56,8 @@ class RsqrtStencil(NamedCases):
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
 
     def __init__(self) -> None:
-        scalar, two, checked, fused = (self.variant(name) for name in ("native-rsqrt", "tasks-2", "checked", "fused"))
+        names = ("native-rsqrt", "tasks-2", "local-memory-tasks-2", "checked", "fused")
+        scalar, two, staged, checked, fused = map(self.variant, names)
         walks = {"rows": CHECKED, "columns": CHECKED.with_knobs(WALK="COLUMNS")}
         self.sweeps = (
             Sweep("without", "What is each optimisation worth in the best kernel?", _without(fused)),
@@ -62,7 +65,9 @@ class RsqrtStencil(NamedCases):
                   tuple(scalar.at("wg", shape, NATIVE.with_knobs(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES),
                   quick=("32x1", "128x1", "1024x1", "16x8", "1x128")),
             Sweep("wg2", "Which length of work-group, with two elements per work-item?",
-                  tuple(two.at("wg2", shape, group=_sides(shape)) for shape in ("64x1", "128x1", "256x1"))),
+                  tuple(two.at("wg2", shape, group=_sides(shape)) for shape in LENGTHS)),
+            Sweep("staged", "And with both elements through local memory, as in the report?",
+                  tuple(staged.at("staged", shape, group=_sides(shape)) for shape in LENGTHS)),
             Sweep("lanes", "What does a work-group cost that is not a multiple of 32?",
                   tuple(checked.at("lanes", lanes, group=(lanes, 1)) for lanes in (96, 100, 128))),
             Sweep("misaligned", "What does it cost to start rows so many floats off the alignment?",

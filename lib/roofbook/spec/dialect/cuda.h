@@ -39,6 +39,8 @@
 #define CONSTANT_ARGUMENT(type, name)
 #define IMAGE cudaTextureObject_t
 #define READ_IMAGE(image, column, row) ((int)tex2D<short>(image, column, row))
+#define LINE_IMAGE cudaTextureObject_t
+#define READ_LINE(image, i) ((int)tex1Dfetch<short>(image, i))
 #define ATOMIC_INCREMENT(pointer) atomicAdd(pointer, 1)
 #define WARP_BARRIER() __syncwarp()
 #define FOUR_BYTES(low, high, shift) __funnelshift_r(low, high, shift)

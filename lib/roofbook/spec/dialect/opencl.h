@@ -34,6 +34,8 @@
 #define CONSTANT_ARGUMENT(type, name) , __constant const type *name
 #define IMAGE __read_only image2d_t
 #define READ_IMAGE(image, column, row) (read_imagei(image, (int2)(column, row)).x)
+#define LINE_IMAGE __read_only image1d_buffer_t
+#define READ_LINE(image, i) (read_imagei(image, i).x)
 #define ATOMIC_INCREMENT(pointer) atomic_inc(pointer)
 #define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define FOUR_BYTES(low, high, shift) ((unsigned int)(((ulong)(high) << 32 | (low)) >> (shift)))
