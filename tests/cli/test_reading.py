@@ -65,6 +65,15 @@ def test_labs_are_listed_with_the_cases_of_each_scale(roofbook: Cli) -> None:
             assert re.search(rf"^ +{scale} +{re.escape(cases)}$", out, re.M)
 
 
+def test_a_kernel_in_a_language_of_python_is_shown_as_it_is(roofbook: Cli) -> None:
+    code, out, err = roofbook("show", "stencil", "triton-fused")
+    assert (code, err) == (0, "") and "@triton.jit\ndef fused(" in out
+    shown = roofbook("show", "stencil", "triton-fused", "--as", "cuda")
+    assert shown == (2, "", "error: triton-fused has no cuda form: it is written in Python; leave --as out\n")
+    code, out, err = roofbook("diff", "stencil", "triton-fused")
+    assert (code, out) == (2, "") and "in two languages: `roofbook show stencil triton-fused` prints it" in err
+
+
 def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
     code, out, _ = roofbook("diff", "lbm", "select")
     assert code == 0 and out.startswith("--- kept-partials\n+++ select\n@@")

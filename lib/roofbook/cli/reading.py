@@ -33,7 +33,8 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
     It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
-    case. With --ladder the kernels of all steps follow each other: a line with + is new, one with - is gone.
+    case. A kernel in Triton or Numba is printed as it is. With --ladder the kernels of all steps follow each other: a line with
+    + is new, one with - is gone.
 
     \b
       roofbook show lbm fused --as cuda
@@ -49,6 +50,11 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
     if variant is None:
         raise UsageError(f"name a variant of {lab.name}, such as {lab.ladder[0].name}, or give --ladder for all steps")
     chosen = lab.variant(variant)
+    if chosen.role == "dsl":
+        if dialect:
+            raise UsageError(f"{variant} has no {dialect} form: it is written in Python; leave --as out")
+        print("".join(file.read_text("utf-8") for file in getattr(chosen.plan, "sources", ())), end="")
+        return
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
     forms = chosen.languages
@@ -74,6 +80,10 @@ def diff(lab: "Lab", variant: str) -> None:
         instead = f"`roofbook show {lab.name} {variant}` prints its kernel"
         raise UsageError(f"{variant} has no parent; {instead if chosen.source else 'it is a program of the host'}")
     parent = lab.variant(str(chosen.parent))
+    if chosen.source is None:
+        raise UsageError(
+            f"{variant} and {parent.name} are in two languages: `roofbook show {lab.name} {variant}` prints it"
+        )
     text = ""
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
