@@ -71,6 +71,7 @@ def place(file: str, words: str) -> tuple[int, int]:
     return line, text[line].index(words)
 
 
+@pytest.mark.thorough
 def test_a_mutant_is_refused_accepted_or_out_of_time(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.random_mutants.LIMIT_S", 900.0)
     wrong = RandomMutant("stencil", "flat", "flat.k", *place("flat.k", "2 * WIDTH"), "2", "1")

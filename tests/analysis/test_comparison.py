@@ -479,6 +479,7 @@ def test_variants_are_found_by_name_and_an_empty_choice_says_what_to_do(tab: Any
 
 
 @pytest.mark.site
+@pytest.mark.thorough
 def test_the_keyboard_reaches_the_form(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm&variants=fused")
     assert "NVIDIA H200, OpenCL" in bars(tab)["fused"], "the form is there: what is hidden takes no focus"
@@ -521,6 +522,7 @@ def test_a_time_of_the_host_is_one_bar_whichever_places_it_stands_at(tab: Any, p
 
 @pytest.mark.site
 @pytest.mark.parametrize("width", often([320, 390], {320}.__contains__))
+@pytest.mark.thorough
 def test_on_a_phone_no_word_of_a_label_is_broken(browser: Any, page: str, width: int) -> None:
     """However long the text beside it is: here as long as that of a published time that names its own variant."""
     opened = browser.new_page(viewport={"width": width, "height": 900})

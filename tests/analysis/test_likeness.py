@@ -74,6 +74,7 @@ def test_a_changed_copy_is_found(tmp_path: Path) -> None:
     assert (pair.first, pair.second, pair.is_exact) == ("changed", "two", False) and pair.share > 0.8
 
 
+@pytest.mark.thorough
 def test_the_handout_does_not_count(tmp_path: Path) -> None:
     lab = registry.get("stencil")
     exercise = exercises(lab).named("stencil", "checked")

@@ -200,6 +200,7 @@ def test_without_javascript_the_number_leads_to_a_page_with_the_contents_of_the_
     assert tab.url.endswith("/labs/lbm.html")
 
 
+@pytest.mark.thorough
 def test_a_card_has_an_address_and_numbers_that_a_script_adds_lead_to_theirs(open_page: Open, site: Path) -> None:
     tab = open_page("labs/light.html?measurement=lbm/other.cuda/fused~128x128")
     assert "The device other.cuda" in card(tab)

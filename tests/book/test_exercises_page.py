@@ -56,7 +56,7 @@ def page(parts: Callable[[str], tuple[str, str, str]], tmp_path: Path) -> Iterat
     yield write
 
 
-@pytest.mark.parametrize("lab", often(LABS, lambda name: name in ("stencil", "lbm")))
+@pytest.mark.parametrize("lab", often(LABS, lambda name: name == "stencil"))
 def test_each_lab_has_three_exercises_with_recorded_measurements(
     lab: str, parts: Callable[[str], tuple[str, str, str]]
 ) -> None:

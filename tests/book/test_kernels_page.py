@@ -247,6 +247,7 @@ def test_clicks_show_each_text_as_its_file_has_it(open_page: Open, checkout: Pat
     assert not tab.is_visible("#fused .kernel-text")
 
 
+@pytest.mark.thorough
 def test_the_keyboard_reaches_every_text(open_page: Open, checkout: Path) -> None:
     tab = open_page()
     tab.focus("#fused [role=tab]")

@@ -265,6 +265,7 @@ def test_a_wrong_option_is_one_line(tmp_path: Path, words: list[str], message: s
     assert re.fullmatch(rf"error: {message}\n", process.stderr), process.stderr
 
 
+@pytest.mark.thorough
 def test_a_record_shows_its_measurements_without_the_device(record_page: RecordedPage, out: Path) -> None:
     rows = Store(out).rows("stencil")
     assert [case.name for case in record_page.data.cases] == ["6x1024", "7x48", "5x13"]

@@ -118,6 +118,7 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     assert len(device_choices.raw_cells(root, LAB, first)) == 3 and render_recorded.stale(root) == []
 
 
+@pytest.mark.thorough
 def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")

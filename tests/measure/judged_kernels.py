@@ -498,7 +498,7 @@ CHEATS = (
 
 OFTEN = {
     "one pass", "the dialect", "a swap of two arrays", "zeros are skipped", "a drive, a step and a mean", "six launches",
-    "computes only the first pass", "writes far behind an output", "a const that is cast away", "knows the sizes of the book",
-    "skips each tenth step", "a pool without its last windows", "ends its process", "a macro that is a word of the language",
+    "writes far behind an output", "a const that is cast away", "knows the sizes of the book",
+    "skips each tenth step", "a pool without its last windows", "ends its process",
 }  # fmt: skip
 """Names of those that are judged in each run of the tests."""

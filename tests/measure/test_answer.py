@@ -250,7 +250,7 @@ def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Pat
 
 @x86
 @pytest.mark.usefixtures("few_cases")
-@pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
+@pytest.mark.parametrize("way", often(["--sandbox", "--no-sandbox"], lambda way: way == "--sandbox"))
 def test_processes_that_a_kernel_starts_end_with_it(command: Command, kernel: Path, way: str) -> None:
     if way == "--sandbox" and (reason := sandbox.reason_unusable()):
         pytest.skip(reason)

@@ -58,6 +58,7 @@ def graded(command: Command, folder: Path, *options: str) -> tuple[Any, str, str
     return code, printed, errors, list(csv.DictReader(file.open(newline=""))) if file.exists() else []
 
 
+@pytest.mark.thorough
 def test_a_class_is_judged_whatever_one_of_it_does(command: Command, tmp_path: Path) -> None:
     folder = tmp_path / "class"
     folder.mkdir()

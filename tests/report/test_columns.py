@@ -175,6 +175,7 @@ def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_side
 @pytest.mark.parametrize(
     ("width", "scheme"), often(product([320, 390], ["light", "dark"]), lambda row: row == (320, "light"))
 )
+@pytest.mark.thorough
 def test_on_a_phone_a_line_of_a_wide_table_is_a_list(page: Callable[..., Any], width: int, scheme: str) -> None:
     heads = [
         Cell("Name"),

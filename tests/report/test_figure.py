@@ -77,6 +77,7 @@ def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> Non
     ), bars
 
 
+@pytest.mark.thorough
 def test_figures_are_the_same_bytes_each_time() -> None:
     first, second = figures(), figures()
     assert all(first[name].svg == second[name].svg for name in first)
@@ -109,6 +110,7 @@ def test_figures_save(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.svg", "a.png"])
+@pytest.mark.thorough
 def test_a_disk_that_is_full_leaves_the_picture_that_was_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("older")
     figure = figures()["line"]

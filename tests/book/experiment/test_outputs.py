@@ -98,6 +98,7 @@ def test_a_heat_map_names_its_sides(open_lab: Open, lab: Lab) -> None:
     assert ">sticks<" in html and ">stones<" in html
 
 
+@pytest.mark.thorough
 def test_peers_are_compared_with_the_fastest_step(open_lab: Open, lab: Lab) -> None:
     experiment = open_lab(variants=["fused", "openmp"])
     experiment.measure()

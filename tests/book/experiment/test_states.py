@@ -48,6 +48,7 @@ def test_a_changed_kernel_is_stale_and_one_that_shares_no_text_with_it_is_fresh(
     assert states_by_variant(experiment) == {"sequential": "fresh", "fused": "fresh"}
 
 
+@pytest.mark.thorough
 def test_another_environment_makes_all_cells_stale(open_lab: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     open_lab(variants=["fused"]).measure()
     environment = provenance.environment

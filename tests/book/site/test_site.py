@@ -127,6 +127,7 @@ def test_no_backquote_is_left_in_the_prose_of_a_page(built_site: Path) -> None:
         lambda row: row[1] == "dark",
     ),
 )
+@pytest.mark.thorough
 def test_a_faint_text_among_many_is_found(browser: Any, faint: str, scheme: str) -> None:
     """The faint text is found after the plain rows were checked before, in the colour scheme in which it is faint."""
     tab, eyes = browser.new_page(), Eyes()
@@ -156,6 +157,7 @@ def test_a_faint_text_among_many_is_found(browser: Any, faint: str, scheme: str)
         lambda row: row[1] == "link-name",
     ),
 )
+@pytest.mark.thorough
 def test_a_mistake_in_one_row_of_many_is_found(browser: Any, odd: str, rule: str) -> None:
     """The mistake is found even if the other rows have the same element without it."""
     tab, eyes = browser.new_page(), Eyes()
