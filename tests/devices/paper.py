@@ -215,7 +215,7 @@ class Paper(contract.Device):
     alike = 8
 
     def __init__(self, architecture: int) -> None:
-        self.architecture = architecture
+        self.architecture = self.ptx = architecture
         self.built: list[Built] = []
         self.launched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
         self.kernels: dict[tuple[str, bytes], Report] = {}

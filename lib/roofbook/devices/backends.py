@@ -32,6 +32,7 @@ FEATURES: Mapping[str, str] = {
     "nccl": "NCCL's messages between devices",
     "cuda-c++": "kernels in CUDA C++, with what the neutral dialect has no word for",
     "opencl-c": "kernels in OpenCL C, with what the neutral dialect has no word for",
+    "ptx": "NVIDIA's GPUs, whose compilers take PTX within a kernel's text",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
     "wgmma": "a warpgroup's matrix products on tensor cores, and tiles fetched by the TMA unit",
@@ -104,7 +105,7 @@ CUDA = Backend(
     dialect=_HEADERS / "cuda.h",
     highlight="cuda",
     features=frozenset({
-        "cuda-c++", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
+        "cuda-c++", "ptx", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
         "several", "nccl", "cache-operators", "counters", "pytorch", "cupy",
     }),
     lacks={
@@ -127,7 +128,7 @@ OPENCL = Backend(
     dialect=_HEADERS / "opencl.h",
     highlight="c",
     features=frozenset({
-        "cpu", "opencl-c", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned",
+        "cpu", "opencl-c", "ptx", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned",
         "streams", "several",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},

@@ -300,6 +300,8 @@ class Device(ABC):
     """Options with which the compiler reports the registers of kernels in its log, if it needs any."""
     pci_bus_id: str | None = None
     """Address of an NVIDIA GPU, as NVML takes it: `domain:bus:device.function` in hexadecimal. None if no driver tells."""
+    ptx: int = 0
+    """Compute capability (10 x major + minor) of an NVIDIA GPU, whose compilers take PTX in a text; 0 for other devices."""
     multiprocessor: "Multiprocessor | None" = None
     """Resources that groups share on one compute unit; None if the backend does not tell."""
     vector_floats: int = 1

@@ -320,7 +320,7 @@ class CudaDevice(contract.Device):
         self.max_work_group = properties["maxThreadsPerBlock"]
         self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
         self._programs: dict[tuple[str, ...], Program] = {}
-        self.architecture = 10 * properties["major"] + properties["minor"]
+        self.architecture = self.ptx = 10 * properties["major"] + properties["minor"]
         ask = cupy.cuda.runtime.deviceGetAttribute
         self.multiprocessor = Multiprocessor(
             threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),

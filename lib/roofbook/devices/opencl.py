@@ -245,7 +245,9 @@ class OpenCLDevice(contract.Device):
         if "nvidia" in device.vendor.lower():
             self.pci_bus_id = _pci_bus_id(device)
             self.verbose = ("-cl-nv-verbose",)
-            lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
+            capability = device.compute_capability_major_nv, device.compute_capability_minor_nv
+            self.ptx = 10 * capability[0] + capability[1]
+            lanes = CORES.get(capability)
             self.cores = lanes * self.compute_units if lanes else None
         self._index = index
         self._context: Any = None

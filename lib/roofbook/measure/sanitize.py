@@ -136,6 +136,8 @@ def reason_unchecked(variant: Variant, device: Device) -> str | None:
     if HOST in variant.backends:
         return "it is C for the host, which no tool of ours checks"
     if device.backend == OPENCL.name:
+        if "ptx" in variant.needs:
+            return "its kernel has PTX in it, which only NVIDIA's tools know; name a CUDA device"
         return None if OPENCL.name in variant.backends else "it has no OpenCL form; name a CUDA device"
     target = target_of(variant, device)
     return None if target and target.device is device else f"it does not run on {device.spec}"

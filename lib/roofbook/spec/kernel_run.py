@@ -107,3 +107,10 @@ def fit(device: Device, group: tuple[int, ...]) -> None:
     if items > device.max_work_group:
         shape = f" ({'x'.join(map(str, group))})" if len(group) > 1 else ""
         raise Unsupported(f"{items} work-items a group{shape}: {device.max_work_group} at most")
+
+
+def require_ptx(device: Device, least: int) -> None:
+    """Raise Unsupported if a device's compiler takes no PTX in a text, or its compute capability is below `least` / 10."""
+    if device.ptx < least:
+        words = f"this one has {device.ptx / 10}" if device.ptx else "it is none, and its compiler takes no PTX"
+        raise Unsupported(f"an NVIDIA GPU of compute capability {least / 10} or higher is needed; {words}")

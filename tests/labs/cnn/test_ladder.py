@@ -62,6 +62,8 @@ EXPECTED_KNOBS = {
     "tensor-turns": {"WAITS"},
     "tensor-turns-bf16": {"ELEMENT"},
     "tensor-split": {"PRODUCTS"},
+    "warps-tf32": {"OPERANDS"},
+    "warps-split": {"OPERANDS", "ROWS"},
     "fissioned@without=global number": {"START"},
     "fissioned@without=permutation": {"ORDER"},
     "fissioned@without=unrolling": {"UNROLL"},
@@ -206,7 +208,7 @@ def test_rounded_operands_say_so() -> None:
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
-        "tensor-turns-bf16", "triton-fp16", "triton-tf32",
+        "tensor-turns-bf16", "warps-fp16", "warps-tf32", "triton-fp16", "triton-tf32",
         "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
         "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",
@@ -223,7 +225,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
         "sequential", "fissioned", "double-buffered", "vectors", "four-rows", "tensor-fp16", "tensor-prepared",
         "tensor-columns", "tensor-window", "tensor-split", "tensor-tf32", "tensor-split-window", "torch-fp32", "torch-fp16",
-        "cublas", "cublas-prepared",
+        "cublas", "cublas-prepared", "warps-fp16", "warps-tf32", "warps-split",
     )}  # fmt: skip
     half, matrix, conv = 2 * (x + weight), 4 * 12 * 64, 4 * 130 * 64
     assert moved == {
@@ -233,6 +235,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "tensor-columns": half + 4 * (bias + out), "tensor-window": half + 4 * (bias + out), "tensor-split": least + 4 * half,
         "tensor-tf32": least, "tensor-split-window": least + 4 * half,
         "torch-fp32": least, "torch-fp16": least / 2,
+        "warps-fp16": half + 4 * (bias + out), "warps-tf32": least, "warps-split": least + 4 * half,
         "cublas": least + 2 * matrix + 2 * conv, "cublas-prepared": least - 4 * x + matrix + 2 * conv,
     }  # fmt: skip
 

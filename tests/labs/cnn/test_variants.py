@@ -19,7 +19,7 @@ from tests.often import sample_of
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
-from roofbook.labs.cnn import LAB, forward, peers, plans, tuned
+from roofbook.labs.cnn import LAB, forward, peers, plans, tuned, warps
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, cudnn, pytorch
@@ -117,7 +117,7 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
                 return f"not on this case: {parts_of_side} are no multiple of a group's {items}"
     if variant.plan is plans.Vectors and layer.width < 32:
         return "not on this case: narrower than 32 columns"
-    if variant.plan is plans.Gemm and layer.kernel > 5:
+    if variant.plan in (plans.Gemm, warps.Warps) and layer.kernel > 5:
         return "not on this case: filters larger than 5x5"
     return None
 

@@ -82,6 +82,8 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("tensor-int8", "tensor.cu", "(tile[j + b][column] & 255u) << 8 * b", "(tile[j][column] & 255u) << 8 * b",
            "which channel"),
     Mutant("tensor-int8", "tensor.cu", "LARGER(LARGER(upper, lower), 0)", "upper", "a row of each window"),
+    Mutant("warps-int8", "warps.k", "part < CHUNKS;", "part < CHUNKS - 1;", "the last channels"),
+    Mutant("warps-int8", "warps.k", "c[i][n][3] = 0;", "c[i][n][3] = 1;", "that sums begin with 0"),
     Mutant("tensor-window", "tensor_window.cu", "tap / TAPS * SIDE + tap % TAPS", "tap % TAPS", "which row of taps it is"),
     Mutant("tensor-window", "tensor_window.cu", "tile[(j + b) * TAPS_2 + tap]", "tile[j * TAPS_2 + tap]", "which channel"),
     Mutant("tensor-window", "tensor_window.cu", "LARGER(sums[4], sums[5])", "0", "a row of each window"),

@@ -8,7 +8,7 @@ from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, 
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
-from . import boxes, four_rows, languages, peers, plans, tensor, tuned
+from . import boxes, four_rows, languages, peers, plans, tensor, tuned, warps
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -37,6 +37,9 @@ TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
 TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 TENSOR_TURNS = TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED", WAITS="ALL")
 TENSOR_SPLIT = Source.of(HERE / "tensor_split.cu", **LAYER)
+
+WARPS = Source.of(HERE / "warps.k", **LAYER)
+PTX = frozenset({"ptx"})
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
@@ -159,6 +162,27 @@ LADDER = (
         "A third fewer loads of inputs, no columns computed twice if a vector divides the width, no launch to pack weights. "
         "With AVX2, vectors of sixteen take two registers each, and the sums of `vectors` do not all fit.",
         frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
+    ),
+    Variant(
+        "warps-fp16", "double-buffered", WARPS, warps.Warps,
+        "Tensor cores from OpenCL, by PTX in the text: products of a warp. Operands are fp16, laid out beforehand.",
+        "On an H200 this product's peak is ten times that of FMAs. Local memory is busy for a third of the products' time, so "
+        "300 us, where the peak would take 257.",
+        PTX, kind="gpu", options=PREPARED, differs=("source", "plan", "options"), dtype="float16",
+        shows={"tensor": r"mma\.sync\.aligned\.m16n8k16"}, predicts=about(11),
+    ),
+    Variant(
+        "warps-tf32", "warps-fp16", WARPS.with_knobs(OPERANDS="TF32"), warps.Warps,
+        "TF32 instead of fp16: operands of 4 bytes, rounded to as many digits as fp16 has.",
+        "Twice the bytes and twice the products.",
+        PTX, kind="gpu", options=PREPARED, dtype="tfloat32", shows={"tensor": r"tf32\.tf32"}, predicts=about(1 / 2),
+    ),
+    Variant(
+        "warps-split", "warps-fp16", WARPS.with_knobs(OPERANDS="SPLIT", ROWS=8), warps.Warps,
+        "Each operand is split into two fp16 parts; three products. Packing is timed. A warp has half as many pixels, for its "
+        "small products have sums of their own.",
+        "Three times the work of fp16, and four additions for each large product, which the other units do meanwhile.",
+        PTX, kind="gpu", differs=("source", "options"), dtype="float16", predicts=about(1 / 3.4),
     ),
     hopper_step(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
