@@ -338,14 +338,6 @@ def test_a_port_without_a_time_of_the_first_program_is_not_measured_and_names_it
     assert verdicts.verdict_on(effects, piece, held) == verdicts.Verdict("not measured", reason="partly-ported")
 
 
-@pytest.mark.parametrize(("lab", "claim"), [("convpool", "copies")])
-def test_what_the_report_compared_with_something_else_is_not_testable_and_says_why(lab: str, claim: str) -> None:
-    ((_, piece),) = pieces_of(lab, claim)
-    assert isinstance(piece, evidence.NotTestable) and "report" in piece.reason
-    held = cells(registry.get(lab), [row(registry.get(lab).ladder[0].name, "any", 1.0)])
-    assert verdicts.verdict_on((), piece, held) == verdicts.Verdict("not testable", reason=piece.reason)
-
-
 def test_the_numbers_of_a_claim_go_to_what_they_are_of() -> None:
     pair, bandwidth = evidence.Pair("a", "b", "c"), evidence.Bandwidth("a", "c", numbered=False)
     assert verdicts.effects_of((pair, pair), (2.0, 3.0)) == [(2.0,), (3.0,)]

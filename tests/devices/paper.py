@@ -22,6 +22,7 @@ from roofbook.devices.backends import CUDA
 from roofbook.devices.contract import Unsupported
 from roofbook.labs import peaks
 from roofbook.labs.convpool.initialise import Initialisation
+from roofbook.labs.convpool.whole_program import WholeProgram
 from roofbook.labs.lbm import native, replay
 from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
@@ -292,7 +293,7 @@ def cuda_variants() -> Iterator[Any]:
     """Return every step that CUDA runs, and the points that stand for each sweep."""
     for name, lab in LABS.items():
         for variant in variants(lab):
-            if "cuda" in variant.backends and variant.source and variant.plan is not Initialisation:
+            if "cuda" in variant.backends and variant.source and variant.plan not in (Initialisation, WholeProgram):
                 yield pytest.param(lab, variant, id=f"{name}-{variant.name}")
 
 

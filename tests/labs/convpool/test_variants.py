@@ -297,6 +297,19 @@ def test_a_new_process_opens_the_device_and_leaves_nothing_unset(device: Device)
     run.close()
 
 
+def test_a_whole_program_computes_the_layer_and_tells_the_share_of_its_kernels(device: Device) -> None:
+    variant, case = LAB.variant("whole-program"), LAB.case(LAYERS[0])
+    run = make(device, variant, LAYERS[0])
+    right = LAB.reference(case, problem(LAYERS[0])[0])
+    run.reset()
+    assert LAB.check(case, variant, run.outputs(), right)[0] > 0, "nothing has run yet"
+    seconds = run.run()
+    assert LAB.check(case, variant, run.outputs(), right)[0] == 0
+    assert set(run.parts) == {"whole program", "kernels"} <= set(LAB.parts) and seconds == run.parts["whole program"]
+    assert 0 < run.facts()["kernel share"] == run.parts["kernels"] / seconds < 1
+    run.close()
+
+
 def test_what_the_new_process_says_is_json(device: Device) -> None:
     program = (
         f"import json; from roofbook.labs.convpool import initialise as i; print(json.dumps(i.main({device.spec!r})))"

@@ -11,6 +11,7 @@ from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
 from . import languages, peers, plans, tensor, tuned, vectors, warps
 from .initialise import Initialisation
+from .whole_program import WholeProgram
 
 HERE = Path(__file__).parent
 CACHE_OPERATORS = frozenset({"cache-operators"})
@@ -197,6 +198,12 @@ LADDER = (
         "No layer at all: a new process opens the device and runs one small kernel.",
         "The time before a program's first result, however fast its kernels are.",
         role="probe", differs=("source", "plan", "options"), dtype="int32",
+    ),
+    Variant(
+        "whole-program", "lists", LISTS, WholeProgram,
+        "A new process with one layer in it: it opens the device, copies the operands there, and copies the result back.",
+        "Most of the time is the driver's start. The report's kernels took a fifth of such a program; faster ones take less.",
+        role="probe", differs=("plan",), dtype="int32",
     ),
 )  # fmt: skip
 
