@@ -234,6 +234,7 @@ def by_numba(function: Any, architecture: int, signature: str) -> MachineCode:
     """Compile a function of Numba for an architecture, such as 90, to PTX. signature: types as Numba writes them."""
     from numba import cuda
 
+    vars(np).setdefault("row_stack", np.vstack)  # numba-cuda registers it, and NumPy 2.5 has it no more
     ptx, _ = cuda.compile(function.py_func, signature, device=False, cc=divmod(architecture, 10), abi="numba")
     names = re.findall(r"\.entry\s+(\w+)", ptx)
     return MachineCode(ptx.encode(), names[0])

@@ -24,7 +24,7 @@ from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bou
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, cudnn, pytorch
 from roofbook.spec.lab import by_make
-from roofbook.spec.plan import Case, Runnable, Variant
+from roofbook.spec.plan import Case, Runnable, Variant, missing
 
 from ... import mutants
 from ..sweep_points import points
@@ -100,6 +100,8 @@ TILED = (plans.Tiled, plans.LocalTile)
 
 def why_not(variant: Variant, layer: Layer) -> str | None:
     """Return the expected reason why a variant is excused from a layer; the lab's own words are compared with it."""
+    if variant.role == "dsl":
+        return by_make(missing(variant))
     if variant.role == "peer":
         by_eight = variant.plan in (tuned.FusedConvolution, tuned.SplitConvolution)
         odd = by_eight and (layer.channels % 8 or layer.filters % 8)

@@ -52,6 +52,7 @@ from roofbook.labs.lbm.problem import (
 )
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc
+from roofbook.spec.lab import by_make
 from roofbook.spec.plan import Case, Runnable, Variant, missing
 
 from ... import mutants
@@ -174,7 +175,7 @@ def why_not(variant: Variant, size: str) -> str | None:
         ]
         if nx % 32 or not rows:
             return "not on this case: the blocks that run at once do not hold the grid"
-    return missing(variant)
+    return by_make(missing(variant))
 
 
 def held_in_tiles(nx: int, ny: int) -> bool:
@@ -246,7 +247,8 @@ def compare_backends(variant: Variant) -> None:
     """Compare the backends of a variant with those that its plan and kernel allow."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
-        reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
+        reason_against_opencl = variant.plan is plans.Native or issubclass(variant.plan, plans.GraphedSteps)
+        reason_against_cuda = variant.plan is plans.Native
     else:
         cuda_only = variant.source.path.suffix == ".cu"
         reason_against_opencl = (

@@ -367,6 +367,6 @@ PEERS = (
         "triton-split", "tensor-split", languages.TritonLayer,
         "Triton: operands split into two fp16 parts, three products, the two small ones in a sum of their own.",
         "Three times the products of fp16, for the error of fp32.",
-        dtype="float16", windows=32, filters=128, depth=32, warps=8, stages=3, prepared=True, split=True,
+        dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=3, prepared=True, split=True,
     ),
 )  # fmt: skip

@@ -262,6 +262,6 @@ PEERS = (
     python_kernel(
         "triton-int8", "tensor-prepared", languages.TritonLayer, "Triton: all products in int8, operands laid out beforehand.",
         "Each tap reads its pixels from the L2 again, and no cluster shares weights: half as fast as `tensor-split-k`.",
-        dtype="int8", prepared=True, windows=16, filters=64, warps=4, stages=5,
+        dtype="int8", prepared=True, windows=16, filters=64, warps=4, stages=7,
     ),
 )  # fmt: skip

@@ -16,7 +16,8 @@ from .plans import SENTINEL, bytes_of_int8, layer, must_fit_a_byte
 class TritonLayer(Triton, OneOutput):
     """Operands are bytes that are laid out beforehand.
 
-    Options: `windows` of the pool and `filters` of a tile; `warps` of a block; `stages` of the pipeline of its loads.
+    Options: `windows` of the pool and `filters` of a tile, fewer of them where that leaves half of the device idle; `warps` of a
+    block; `stages` of the pipeline of its loads.
     """
 
     sources = (Path(__file__).with_name("triton_layer.py"),)
@@ -28,6 +29,9 @@ class TritonLayer(Triton, OneOutput):
         must_fit_a_byte(inputs)
         one, options, self.launches = layer(case), variant.options, case.units
         windows, filters, warps = options["windows"], options["filters"], options["warps"]
+        tiles = ceil_div((one.size // 2) ** 2, windows)
+        while filters > 16 and 2 * tiles * ceil_div(one.filters, filters) < device.compute_units:
+            filters //= 2
         block = next(channels for channels in (128, 64, 32) if one.depth % channels == 0 or channels == 32)
         channels, padded = block * ceil_div(one.depth, block), filters * ceil_div(one.filters, filters)
         constants = {
@@ -36,7 +40,6 @@ class TritonLayer(Triton, OneOutput):
         }  # fmt: skip
         types = "*i8", "*i8", "*i32"
         self.kernel = self.compiled(device, by_triton, types, tuple(constants.items()), warps, options["stages"])
-        tiles = ceil_div((one.size // 2) ** 2, windows)
         self.group, self.size = (32 * warps, 1), (32 * warps * (padded // filters), tiles)
         border, side = one.kernel // 2, one.size + one.kernel - 1
         pixels = np.zeros((side, side, channels), np.int8)

@@ -170,7 +170,7 @@ PEERS = (
     torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "pytorch", peers.Fused, compile=True),
     python_kernel(
         "triton-fused", "fused", languages.TritonFused, "Triton: all passes on a block of elements.",
-        "Memory bounds one pass over three grids: as fast as `fused`.", block=1024, warps=4,
+        "Memory bounds one pass over three grids: as fast as `fused`.", block=1024, warps=8,
     ),
     python_kernel(
         "numba-fused", "fused", languages.NumbaFused, "Numba: all passes on one element, in two dimensions.",
