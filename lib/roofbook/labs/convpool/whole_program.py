@@ -62,9 +62,13 @@ def main(spec: str, case: str, folder: str) -> dict[str, float]:
     Returns the seconds of the whole program and of its kernels.
     """
     from ...devices.find import open_device
-    from . import LAB
+    from ...spec import registry
 
-    one, variant, operands = Case(*json.loads(case)), LAB.variant(STEP), dict(np.load(Path(folder) / GIVEN))
+    one, variant, operands = (
+        Case(*json.loads(case)),
+        registry.get("convpool").variant(STEP),
+        dict(np.load(Path(folder) / GIVEN)),
+    )
     if spec.startswith("cuda"):
         import cupy  # noqa: F401
     else:
