@@ -16,8 +16,8 @@ from .plans import SENTINEL, bytes_of_int8, layer, must_fit_a_byte
 class TritonLayer(Triton, OneOutput):
     """Operands are bytes that are laid out beforehand.
 
-    Options: `windows` of the pool and `filters` of a tile, fewer of them where that leaves half of the device idle; `warps` of a
-    block; `stages` of the pipeline of its loads.
+    Options: `windows` of the pool and `filters` of a tile, fewer of them where that leaves half of the device idle; `warps` of
+    a block; `stages` of the pipeline of its loads.
     """
 
     sources = (Path(__file__).with_name("triton_layer.py"),)
