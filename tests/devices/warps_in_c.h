@@ -14,16 +14,20 @@
 #define MOST_ITEMS 512
 #define STACK 32768
 typedef struct { unsigned int x, y, z, w; } __attribute__((aligned(16))) uint4;
-typedef struct { unsigned int lines[32], a[16][8], b[8][8]; int arrived, turn; } Warp;
-static Warp warps[MOST_ITEMS / 32];
+typedef struct { unsigned int x, y; } uint2;
+typedef struct { float x, y; } float2;
+typedef struct { float x, y, z, w; } float4;
+typedef struct { unsigned int lines[32], a[16][8], b[8][8]; float values[32]; int arrived, turn; } Warp;
+static Warp warp_of_items[MOST_ITEMS / 32];
 static jmp_buf scheduler, places[MOST_ITEMS];
 static char stacks[MOST_ITEMS][STACK];
-static int item, items, group, ended, arrived, turn;
+static int item, items, group, groups, ended, arrived, turn;
 static void (*kernel)(void);
 
 static int get_local_id(int d) { return item; }
 static int get_group_id(int d) { return group; }
 static int get_global_id(int d) { return group * items + item; }
+static int get_num_groups(int d) { return groups; }
 
 // Goes from a place to another, by longjmp, which asks nothing of the system.
 static void go(jmp_buf from, jmp_buf to) {
@@ -48,7 +52,7 @@ static char origin[16];
 
 // ldmatrix: four matrices of eight lines; out: a word of each.
 static void load_matrices(unsigned int **out, unsigned int address) {
-  Warp *warp = &warps[item / 32];
+  Warp *warp = &warp_of_items[item / 32];
   const int lane = item % 32;
   warp->lines[lane] = address;
   wait_for_warp(warp);
@@ -79,7 +83,7 @@ static double dot(const char *name, unsigned int a, unsigned int b) {
 
 // mma: operands as mma.h pictures them; in: a, b, and c if the sums begin with others than `out`.
 static void multiply(const char *name, void **out, const unsigned int *in, int begins_with_zero) {
-  Warp *warp = &warps[item / 32];
+  Warp *warp = &warp_of_items[item / 32];
   const int lane = item % 32, line = lane / 4, word = lane % 4;
   for (int k = 0; k < 4; k++) warp->a[line + k % 2 * 8][word + k / 2 * 4] = in[k];
   warp->b[line][word] = in[4];
@@ -94,6 +98,24 @@ static void multiply(const char *name, void **out, const unsigned int *in, int b
   wait_for_warp(warp);
 }
 
+// shfl.sync.bfly: the value of another lane.
+static float of_lane(float value, int apart) {
+  Warp *warp = &warp_of_items[item / 32];
+  warp->values[item % 32] = value;
+  wait_for_warp(warp);
+  const float other = warp->values[item % 32 ^ apart];
+  wait_for_warp(warp);
+  return other;
+}
+
+// cvt.rn.f16x2.f32: the first number in the upper half.
+static unsigned int two_in_word(float upper, float lower) {
+  const half both[2] = {(half)lower, (half)upper};
+  unsigned int word;
+  memcpy(&word, both, 4);
+  return word;
+}
+
 static void run_item(void) {
   const int self = item;
   go(places[self], scheduler);
@@ -102,8 +124,9 @@ static void run_item(void) {
   for (;;) go(places[self], scheduler);
 }
 
-static void launch(void (*function)(void), int groups, int size) {
+static void launch(void (*function)(void), int count, int size) {
   kernel = function;
+  groups = count;
   items = size;
   for (group = 0; group < groups; group++) {
     for (item = ended = 0; item < items; item++) {

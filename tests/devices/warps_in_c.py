@@ -67,6 +67,10 @@ def call_of(statement: str) -> str:
         return "(void)0"
     if ptx.startswith("ldmatrix.sync.aligned.m8n8.x4.shared.b16"):
         return f"load_matrices((unsigned int *[]){{{addresses}}}, {given[0]})"
+    if ptx.startswith("cvt.rn.f16x2.f32"):
+        return f"({out[0]} = two_in_word({given[0]}, {given[1]}))"
+    if ptx.startswith("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"):
+        return f"({out[0]} = of_lane({given[0]}, {given[1]}))"
     if ptx.startswith("mma.sync.aligned.m16n8") and ".row.col." in ptx:
         begins_with_zero = int("{%10, %10, %10, %10}" in ptx)
         assert begins_with_zero or ptx.endswith("{%8, %9}, {%0, %1, %2, %3};")
@@ -81,10 +85,13 @@ def in_c(text: str) -> str:
     for match in reversed([*re.finditer(r"\basm(\s+volatile)?\s*\(", text)]):
         end = closing(text, match.end() - 1)
         text = text[: match.start()] + call_of(text[match.end() : end]) + text[end + 1 :]
-    text = re.sub(r"__local (\w+) (\w+)\[", r"static \1 \2[", text).replace("__local ", "")
+    text = re.sub(r"__local ((?:\w+ )+\w+\[)", r"static \1", text).replace("__local ", "")
     launches = []
     for name, parameters in re.findall(r"__kernel[^;{}]*?void (\w+)\(([^)]*)\)", text):
-        values = ", ".join(f"arguments[{number}]" for number in range(parameters.count("*")))
+        values = ", ".join(
+            f"arguments[{number}]" if "*" in parameter else f"*(int *)arguments[{number}]"
+            for number, parameter in enumerate(parameters.split(","))
+        )
         launches.append(
             f"static void run_{name}(void) {{ {name}({values}); }}\n"
             f"void launch_{name}(void **given, int groups, int items) "
@@ -126,7 +133,8 @@ class Queue(contract.Queue):
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         (size,), (items,) = global_size, local_size
         assert size % items == 0
-        pointers = (ctypes.c_void_p * len(args))(*(arg.bytes.ctypes.data for arg in args))
+        arrays = [arg.bytes if isinstance(arg, Memory) else np.array([arg]) for arg in args]
+        pointers = (ctypes.c_void_p * len(args))(*(array.ctypes.data for array in arrays))
         kernel.function(pointers, size // items, items)
 
     def write(self, buffer: Any, array: np.ndarray) -> None:

@@ -35,6 +35,7 @@ POOLED = (
     "pooled-vectors",
     "halves",
     "tensor",
+    "warps",
     "warpgroup",
     "split-pool",
     "whole",

@@ -1,4 +1,4 @@
-"""Steps on the tensor cores of any NVIDIA GPU since Ampere, in both languages: warps.k, whose products are PTX in the text."""
+"""Steps on the tensor cores of any NVIDIA GPU since Ampere, in both languages: warps.k, with its products in PTX."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -7,7 +7,20 @@ from ...spec.hopper_step import ROUNDED, WGMMA, hopper_step
 from ...spec.plan import Variant
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, about, at_least, up_to
 from ...spec.source import Source
-from . import forward, peers, producer, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole
+from . import (
+    forward,
+    peers,
+    producer,
+    registers,
+    reported,
+    sequential,
+    streams,
+    tuned,
+    vectors,
+    warpgroup,
+    warps,
+    whole,
+)
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -30,6 +43,8 @@ FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
 VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
 FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+WARPS = Source.of(HERE / "warps.k", **LAYER)
+PTX = frozenset({"ptx"})
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
 PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
 WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
@@ -236,6 +251,13 @@ LADDER = (
         "The arithmetic is hidden behind memory: the time left is that of reading the input once.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"}, predicts=FASTER,
+    ),
+    Variant(
+        "warps", "fused-pool", WARPS, warps.Warps,
+        "The method of `tensor` from OpenCL, by PTX in the text: tensor cores, fp16 operands and sums in fp32.",
+        "The same instructions as from CUDA, and 24 KiB of local memory suffice, so the same time: a quarter of its parent's.",
+        PTX, kind="gpu", options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
+        shows={"warps": r"mma\.sync"}, predicts=about(4.4),
     ),
     Variant(
         "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
