@@ -23,6 +23,7 @@ from roofbook.analysis.evidence import (
     Finding,
     Intensity,
     NotTestable,
+    OrElse,
     Pair,
     Parts,
     Share,
@@ -415,6 +416,21 @@ def test_what_is_not_testable_says_why() -> None:
     assert evidence.variants(LAB) == () and evidence.case == ""
     with pytest.raises(NotApplicable, match="needs a counter"):
         evidence.find(cells())
+
+
+def test_what_stands_in_is_named_and_only_where_the_first_is_missing() -> None:
+    own, other = Pair("slow", "quick", CASE, below=3.0), Pair("slow", "cuda-only", CASE, below=3.0)
+    evidence = OrElse(own, other, "by another kernel")
+    assert evidence.variants(LAB) == ("slow", "quick", "cuda-only") and evidence.case == CASE and evidence.unit == "x"
+    assert evidence.scope == own.scope and evidence.compared == "otherwise by another kernel"
+    slow, quick, cuda_only = row("slow", 4.0), row("quick", 2.0), row("cuda-only", 1.0)
+    first = evidence.find(cells(slow, quick, cuda_only, backend="cuda"))
+    assert first.estimate == pytest.approx(2, rel=0.01) and first.turn == 3 and first.variants == ()
+    stand_in = evidence.find(cells(slow, cuda_only, backend="cuda"))
+    assert stand_in.estimate == pytest.approx(4, rel=0.01) and stand_in.how.startswith("by another kernel")
+    assert stand_in.variants == ("slow", "cuda-only")
+    with pytest.raises(MissingData, match="quick"):
+        evidence.find(cells(slow, backend="cuda"))
 
 
 def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:

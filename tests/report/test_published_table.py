@@ -41,6 +41,23 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     assert set(mapped.frame.status) == {"failed"} and "wrong result" in mapped.html
 
 
+def test_another_step_stands_beside_a_figure_by_its_name_until_the_reports_own_is_measured() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "4", "variant": "their kernel", "case": "256x256", "device": "Old GPU", "metric": metric, "unit": unit,
+             "trial": "", "value": 8.8, "seconds": 8.8}
+            for metric, unit in [("time", "s"), ("speedup", "x")]
+        ]
+    )  # fmt: skip
+    stood_in = PublishedFigures(published, {"their kernel": ("theirs", "fused")}, stand_ins={"theirs": "tiled"})
+    rows = lab_rows()
+    table = report.published(stood_in, rows.assign(variant=rows.variant.replace("port", "tiled")))
+    assert table.frame.our_variant.tolist() == ["tiled"] * 2 and set(table.frame.status) == {"ok"}
+    assert table.html.count("(tiled)") == 2
+    table = report.published(stood_in, rows.assign(variant=rows.variant.replace("port", "theirs")))
+    assert table.frame.our_variant.tolist() == ["theirs"] * 2 and "(tiled)" not in table.html
+
+
 def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     published = pd.DataFrame(
         [
