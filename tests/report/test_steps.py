@@ -43,6 +43,22 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
     assert re.findall(r'data-of="([^"]+)"', markup)[:2] == ["fused~256x256", "soa~256x256"]
 
 
+def test_a_gain_over_a_parent_that_was_not_tuned_is_told_beside_that_over_its_best() -> None:
+    rows = frame(
+        even("fused", 4e-4), even("fused@wg=32x1", 3e-4, "fused", role="sweep", axis="wg", point="32x1"),
+        even("fused@wg=16x1", 5e-4, "fused", role="sweep", axis="wg", point="16x1"), even("soa", 1e-4, "fused"),
+    )  # fmt: skip
+    tuned = ("fused@wg=32x1", "fused@wg=16x1", "fused@wg=8x1")
+    (line,) = lines(effect("soa", "fused", rows, {"256x256": ""}, tuned_parents=tuned))
+    assert line.startswith("4.00 times as fast")
+    assert re.search(r"Compared with its parent at its best, fused@wg=32x1: 3\.00 times as fast \[[\d., ]+\]\.$", line)
+    (line,) = lines(effect("soa", "fused", rows, {"256x256": ""}, tuned_parents=("fused@wg=16x1",)))
+    assert "at its best" not in line, "the parent as it is is the faster one"
+    slower = frame(even("fused", 4e-4), even("fused@wg=32x1", 3e-4, "fused", role="sweep"), even("soa", 5e-4, "fused"))
+    (line,) = lines(effect("soa", "fused", slower, {"256x256": ""}, tuned_parents=tuned))
+    assert "at its best" not in line, "the step gains nothing"
+
+
 @pytest.mark.parametrize(
     ("rows", "cases", "texts"),
     [

@@ -187,9 +187,10 @@ class Page(ABC):
             diff = after.diff(before, (parent.name, variant.name), language)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
         size = case.name if lab.sizes(case) else ""
-        return step(
-            variant, data.rows, skipped, diff, lab.name, size, predictions.of_step(data, variant), data.profiles
-        )
+        tuned = [v.name for sweep in lab.sweeps if sweep.tunes for v in sweep.variants if v.name != variant.name]
+        tuned_parents = [name for name in tuned if name.partition("@")[0] == variant.parent]
+        predicted = predictions.of_step(data, variant)
+        return step(variant, data.rows, skipped, diff, lab.name, size, predicted, data.profiles, tuned_parents)
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
         """Return a variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, otherwise as C.

@@ -1,12 +1,12 @@
 """A step of a ladder on a lab's page: its change, the expected effect, and the measured one on each case."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.predictions import outcome
-from ..analysis.readings import Reading, cases_of, faster, newest
+from ..analysis.readings import Reading, cases_of, faster, fastest, newest
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .counters_table import changed_counters_of_step
@@ -32,12 +32,14 @@ def step(
     size: str = "",
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
+    tuned_parents: Sequence[str] = (),
 ) -> Html:
     """Return a step as HTML: name, change, expected effect, measured effects, and the kernel's difference.
 
     cases: name -> why the variant does not run there; '' if it does. diff: unified, of the kernels as they are compiled; may
     be empty. lab: its name. size: the case whose sizes the kernels have as constants; '' for none. predictions: case -> the
-    prediction that `expect` makes there. profiles: rows of hardware counters, of any cases.
+    prediction that `expect` makes there. profiles: rows of hardware counters, of any cases. tuned_parents: names of the parent
+    with other sizes of its launch or tiles.
 
     A notebook has the kernels' difference to unfold, the site a link to the page that has both; `on_site` chooses.
     """
@@ -55,7 +57,7 @@ def step(
         f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judging_note(predictions, cases)}</p>'
         if variant.expect
         else "",
-        effect(variant.name, variant.parent, rows, cases, predictions, profiles),
+        effect(variant.name, variant.parent, rows, cases, predictions, profiles, tuned_parents),
     ]
     on_size = f", on {escape(size)}" if size else ""
     if diff:
@@ -82,11 +84,12 @@ def effect(
     cases: Mapping[str, str],
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
+    tuned_parents: Sequence[str] = (),
 ) -> Html:
     """Return a list with a line for each case: the prediction's outcome, the ratio to the parent, both times, and counters.
 
     A case without a time has the reason. If all cases lack a time for the same reason, one line says so. Counters are shown
-    if both variants were counted.
+    if both variants were counted, and the gain over the parent at its best if one of `tuned_parents` is faster.
     """
     readings_by_case = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
     reasons = {case: _lack_reason(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
@@ -101,6 +104,8 @@ def effect(
             reading, parent_reading = readings_by_case[case][name], readings_by_case[case].get(parent or "")
             css, text = _effect_line(reading, parent_reading, predictions.get(case))
             cause = _counters_note(profiles, reading, parent_reading)
+            tuned = [readings_by_case[case][tuned] for tuned in tuned_parents if tuned in readings_by_case[case]]
+            cause += _tuned_parent_note(reading, parent_reading, fastest(tuned))
         mark = f' class="{css}"' * bool(css)
         lines.append(
             f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span>{cause}</li>'
@@ -135,6 +140,22 @@ def _counters_note(profiles: "pd.DataFrame | None", reading: Reading, parent: Re
         return ""
     counted = changed_counters_of_step(profiles, reading, parent, ratio.word)
     return f'<div class="cause">Counters: {escape(counted)}.</div>' if counted else ""
+
+
+def _tuned_parent_note(reading: Reading, parent: Reading | None, tuned: Reading | None) -> str:
+    """Return what a step that is faster than its parent gains over the parent at its best, `tuned`; '' for any other step.
+
+    So it is '' too where the parent as it is is no slower than `tuned`.
+    """
+    gains = [faster(parent, other) for other in (reading, tuned) if other]
+    ratio = faster(tuned, reading)
+    if tuned is None or ratio is None or [gain.word for gain in gains if gain] != ["faster"] * 2:
+        return ""
+    words, ends = effect_text(ratio)
+    best = number_of(escape(tuned.variant), tuned.id)
+    return (
+        f'<div class="cause">Compared with its parent at its best, {best}: {escape(f"{words} {ends}".strip())}.</div>'
+    )
 
 
 def _judging_note(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:

@@ -55,6 +55,8 @@ class Sweep:
     """Names of the two parts of a point such as `16x4` or `64x112x16/4x8x2`."""
     quick: tuple[str, ...] = ()
     """Points that are measured at scale `quick`, if all of them would take too long; empty for all."""
+    tunes: bool = False
+    """Whether the points are sizes of the launch or of tiles: the step at its fastest point is the same step, tuned."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
         """Return the points that are measured at a scale.

@@ -77,6 +77,7 @@ class ConvolutionLayer(NamedCases):
                 tuple(best.at("split", name, **_split(*split)) for name, split in SPLITS.items()),
                 ("work-groups, at the published size", "work-items per group"),
                 ("896x128", "1792x128", "3584x32", "3584x128"),
+                tunes=True,
             ),
             Sweep(
                 "space", "Which global and local size?",
@@ -86,6 +87,7 @@ class ConvolutionLayer(NamedCases):
                 ),
                 ("global size, at the published size", "local size"),
                 QUICK_SPACE,
+                tunes=True,
             ),
             Sweep(
                 "twice", "What does each part of the fastest step on tensor cores cost?",

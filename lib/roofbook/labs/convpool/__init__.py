@@ -49,19 +49,19 @@ class SparseConvolution(NamedCases):
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
                   tuple(best.at("layers", layers, LISTS.with_knobs(LAYERS=layers)) for layers in (16, 32, 64, 128, 256)),
-                  quick=("16", "64", "256")),
+                  quick=("16", "64", "256"), tunes=True),
             Sweep("together", "How many filters per group, from registers?",
                   tuple(strips.at("together", many, STRIPS.with_knobs(TOGETHER=many)) for many in (1, 2, 4, 8)),
-                  quick=("1", "4", "8")),
+                  quick=("1", "4", "8"), tunes=True),
             Sweep("list parts", "How many work-items share a list, from registers?",
                   tuple(strips.at("list parts", many, STRIPS.with_knobs(PARTS=many)) for many in (1, 2, 4)),
-                  quick=("1", "4")),
+                  quick=("1", "4"), tunes=True),
             Sweep("chunk", "How many channels at a time, from registers?",
                   tuple(strips.at("chunk", many, STRIPS.with_knobs(CHUNK=many)) for many in (16, 32, 48, 64)),
-                  quick=("16", "64")),
+                  quick=("16", "64"), tunes=True),
             Sweep("parts", "How many maps per filter, both sides sparse?",
                   tuple(both_sparse.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16)),
-                  quick=("1", "4", "16")),
+                  quick=("1", "4", "16"), tunes=True),
         )  # fmt: skip
 
     def named_case(self, name: str, scale: str) -> Case:

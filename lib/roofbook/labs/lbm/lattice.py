@@ -134,6 +134,7 @@ class Lattice(Lab):
                 "Which shape of work-group?",
                 tuple(best.at("wg", text, group=shape(text)) for text in SHAPES),
                 quick=QUICK_SHAPES,
+                tunes=True,
             ),
             Sweep(
                 "step",
@@ -146,6 +147,7 @@ class Lattice(Lab):
                 "Which shape of work-group, with the loop in C?",
                 tuple(c_host.at("c-wg", text, group=shape(text)) for text in C_SHAPES),
                 quick=("1x16", "32x1"),
+                tunes=True,
             ),
             *(
                 Sweep(

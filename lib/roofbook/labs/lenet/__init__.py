@@ -66,20 +66,21 @@ class LeNet(NamedCases):
         segments, overlapped, shaped = (self.variant(name) for name in ("streams", "pinned", "registers"))
         self.sweeps = (
             Sweep("minibatch", "How many images unrolled at a time?",
-                  tuple(unrolled.at("minibatch", images, minibatch=images) for images in (100, 250, 500, 1000))),
+                  tuple(unrolled.at("minibatch", images, minibatch=images) for images in (100, 250, 500, 1000)), tunes=True),
             Sweep("tile", "How wide a tile (TILE_WIDTH)?",
                   tuple(tiled.at("tile", width, TILED_CONSTANT.with_knobs(TILE_WIDTH=width)) for width in (8, 10, 14, 17, 20)),
-                  quick=("8", "14", "20")),
+                  quick=("8", "14", "20"), tunes=True),
             Sweep("segment", "How many images per segment?",
-                  tuple(segments.at("segment", images, segment=images) for images in (60, 100, 125))),
+                  tuple(segments.at("segment", images, segment=images) for images in (60, 100, 125)), tunes=True),
             Sweep("queues", "How many queues?",
-                  tuple(overlapped.at("queues", queues, queues=queues) for queues in (1, 2, 3, 4)), quick=("1", "2", "4")),
+                  tuple(overlapped.at("queues", queues, queues=queues) for queues in (1, 2, 3, 4)), quick=("1", "2", "4"),
+                  tunes=True),
             Sweep("conv1", "Which shape of a work-item in layer 1, filters by rows by columns?",
                   tuple(shaped.at("conv1", shape, conv1=shape) for shape in SHAPES["conv1"]),
-                  quick=("1x4x4/2x1", "4x4x4/2x1", "4x2x5/4x3")),
+                  quick=("1x4x4/2x1", "4x4x4/2x1", "4x2x5/4x3"), tunes=True),
             Sweep("conv2", "Which shape of a work-item in layer 2, filters by rows by columns?",
                   tuple(shaped.at("conv2", shape, conv2=shape) for shape in SHAPES["conv2"]),
-                  quick=("2x4x4", "4x4x4", "8x2x4")),
+                  quick=("2x4x4", "4x4x4", "8x2x4"), tunes=True),
         )  # fmt: skip
 
     def prepare(self) -> None:
