@@ -84,7 +84,9 @@ def test_a_page_can_be_drawn_without_measurements(open_lab: Open, monkeypatch: p
     for output in outputs:
         assert output._repr_html_().startswith("<")
     assert "(not measured)" in experiment.summary().data
-    with pytest.raises(UsageError, match="unknown sweep 'gw'; valid: without, wg, buffers, integers"):
+    with pytest.raises(
+        UsageError, match="unknown sweep 'gw'; valid: without, wg, step, c-wg, buffers, integers, c-buffers"
+    ):
         experiment.line_sweep("gw")
 
 

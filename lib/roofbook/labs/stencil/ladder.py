@@ -86,7 +86,7 @@ LADDER = (
     Variant(
         "local-memory-tasks-2", "local-memory", NATIVE.with_knobs(STAGING="LOCAL_COPY", TASKS=2, GROUP_SIZE=128), plans.Passes,
         "Two elements per work-item, both through local memory: the kernel that the report times.",
-        "A barrier now waits for twice as many loads, so more of them are in flight. The report found no difference.",
+        "A barrier now waits for twice as many loads, so more of them are in flight. The report found both equally fast.",
         published="work-group 128x1, 2 tasks per work-item", predicts={"gpu": FASTER},
     ),
     Variant(
