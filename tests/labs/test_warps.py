@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,17 @@ def test_other_devices_and_older_gpus_are_refused_in_a_sentence(lab: Lab, varian
 def test_ptx_that_has_no_c_is_named() -> None:
     with pytest.raises(ValueError, match=r"^no C for the PTX bar\.sync 0;$"):
         in_c('__kernel void one(__global int *x) { asm volatile("bar.sync 0;"); }')
+
+
+@needs_compiler
+@pytest.mark.parametrize("element", ["f16", "tf32", "s8"])
+def test_the_peak_from_opencl_adds_up_its_products(element: str, tmp_path: Path) -> None:
+    lab = registry.get(registry.PEAKS)
+    variant = lab.variant(f"ptx-{element}")
+    few = replace(next(case for case in lab.cases("test") if not lab.skip_reason(variant, case)), units=4)
+    drawn = lab.inputs(few, seed=3)
+    run = variant.plan(InC(tmp_path), variant, few, drawn)
+    run.reset()
+    run.run()
+    error, tolerance, _ = lab.check(few, variant, run.outputs(), lab.reference(few, drawn))
+    assert error <= tolerance

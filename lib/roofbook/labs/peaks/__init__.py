@@ -58,6 +58,15 @@ def _mma(element: str) -> Variant:
     )  # fmt: skip
 
 
+def _ptx(element: str) -> Variant:
+    """Return the peak of `_mma` from OpenCL."""
+    return replace(
+        _mma(element), name=f"ptx-{element}", source=Source.of(HERE / "ptx.k", ELEMENT=element.upper()),
+        plan=plans.TensorByPtx, change=f"Tensor cores by mma.sync from OpenCL, {element}.",
+        needs=frozenset({"ptx", "opencl-c"}), kind="gpu",
+    )  # fmt: skip
+
+
 def _wgmma(element: str) -> Variant:
     source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
@@ -93,6 +102,7 @@ LADDER = (
     _chains("int32", "int", "Multiply-adds of 32-bit integers."),
     _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
+    *(_ptx(element) for element in TENSOR_TYPES if element != "e4m3"),
     *(_wgmma(element) for element in TENSOR_TYPES),
     _normal(_wgmma("f16")),
     _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),

@@ -12,7 +12,7 @@ from ...devices.contract import Device
 from ...devices.hopper import COMPILER_OPTIONS
 from ...spec.bands import by_bands
 from ...spec.kernel_constants import constants
-from ...spec.kernel_run import ceil_div, resources
+from ...spec.kernel_run import ceil_div, require_ptx, resources
 from ...spec.plan import Case, Plan, Variant, least_bytes, no_conditions
 from .theory import Theory, theory
 
@@ -322,6 +322,17 @@ class Tensor(Peak):
 
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), **resources(self.device, self.kernel, (self.group,))}
+
+
+class TensorByPtx(Tensor):
+    """Products on tensor cores by PTX in the text, which only NVIDIA's OpenCL takes."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        require_ptx(device, 80)
+        super().__init__(device, variant, case, inputs)
+
+    def theory(self) -> Theory | None:
+        return theory(self.device, f"mma-{self.variant.options['element']}")
 
 
 class TensorOfNormals(Tensor):
