@@ -19,6 +19,7 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Variant
 
+from ..labs.sweep_points import often_tried
 from .paper import ARCHITECTURES, BY_ARCHITECTURE, LABS, compiled, cuda_variants, drive, skip_without_compiler
 
 
@@ -31,13 +32,13 @@ def each_for_its_architectures() -> Iterator[Any]:
     """Yield (lab, variant, architecture): every step for all architectures, and points of sweeps by turns for one each.
 
     Points of a sweep differ by a number in their text. Steps on the older architecture are thorough, and so are points
-    that a quick run of the book leaves out.
+    that are not tried often.
     """
     swept = cycle(ARCHITECTURES)
-    quick = {variant.name for lab in LABS.values() for variant in lab.at_scale("quick")}
+    tried = {name for lab in LABS.values() for name in often_tried(lab.sweeps)}
     for lab, variant in (param.values for param in cuda_variants()):
         for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
-            is_quick = variant.name in quick if variant.role == "sweep" else architecture == max(ARCHITECTURES)
+            is_quick = variant.name in tried if variant.role == "sweep" else architecture == max(ARCHITECTURES)
             marks = [] if is_quick else [pytest.mark.thorough]
             yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}", marks=marks)
 
