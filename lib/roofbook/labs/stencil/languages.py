@@ -43,18 +43,17 @@ class TritonFused(Triton, AllPasses):
 
 
 class NumbaFused(Numba, AllPasses):
-    """A thread computes one element."""
+    """A thread computes one element, in as many passes as the problem has."""
 
     sources = (Path(__file__).with_name("numba_fused.py"),)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, case.units)
         height, width = inputs["g"].shape
-        self.kernel = self.compiled(device, by_numba, "void(float32[:,::1], float32[:,::1], float32[:,::1], int32)")
+        self.kernel = self.compiled(device, by_numba, "void(float32[:,::1], float32[:,::1], float32[:,::1])")
         self.group, self.size = (128, 1), (128 * ceil_div(width, 128), height - 2)
         grids = *self.upload(inputs["r"], inputs["b"]), self.written(inputs["g"])
-        arrays = [argument for grid in grids for argument in numba_array(grid, height, width)]
-        self.arguments = *arrays, np.int32(case.units)
+        self.arguments = tuple(argument for grid in grids for argument in numba_array(grid, height, width))
 
     @staticmethod
     def function() -> Any:
