@@ -59,8 +59,9 @@ def test_the_table_has_times_lines_and_the_way_to_the_first_result(compared: lis
     (record,) = table.frame.to_dict("records")
     assert record["seconds"] == pytest.approx(2e-6, rel=0.06) and record["lines"] == 47
     assert record["step_lines"] > 4 * record["lines"] and record["compile_s"] == 0.25
+    assert "per step" in line(table, "triton-steps")
     assert ">deep-halo-pause<" in line(table, "triton-steps") and ">graph<" in line(table, "triton-steps")
-    assert "The slowest kernel has 0.5" in " ".join(table.notes)
+    assert "farthest from its step has 0.5" in " ".join(table.notes)
 
 
 def test_a_kernel_in_another_language_is_no_library() -> None:

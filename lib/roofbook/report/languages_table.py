@@ -33,10 +33,7 @@ def languages(device: str, comparisons: Sequence[Comparison]) -> Table:
         Column("Kernel", lambda of: Cell(of.kernel.variant, small=of.title), fields={"variant": lambda of: of.kernel.variant}),
         Column("Case", lambda of: of.data.case, fields={"lab": lambda of: of.lab, "case": lambda of: of.data.case}),
         Column("Precision", lambda of: str(of.kernel.row["dtype"]), fields={"dtype": lambda of: of.kernel.row["dtype"]}),
-        Column(
-            "Time", lambda of: Cell(show.duration(of.kernel.median), "num", card_id=of.card), "num",
-            {"seconds": lambda of: of.kernel.median}, "s per unit",
-        ),
+        Column("Time", _time_cell, "num", {"seconds": lambda of: of.kernel.median}, "s per unit"),
         Column("Best step like it", _step_cell, fields={"step": lambda of: of.step.variant if of.step else None}),
         ratio_column("ratio", "vs step", comparisons, Comparison.ratio),
         Column("Step of its method", lambda of: of.kernel.parent or show.DASH, fields={"parent": lambda of: of.kernel.parent}),
@@ -58,7 +55,9 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
     if not ratios:
         return []
     least, median, most = (show.factor(value) for value in (min(ratios), statistics.median(ratios), max(ratios)))
-    return [f"The slowest kernel has {least} of its step's speed, the median one {median}, and the fastest {most}."]
+    return [
+        f"The kernel farthest from its step has {least} of its speed, the nearest {most}, and half of them {median} or more."
+    ]
 
 
 def _number(
@@ -69,6 +68,11 @@ def _number(
         return Cell(show.DASH if number is None else show.number(number), "num")
 
     return Column(head, cell, "num", {name: value}, unit)
+
+
+def _time_cell(comparison: Comparison) -> Cell:
+    kernel = comparison.kernel
+    return Cell(show.duration(kernel.median), "num", small=f"per {kernel.row['unit']}", card_id=comparison.card)
 
 
 def _step_cell(comparison: Comparison) -> Cell:
