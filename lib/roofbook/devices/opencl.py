@@ -39,18 +39,6 @@ class Buffer(contract.Buffer):
         self.memory.release()
 
 
-class LineImage(Buffer):
-    """An image of one dimension over a buffer of its values."""
-
-    def __init__(self, image: Any, values: contract.Buffer) -> None:
-        super().__init__(image, values.nbytes)
-        self.values = values
-
-    def release(self) -> None:
-        super().release()
-        self.values.release()
-
-
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, device: Any, log: Callable[[], str] = str) -> None:
         """log: returns the messages of the compiler about its program."""
@@ -357,20 +345,19 @@ class OpenCLDevice(contract.Device):
     def image(self, array: np.ndarray) -> Buffer:
         import pyopencl as cl
 
-        kind = cl.ImageFormat(cl.channel_order.R, cl.channel_type.SIGNED_INT16)
+        kind, values = cl.ImageFormat(cl.channel_order.R, cl.channel_type.SIGNED_INT16), np.ascontiguousarray(array)
+        flags = cast(cl.mem_flags, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR)
         if array.ndim == 1:
             longest = self.device.image_max_buffer_size if self.device.image_support else 0
             if array.size > longest:
                 raise Unsupported(f"a line of {array.size} values: {longest} at most")
-            buffer: Any = self.upload(array)
-            line = cl.create_image(self.context, cl.mem_flags.READ_ONLY, kind, shape=array.shape, buffer=buffer.memory)
-            return LineImage(line, buffer)
+            buffer = cl.Buffer(self.context, flags, hostbuf=values)  # the image holds it
+            image = cl.create_image(self.context, cl.mem_flags.READ_ONLY, kind, shape=array.shape, buffer=buffer)
+            return Buffer(image, values.nbytes)
         rows, columns = array.shape
         most = (self.device.image2d_max_height, self.device.image2d_max_width) if self.device.image_support else (0, 0)
         if rows > most[0] or columns > most[1]:
             raise Unsupported(f"an image of {rows} x {columns}: {most[0]} x {most[1]} at most")
-        flags = cast(cl.mem_flags, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR)
-        values = np.ascontiguousarray(array)
         image = cl.create_image(self.context, flags, kind, shape=(columns, rows), hostbuf=values)
         return Buffer(image, values.nbytes)
 
