@@ -75,6 +75,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
     Mutant("warps-fp16", "warps.k", "lane % 4 + k / 2 * 4", "lane % 4", "half of the channels of a product"),
     Mutant("warps-fp16", "warps.k", "row + 1 < HEIGHT", "row + 2 < HEIGHT", "the last row"),
+    Mutant("warps-staged", "warps_staged.inc", "column + 1 < COLUMNS)", "column + 2 < COLUMNS)", "the last weights' arrival"),
     Mutant("warps-split", "warps.k", "* SPLIT_SCALE)", ")", "that small parts are scaled"),
     Mutant("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
     Mutant("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),

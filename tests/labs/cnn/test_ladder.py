@@ -62,6 +62,7 @@ EXPECTED_KNOBS = {
     "tensor-turns": {"WAITS"},
     "tensor-turns-bf16": {"ELEMENT"},
     "tensor-split": {"PRODUCTS"},
+    "warps-fp16": {"WEIGHTS"},
     "warps-tf32": {"OPERANDS"},
     "warps-split": {"OPERANDS", "ROWS"},
     "fissioned@without=global number": {"START"},
@@ -208,7 +209,7 @@ def test_rounded_operands_say_so() -> None:
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
-        "tensor-turns-bf16", "warps-fp16", "warps-tf32", "triton-fp16", "triton-tf32",
+        "tensor-turns-bf16", "warps-staged", "warps-fp16", "warps-tf32", "triton-fp16", "triton-tf32",
         "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
         "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",

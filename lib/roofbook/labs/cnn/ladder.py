@@ -164,12 +164,18 @@ LADDER = (
         frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
-        "warps-fp16", "double-buffered", WARPS, warps.Warps,
+        "warps-staged", "double-buffered", WARPS.with_knobs(WEIGHTS="STAGED"), warps.Warps,
         "Tensor cores from OpenCL, by PTX in the text: products of a warp. Operands are fp16, laid out beforehand.",
         "On an H200 this product's peak is ten times that of FMAs. Local memory is busy for a third of the products' time, so "
         "300 us, where the peak would take 257.",
         PTX, kind="gpu", options=PREPARED, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync\.aligned\.m16n8k16"}, predicts=about(11),
+    ),
+    Variant(
+        "warps-fp16", "warps-staged", WARPS, warps.Warps,
+        "Weights go straight to registers: they lie in memory in the order of the lanes, 16 bytes each.",
+        "A barrier in 16 channels, not five. Two warps load the same weights, but the second finds them in the nearest cache.",
+        PTX, kind="gpu", options=PREPARED, dtype="float16", predicts=FEW_PERCENT,
     ),
     Variant(
         "warps-tf32", "warps-fp16", WARPS.with_knobs(OPERANDS="TF32"), warps.Warps,
