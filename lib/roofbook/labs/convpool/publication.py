@@ -92,6 +92,7 @@ PAIRS = (
     ("Every product, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
     ("Every product, on tensor cores", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
     ("With warpgroup products", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
+    ("Every product, on tensor cores by PTX, in both languages", [("warps-int8", "tiles"), ("warps-int8", "tensor-prepared")]),
     ("Compared with PyTorch on the GPU",
      [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
     ("Compared with PyTorch on the host's CPU",
