@@ -12,6 +12,7 @@ from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOW
 from ...spec.source import Source
 from . import (
     bands,
+    fours,
     haskell,
     languages,
     on_chip,
@@ -24,6 +25,7 @@ from . import (
     slabs,
     team,
     walk_down,
+    walk_warps,
 )
 
 HERE = Path(__file__).parent
@@ -215,6 +217,7 @@ LADDER = (
         needs=frozenset({"vector-types"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"), predicts={"cpu": SEVERAL},
     ),
+    *fours.STEPS,
     *bands.STEPS,
     *team.STEPS,
     Variant(
@@ -284,6 +287,7 @@ LADDER = (
     ),
     *on_chip.STEPS,
     *walk_down.STEPS,
+    *walk_warps.STEPS,
     *slabs.STEPS,
 )  # fmt: skip
 

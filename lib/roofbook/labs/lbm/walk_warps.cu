@@ -1,0 +1,184 @@
+// STEPS time steps in one pass over memory. A warp walks down a strip of columns, within a piece of the rows, alone: a lane has two
+// neighbouring columns in registers, and what moves along a row comes from the lane beside it by a shuffle. So there is no shared
+// memory and no barrier. In each turn a warp reads one row and takes one row each a first step, a second step, ...; a step is one row
+// behind the step before, of which it needs the row that this turn has just computed, and those of the last two turns:
+//
+//   turn              n      n + 1  n + 2  n + 3
+//   the grid's row    r      r + 1  r + 2  r + 3
+//   step 1 of row     r - 1  r      r + 1  r + 2     4, 7, 8 come from the row above: of this turn
+//   step 2 of row     r - 2  r - 1  r      r + 1     0, 1, 3 of the same row: of the last turn
+//   ...                                              2, 5, 6 of the row below: of the turn before that
+//   step STEPS        the last step writes the grid
+//
+// At the sides of its strip and at the ends of its piece a warp also computes cells of its neighbours:
+//
+//   | LEFT columns | OWN columns, which it writes | LEFT columns |     64 columns in all; LEFT is even, and STEPS at least
+//
+// Most turns are plain: no obstacle and no driven row is near, and all rows are of the piece. Their code has none of these cases. It is
+// as short as it can be: warps are apart, so each fetches instructions by itself, and a loop of two turns was a fifth slower.
+//
+// Knob NX, NY:  sides of the grid, NX even
+// Knob STEPS:   steps of a pass
+// Knob OWN:     columns that a warp writes, even, at most 64 - 2 STEPS
+// Knob PIECES:  pieces of the rows
+// Knob EDGE_PIECES: pieces of the rows in the first and the last strip, whose walls make each turn longer
+// Knob DEEP:    rows in shared memory: one that is read, the others on their way
+// Knob WARPS:   warps that must fit on a multiprocessor, a block each
+// Knob OMEGA:   the rate of relaxation
+// Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
+#include "d2q9.h"
+constexpr int CELLS = NX * NY, LEFT = (64 - OWN) / 2, STRIPS = (NX + OWN - 1) / OWN;
+constexpr int EDGES = STRIPS < 2 ? STRIPS : 2, ROWS = (NY + PIECES - 1) / PIECES, EDGE_ROWS = (NY + EDGE_PIECES - 1) / EDGE_PIECES;
+constexpr float omega = OMEGA;
+constexpr int AHEAD = 1; // rows whose obstacles are known before they are read
+constexpr int LINE = 32 * 8, SLOT = 9 * LINE; // bytes of a population of a row in shared memory, and of all nine
+
+// Two neighbouring cells' values of a population.
+struct two {
+  float a, b;
+};
+// A population of both cells that moves east, or west: each cell gets its neighbour's.
+static __device__ __forceinline__ two eastwards(two g) { return {__shfl_up_sync(0xffffffff, g.b, 1), g.a}; }
+static __device__ __forceinline__ two westwards(two g) { return {g.b, __shfl_down_sync(0xffffffff, g.a, 1)}; }
+
+// What a step keeps of the rows of the step before: of the last turn, and of the turn before that.
+struct rows {
+  two f0, f1, f3, f2, f5, f6, older2, older5, older6;
+};
+struct nine {
+  two f0, f1, f2, f3, f4, f5, f6, f7, f8;
+};
+
+// Collides a cell: f becomes g. SPECIAL: it may be an obstacle.
+template <bool SPECIAL>
+static __device__ __forceinline__ float collide(float &f0, float &f1, float &f2, float &f3, float &f4, float &f5, float &f6, float &f7,
+                                                float &f8, bool solid) {
+  constexpr bool walled = SPECIAL;
+  float speed;
+  {
+#include "cell_momentum.inc"
+    f0 = g0, f1 = g1, f2 = g2, f3 = g3, f4 = g4, f5 = g5, f6 = g6, f7 = g7, f8 = g8;
+  }
+  return speed;
+}
+
+static __device__ __forceinline__ void drive(float &g1, float &g3, float &g5, float &g6, float &g7, float &g8, float a1, float a2) {
+  if (g3 - a1 > 0.0f && g6 - a2 > 0.0f && g7 - a2 > 0.0f) {
+    g1 += a1;
+    g5 += a2;
+    g8 += a2;
+    g3 -= a1;
+    g6 -= a2;
+    g7 -= a2;
+  }
+}
+
+static __device__ __forceinline__ int wrapped(int y) { return y < 0 ? y + NY : y >= NY ? y - NY : y; }
+
+// Asks for a row, to a lane's slot in shared memory; i is the index of its cells.
+static __device__ __forceinline__ void ask(unsigned slot, const float *__restrict__ from, int i) {
+#pragma unroll
+  for (int k = 0; k < 9; k++) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(slot + k * LINE), "l"(from + (k * CELLS + i)) : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Returns the row that was asked for DEEP - 1 rows ago.
+static __device__ __forceinline__ nine receive(unsigned slot) {
+  asm volatile("cp.async.wait_group %0;" ::"n"(DEEP - 2) : "memory");
+  nine f;
+  two *all = &f.f0;
+#pragma unroll
+  for (int k = 0; k < 9; k++) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(all[k].a), "=f"(all[k].b) : "r"(slot + k * LINE) : "memory");
+  }
+  return f;
+}
+
+// One turn: `row` is the row that was read, f its populations; `walls` has a bit a row, for both cells.
+template <bool SPECIAL>
+static __device__ __forceinline__ void take(rows (&kept)[STEPS], nine f, float (&speeds)[STEPS], float *__restrict__ to, int x, int row,
+                                            unsigned walls, bool own, int top, int bottom, float w1, float w2, float last1, float last2) {
+#pragma unroll
+  for (int t = 1; t <= STEPS; t++) {
+    rows &before = kept[t - 1];
+    nine g;
+    g.f0 = before.f0, g.f1 = before.f1, g.f3 = before.f3;
+    g.f2 = before.older2, g.f5 = before.older5, g.f6 = before.older6;
+    g.f4 = f.f4, g.f7 = westwards(f.f7), g.f8 = eastwards(f.f8);
+    before.older2 = before.f2, before.older5 = before.f5, before.older6 = before.f6;
+    before.f2 = f.f2, before.f5 = eastwards(f.f5), before.f6 = westwards(f.f6);
+    before.f0 = f.f0, before.f1 = eastwards(f.f1), before.f3 = westwards(f.f3);
+    const int here = row - t;
+    const bool solid_a = SPECIAL && walls >> (AHEAD + t) & 1, solid_b = SPECIAL && walls >> (16 + AHEAD + t) & 1;
+    const float a = collide<SPECIAL>(g.f0.a, g.f1.a, g.f2.a, g.f3.a, g.f4.a, g.f5.a, g.f6.a, g.f7.a, g.f8.a, solid_a);
+    const float b = collide<SPECIAL>(g.f0.b, g.f1.b, g.f2.b, g.f3.b, g.f4.b, g.f5.b, g.f6.b, g.f7.b, g.f8.b, solid_b);
+    if (SPECIAL) {
+      if (here == NY - 2 || here == -2) {
+        const float a1 = t == STEPS ? last1 : w1, a2 = t == STEPS ? last2 : w2;
+        if (!solid_a) drive(g.f1.a, g.f3.a, g.f5.a, g.f6.a, g.f7.a, g.f8.a, a1, a2);
+        if (!solid_b) drive(g.f1.b, g.f3.b, g.f5.b, g.f6.b, g.f7.b, g.f8.b, a1, a2);
+      }
+      if (here >= top && here < bottom) speeds[t - 1] += a + b;
+    } else {
+      speeds[t - 1] += a + b;
+    }
+    f = g;
+  }
+  if (own && (!SPECIAL || row - STEPS >= top && row - STEPS < bottom)) {
+    const int i = (row - STEPS) * NX + x;
+    const two *all = &f.f0;
+#pragma unroll
+    for (int k = 0; k < 9; k++) *(float2 *)(to + (k * CELLS + i)) = make_float2(all[k].a, all[k].b);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(32, WARPS)
+    walk_warps(const float *__restrict__ from, float *__restrict__ to, const char *__restrict__ obstacles, float *sums, int step,
+               float w1, float w2, float last1, float last2) {
+  __shared__ float2 rows_ahead[DEEP][9][32]; /* nine populations of a row; a lane has a slot */
+  const int lane = threadIdx.x, inner = blockIdx.x - EDGES * EDGE_PIECES;
+  const bool edge = inner < 0;
+  const int strip = edge ? blockIdx.x % EDGES * (STRIPS - 1) : 1 + inner % (STRIPS - EDGES);
+  const int top = edge ? blockIdx.x / EDGES * EDGE_ROWS : inner / (STRIPS - EDGES) * ROWS;
+  const int bottom = min(NY, top + (edge ? EDGE_ROWS : ROWS)), column = strip * OWN - LEFT + 2 * lane;
+  const int x = (column + NX) % NX, end = min(NX, (strip + 1) * OWN);
+  const bool own = column >= strip * OWN && column < end;
+  rows kept[STEPS] = {};
+  float speeds[STEPS] = {};
+  unsigned walls = 0; /* obstacles: a bit a row, the row after the one that is read is the lowest; cell b from bit 16 on */
+  const auto look = [&](int row) {
+    const unsigned pair = *(const unsigned short *)(obstacles + (wrapped(row) * NX + x));
+    walls = (walls << 1 & 0xfffeffffu) | ((pair & 255) != 0) | ((pair >> 8 != 0) << 16);
+  };
+  const unsigned first = (unsigned)__cvta_generic_to_shared(&rows_ahead[0][0][lane]);
+  unsigned slot = 0;
+  int row = top - STEPS;
+  for (int further = 0; further < AHEAD; further++) look(row + further);
+#pragma unroll
+  for (int further = 0; further < DEEP - 1; further++) {
+    ask(first + further * SLOT, from, wrapped(row + further) * NX + x);
+  }
+  const auto read = [&]() {
+    const nine now = receive(first + slot);
+    ask(first + (slot + (DEEP - 1) * SLOT) % (DEEP * SLOT), from, wrapped(row + DEEP - 1) * NX + x);
+    slot = (slot + SLOT) % (DEEP * SLOT);
+    look(row + AHEAD);
+    return now;
+  };
+  for (; row < bottom + STEPS; row++) {
+    const bool inside = row - STEPS >= top && row - 1 < bottom;
+    const bool apart = (row + AHEAD <= NY - 2 || row - STEPS > NY - 2) && (row + AHEAD <= -2 || row - STEPS > -2);
+    if (inside && apart && !__any_sync(0xffffffff, walls))
+      take<false>(kept, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+    else
+      take<true>(kept, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+  }
+#pragma unroll
+  for (int t = 0; t < STEPS; t++) {
+    float speed = own ? speeds[t] : 0.0f;
+    for (int reach = 16; reach > 0; reach /= 2) speed += __shfl_down_sync(0xffffffff, speed, reach);
+    if (lane == 0) sums[(step + t) * gridDim.x + blockIdx.x] = speed;
+  }
+}
