@@ -254,7 +254,7 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
     return {"x": np.full(layer.x_shape, value, np.int16), "weight": weight}
 
 
-@pytest.mark.parametrize("name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k"])
+@pytest.mark.parametrize("name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall"])
 def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
     variant = LAB.variant(name)
     with pytest.raises(Unsupported, match=r"^values of up to 128: a byte holds 127$"):

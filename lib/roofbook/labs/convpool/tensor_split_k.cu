@@ -1,10 +1,14 @@
 // Convolution, ReLU and pooling with every product computed, by Hopper's warpgroup products in int8 with exact sums in int32. Two
-// blocks form a cluster for 64 filters by 16 x 8 outputs. Each computes half of the steps (a step is a slice of channels at one tap),
+// blocks form a cluster for 64 filters by TILE_H x 8 outputs. Each computes half of the steps (a step is a slice of channels at one tap),
 // so that all its weights fit shared memory and no copy waits for a product. At the end each block sends the other the sums of half
 // of the rows, and finishes its own half.
+//
+// Knob TILE_H: rows of outputs of a block, 16 or 32: with 32 a product reads its weights for twice as many outputs
 #include "layer.h"
-#define TILE_I 64
+#ifndef TILE_H
 #define TILE_H 16
+#endif
+#define TILE_I 64
 #define TILE_W 8
 #define SLICE 128
 #define HALVES 2
@@ -58,7 +62,22 @@ DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
       : "memory");
 }
 
-// c (64 x 128, int32, spread over a warpgroup) += a (64 x 32) times transposed b (128 x 32); a and b lie in shared memory.
+// c (64 x 8 TILE_H, int32, spread over a warpgroup) += a (64 x 32) times transposed b (8 TILE_H x 32); a and b lie in shared memory.
+#if TILE_H == 32
+DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+      "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,"
+      "%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,"
+      "%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,"
+      "%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,"
+      "%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, 1;"
+      : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16), SUMS_16(IN_INTS, 32), SUMS_16(IN_INTS, 48),
+        SUMS_16(IN_INTS, 64), SUMS_16(IN_INTS, 80), SUMS_16(IN_INTS, 96), SUMS_16(IN_INTS, 112)
+      : "l"(a), "l"(b));
+}
+#else
 DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
@@ -68,10 +87,11 @@ DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) 
       : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16), SUMS_16(IN_INTS, 32), SUMS_16(IN_INTS, 48)
       : "l"(a), "l"(b));
 }
+#endif
 
 // A row of the sums (picture in hopper.h) is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
 //
-//   thread's c    row 0: c[0] c[1] | row 1: c[4] c[5] | ...  | row 15: c[60] c[61]    of filter i
+//   thread's c    row 0: c[0] c[1] | row 1: c[4] c[5] | ...  | row 15: c[60] c[61]    of filter i, with TILE_H 16
 //                        c[2] c[3] |        c[6] c[7] | ...  |         c[62] c[63]    of filter i + 8
 //                 `-------- block 0 finishes rows 0 to 7, block 1 rows 8 to 15 ------'
 //
