@@ -417,4 +417,10 @@ STEPS = (
         "Here instructions bound a step, and a fifth of them are saved.",
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
+    Variant(
+        "on-chip-velocity", "on-chip-momentum", ON_CHIP.with_knobs(ARITHMETIC="VELOCITY"), Resident,
+        "The equilibrium by momentum and velocity: five operations of a cell's sixty less, but all wait for the reciprocal.",
+        "83 instructions a cell instead of 88. A thread has sixteen cells, whose operations fill each other's waits: 5 %.",
+        needs=frozenset({"cooperative"}), predicts=FEW_PERCENT,
+    ),
 )  # fmt: skip

@@ -26,6 +26,10 @@
 // Knob WARPS:   warps that must fit on a multiprocessor, a block each
 // Knob OMEGA:   the rate of relaxation
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
+#ifndef ARITHMETIC
+#define ARITHMETIC MOMENTUM
+#endif
+#include "arithmetic.h"
 #include "d2q9.h"
 constexpr int CELLS = NX * NY, LEFT = (64 - OWN) / 2, STRIPS = (NX + OWN - 1) / OWN;
 constexpr int EDGES = STRIPS < 2 ? STRIPS : 2, ROWS = (NY + PIECES - 1) / PIECES, EDGE_ROWS = (NY + EDGE_PIECES - 1) / EDGE_PIECES;
@@ -56,7 +60,7 @@ static __device__ __forceinline__ float collide(float &f0, float &f1, float &f2,
   constexpr bool walled = SPECIAL;
   float speed;
   {
-#include "cell_momentum.inc"
+#include CELL
     f0 = g0, f1 = g1, f2 = g2, f3 = g3, f4 = g4, f5 = g5, f6 = g6, f7 = g7, f8 = g8;
   }
   return speed;
@@ -148,14 +152,15 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
   rows kept[STEPS] = {};
   float speeds[STEPS] = {};
   unsigned walls = 0; /* obstacles: a bit a row, the row after the one that is read is the lowest; cell b from bit 16 on */
+  unsigned short pair = 0; /* both cells' obstacles of a further row, on their way */
   const auto look = [&](int row) {
-    const unsigned pair = *(const unsigned short *)(obstacles + (wrapped(row) * NX + x));
     walls = (walls << 1 & 0xfffeffffu) | ((pair & 255) != 0) | ((pair >> 8 != 0) << 16);
+    asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(pair) : "l"(obstacles + (wrapped(row) * NX + x)));
   };
   const unsigned first = (unsigned)__cvta_generic_to_shared(&rows_ahead[0][0][lane]);
   unsigned slot = 0;
   int row = top - STEPS;
-  for (int further = 0; further < AHEAD; further++) look(row + further);
+  for (int further = 0; further <= AHEAD; further++) look(row + further);
 #pragma unroll
   for (int further = 0; further < DEEP - 1; further++) {
     ask(first + further * SLOT, from, wrapped(row + further) * NX + x);
@@ -164,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
     const nine now = receive(first + slot);
     ask(first + (slot + (DEEP - 1) * SLOT) % (DEEP * SLOT), from, wrapped(row + DEEP - 1) * NX + x);
     slot = (slot + SLOT) % (DEEP * SLOT);
-    look(row + AHEAD);
+    look(row + AHEAD + 1);
     return now;
   };
   for (; row < bottom + STEPS; row++) {
