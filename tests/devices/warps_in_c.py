@@ -166,7 +166,7 @@ class InC(contract.Device):
     """NVIDIA's OpenCL, by the host's C compiler."""
 
     backend, kind, name, spec = "opencl", "gpu", "Warps in C", "opencl:0"
-    compute_units, max_work_group, max_clock_mhz = 2, 512, 1000
+    compute_units, max_work_group, max_clock_mhz = 1, 512, 1000
     memory_bytes, cache_bytes, local_bytes, ptx = 1 << 30, 1 << 20, 48 << 10, 90
 
     def __init__(self, folder: Path) -> None:

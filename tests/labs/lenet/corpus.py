@@ -151,6 +151,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("tensor", "tensor_one_channel.inc", "two_halves(two.x, two.y)", "two_halves(two.x, 0.0f)",
            "every second input of layer 1"),
     Mutant("warps", "warps_one_channel.inc", "q + 1 < TAPS ?", "q + 2 < TAPS ?", "the last column of layer 1's taps"),
+    Mutant("warps-ahead", "warps.k", "(image) + GROUPS(0) <", "(image) + 2 * GROUPS(0) <", "the last images"),
     Mutant("warps", "warps_four_channels.inc", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
     Mutant("tensor", "tensor_four_channels.inc", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
     Mutant("tensor", "tensor_four_channels.inc", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),

@@ -36,6 +36,7 @@ POOLED = (
     "halves",
     "tensor",
     "warps",
+    "warps-ahead",
     "warpgroup",
     "split-pool",
     "whole",

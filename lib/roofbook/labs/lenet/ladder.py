@@ -260,6 +260,13 @@ LADDER = (
         shows={"warps": r"mma\.sync"}, predicts=about(4.4),
     ),
     Variant(
+        "warps-ahead", "warps", WARPS.with_knobs(INPUT="AHEAD"), warps.Warps,
+        "The next image is copied to local memory, as it is, while the last one is multiplied; it is rounded from there.",
+        "Copies hide behind products, so a group hardly waits for its image.",
+        PTX, kind="gpu", options={"operand_roundoff": 2.0**-11}, dtype="float16", shows={"warps": r"cp\.async"},
+        predicts=FASTER,
+    ),
+    Variant(
         "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
         "The whole forward pass on the device, dense layers included; maps never return to the host.",
         "A few per cent more work, and only the input and the scores are copied.",

@@ -142,7 +142,7 @@ PAIRS = (
     ("On explicit vectors",
      [("vectors", "registers"), ("filter-lanes", "vectors"), ("pooled-vectors", "filter-lanes")]),
     ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool"), ("warpgroup", "tensor")]),
-    ("On tensor cores by PTX, in both languages", [("warps", "fused-pool"), ("warps", "tensor")]),
+    ("On tensor cores by PTX, in both languages", [("warps", "fused-pool"), ("warps-ahead", "warps"), ("warps", "tensor")]),
     ("In two fp16 parts, as exact as fp32", [("split", "registers"), ("split-pool", "fused-pool")]),
     ("Warpgroups with roles in layer 1",
      [("split-producer", "split"), ("split-boxes", "split-producer"), ("split-boxes", "split")]),
