@@ -21,7 +21,7 @@ from ..devices.warps_in_c import InC, in_c
 
 CASES = {
     "cnn": ["17to70ch-9x17-k3", "5to130ch-9x33-k5", "40to33ch-17x18-k2", "20to3ch-2x3-k1"],
-    "lenet": ["batch-5"],
+    "lenet": ["batch-1", "batch-5"],
     "convpool": ["33x40x11x11-k3", "17x300x9x9-k5", "5x7x9x9-k1"],
 }
 """Lab -> sizes that divide no tile: one and several chunks of channels, tiles of filters and pixels, and images a group."""
