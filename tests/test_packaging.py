@@ -19,8 +19,7 @@ LIBRARY = ROOT / "lib" / "roofbook"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGE_OF = {
     "IPython": "ipython", "cuda": "cuda-bindings", "cupy_backends": "cupy", "dask_jobqueue": "dask-jobqueue",
-    "jupyter_client": "jupyter-client", "jupyter_core": "jupyter-core", "markdown_it": "markdown-it-py",
-    "numba": "numba-cuda", "pynvml": "nvidia-ml-py", "yaml": "pyyaml",
+    "markdown_it": "markdown-it-py", "numba": "numba-cuda", "pynvml": "nvidia-ml-py", "yaml": "pyyaml",
 }  # fmt: skip
 """Packages by the modules that they bring, where the names differ."""
 

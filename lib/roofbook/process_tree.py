@@ -127,10 +127,8 @@ def run_tool(
     *,
     limit_s: float,
     env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
     together: bool = False,
     mark: bytes | None = None,
-    own_session: bool = True,
 ) -> ToolRun:
     """Run a tool to its end, with everything that it starts, and return its output.
 
@@ -138,7 +136,7 @@ def run_tool(
     """
     outputs = [bytearray(), bytearray()]
     tree = ProcessTree(
-        command, own_session=own_session, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if together else subprocess.PIPE,
     )  # fmt: skip
     pipes = [pipe for pipe in (tree.process.stdout, tree.process.stderr) if pipe]

@@ -118,7 +118,7 @@ def test_kernel_tuner_replays_the_cache_and_accepts_t4(tmp_path: Path) -> None:
     assert times == {(32, "16x4"): 2.0, (64, "16x4"): 1.0}
 
 
-@pytest.mark.parametrize("layout", kernel_tuner_files.FORMATS)
+@pytest.mark.parametrize("layout", ("t4", "cache"))
 def test_a_file_is_read_back_fastest_first(tmp_path: Path, layout: str) -> None:
     kernel_tuner_files.write(tmp_path / "file.json", layout, "tiled", POINTS)
     points = kernel_tuner_files.read(tmp_path / "file.json")

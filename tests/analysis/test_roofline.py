@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.roofline import Level, Peaks, bound, intensity, share, work_unit
+from roofbook.analysis.roofline import Level, Peaks, bound, work_unit
 from roofbook.errors import UsageError
 from roofbook.spec.lab import Work
 
@@ -37,12 +37,6 @@ def test_each_dtype_is_bounded_by_its_own_roof() -> None:
     assert [work_unit(dtype) for dtype in ("float16", "tfloat32", "int8", "int32", "uint8")] == ["FLOP"] * 2 + [
         "OP"
     ] * 3
-
-
-def test_share_and_intensity() -> None:
-    work = Work(flops=1e6, bytes=4e6, footprint=4e6)
-    assert share(bound(work, PEAKS, 2**30), 4e-6) == pytest.approx(0.25)
-    assert intensity(work) == 0.25 and intensity(Work(1.0, 0.0, 0.0)) == math.inf
 
 
 def test_levels_join_neighbours_of_like_bandwidth() -> None:

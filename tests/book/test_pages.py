@@ -262,8 +262,8 @@ def test_conda_installs_the_packages_of_pip() -> None:
     pip_names = {re.split(r"[>=<\[]", dependency)[0] for dependency in project["dependencies"]}
     indirect = {
         *("docutils", "markdown-it-py", "myst-nb", "pygments", "sphinx"),  # by jupyter-book
-        *("ipython", "jupyter-client", "jupyter-core", "traitlets"),  # by ipykernel
-        *("nbclient", "nbformat", "pyyaml"),  # by papermill
+        *("ipython", "traitlets"),  # by ipykernel
+        *("nbformat", "pyyaml"),  # by papermill
     }
     assert {renamed.get(name, name) for name in pip_names} - indirect <= conda_names
     unneeded = (

@@ -122,7 +122,7 @@ def test_rerun_makes_the_page_again_only_if_it_shows_the_measurement(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executed: list[Any] = []
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, in_process: executed.append(parameters))
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: executed.append(parameters))
     started = SimpleNamespace(kill=lambda: None)
     monkeypatch.setattr(site, "start", lambda root: nullcontext(started))
     monkeypatch.setattr(site, "build", lambda root, builder: executed.append(builder))

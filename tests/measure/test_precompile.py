@@ -171,7 +171,7 @@ def test_one_of_several_equal_kernels_is_launched(tmp_path: Path, monkeypatch: p
         awkward_runs=lambda case, variant: [(variant, case_named("odd", "test"))],
     )
     monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
-    monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
+    monkeypatch.setattr("roofbook.measure.gpu_claim.open_device", lambda *_: device)
     names = ("same", "chunks", "grouped", "sized")
     orders = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
     precompile.launch("lab", "test", "opencl:0", 20, orders)

@@ -13,7 +13,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.report.html import ON_DEMAND, Cell, Row
-from roofbook.report.ladder_descent import LadderOnDevice, glance_row
+from roofbook.report.ladder_descent import glance_row
 
 from ..axe import violations
 from ..often import often
@@ -165,7 +165,7 @@ def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_side
 ) -> None:
     bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
     data = CaseData(lab_rows(), ORDER, "256x256", bounds=bound)
-    lines = [glance_row(LadderOnDevice("A lab", place, data)) for place in ("A GPU of a long name, OpenCL", "B")]
+    lines = [glance_row("A lab", place, data) for place in ("A GPU of a long name, OpenCL", "B")]
     tab = page(report.glance(lines, "Ends"), width)
     assert tab.evaluate(SCROLLS) == 0
     for text in ("fused", "sequential (on the host)", "peer", "256x256", "%"):

@@ -10,7 +10,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
-from roofbook.report.ladder_descent import GlanceRow, LadderOnDevice, glance_row
+from roofbook.report.ladder_descent import GlanceRow, glance_row
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -43,7 +43,7 @@ def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
 
 def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> GlanceRow:
     data = CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else {})
-    return glance_row(LadderOnDevice(lab, place, data))
+    return glance_row(lab, place, data)
 
 
 def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
@@ -69,11 +69,9 @@ def test_the_next_base_stands_in_for_one_without_a_time() -> None:
     failed = [rows[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), rows[2]]
     lines = [
         glance_row(
-            LadderOnDevice(
-                "One",
-                "A GPU",
-                CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential")),
-            )
+            "One",
+            "A GPU",
+            CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential")),
         )
         for rows in (rows, failed)
     ]

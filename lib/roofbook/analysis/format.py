@@ -130,6 +130,11 @@ def prefix(values: Iterable[float]) -> tuple[str, float]:
     return next((entry for entry in PREFIXES if greatest >= entry[1]), PREFIXES[-1])
 
 
+def several(number: int, noun: str) -> str:
+    """Return a number of things: several(3, 'run') is '3 runs'."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def duration(seconds: float) -> str:
     """Return a single time in its own unit: '12.3 µs'."""
     if not math.isfinite(seconds):

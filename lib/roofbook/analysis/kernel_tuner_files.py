@@ -14,6 +14,7 @@ from typing import Any
 from .. import strict_json
 from ..errors import UsageError, of_system
 from ..escaping import printable, read_json
+from ..measure.messages import above_zero, has_shape
 from ..measure.space_search import seconds_of
 from ..paths import write_whole
 from ..spec.search_space import Point, number_or_text
@@ -21,7 +22,6 @@ from ..spec.search_space import Point, number_or_text
 PointRow = tuple[Point, Mapping[str, Any]]
 """A point of a space with its row of the store."""
 
-FORMATS = ("t4", "cache")
 T4_VERSION = "1.0.0"
 LARGEST = 64 << 20
 """Most bytes of a file that is read."""
@@ -36,7 +36,7 @@ _KNOB, _VALUE = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII), re.compile(r"[\w.+-]{
 
 
 def write(path: Path, layout: str, kernel: str, points: Sequence[PointRow]) -> None:
-    """Write the results of points. layout: one of FORMATS. kernel: its name in a cache."""
+    """Write the results of points. layout: `t4` or `cache`. kernel: its name in a cache."""
     content = t4(points) if layout == "t4" else cache(kernel, points)
     write_whole(path, strict_json.dumps(content, indent=1) + "\n")
 
@@ -141,16 +141,12 @@ def read(path: Path) -> list[Point]:
 
 def _of_t4(results: Any, path: Path) -> list[tuple[Point, float]]:
     """Return the points of T4's results, each with its time."""
-    if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
+    if not has_shape(results, [dict]):
         raise UsageError(f"{path}: `results` must be a list of objects")
     timed = []
     for result in results:
-        measured = result.get("measurements")
-        times = (
-            [entry.get("value") for entry in measured if isinstance(entry, dict) and entry.get("name") == "time"]
-            if isinstance(measured, list)
-            else []
-        )
+        entries = measured if has_shape(measured := result.get("measurements"), [dict]) else ()
+        times = [entry.get("value") for entry in entries if entry.get("name") == "time"]
         is_right = result.get("invalidity") == "correct"
         timed.append((_point(result.get("configuration"), path), _time(times[0] if times and is_right else None)))
     return timed
@@ -159,11 +155,7 @@ def _of_t4(results: Any, path: Path) -> list[tuple[Point, float]]:
 def _of_cache(content: Mapping[str, Any], path: Path) -> list[tuple[Point, float]]:
     """Return the points of a cache, each with its time."""
     knobs, entries = content.get("tune_params_keys"), content["cache"]
-    if (
-        not isinstance(knobs, list)
-        or not isinstance(entries, dict)
-        or not all(isinstance(e, dict) for e in entries.values())
-    ):
+    if not (isinstance(knobs, list) and isinstance(entries, dict) and has_shape([*entries.values()], [dict])):
         raise UsageError(f"{path}: a cache has `tune_params_keys`, a list, and `cache`, an object of objects")
     return [
         (_point({str(knob): entry.get(str(knob)) for knob in knobs}, path), _time(entry.get("time")))
@@ -173,8 +165,7 @@ def _of_cache(content: Mapping[str, Any], path: Path) -> list[tuple[Point, float
 
 def _time(value: Any) -> float:
     """Return a time of a file; infinity for what is none."""
-    is_time = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    return float(value) if is_time else math.inf
+    return float(value) if above_zero(value) else math.inf
 
 
 def _point(configuration: Any, path: Path) -> Point:

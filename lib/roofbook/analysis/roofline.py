@@ -1,12 +1,12 @@
 """The roofline: from the measured peaks of a device and the work of an algorithm, the least time that the work can take.
 
-Serves the reports and notebooks: `bound` is the floor under a time, `share` how close a variant came to it.
+Serves the reports and notebooks: `bound` is the floor under a time.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError, one_of
 from ..escaping import read_json
@@ -15,17 +15,8 @@ from ..spec import registry
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Lab
+    from ..spec.lab import Lab, Work
     from ..spec.plan import Variant
-
-
-class HasWork(Protocol):
-    """The least FLOPs and bytes that an algorithm needs for one unit (one step, one layer); `lab.Work` has them."""
-
-    @property
-    def flops(self) -> float: ...
-    @property
-    def bytes(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ def memory(peaks: Peaks) -> float:
     return max(peaks.bandwidth)[1]
 
 
-def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32") -> Bound:
+def bound(work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32") -> Bound:
     """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
     working_set: bytes that the case touches again and again; it chooses the level of the memory. Work without FLOPs (a copy)
@@ -127,16 +118,6 @@ def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32
 def work_unit(dtype: str) -> str:
     """Return the unit of the work in a dtype: FLOP, or OP for integers."""
     return "OP" if dtype.startswith(("int", "uint")) else "FLOP"
-
-
-def share(floor: Bound, seconds: float) -> float:
-    """Return bound / time: 1 means that the variant runs at the roof; above 1 the peaks or the work are wrong."""
-    return floor.seconds / seconds
-
-
-def intensity(work: HasWork) -> float:
-    """Return the arithmetic intensity in FLOP/B of the least work that an algorithm needs; inf without any bytes."""
-    return work.flops / work.bytes if work.bytes else math.inf
 
 
 MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"

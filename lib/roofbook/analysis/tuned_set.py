@@ -36,11 +36,7 @@ class TunedSet:
         lines = [f"{fastest.variant}: {show.duration(fastest.median)} per {fastest.row['unit']}, the fastest{noise}"]
         lines += [
             f"{reading.variant}: {show.duration(reading.median)}, {_compared(reading, fastest)}"
-            for reading in self.equal
-        ]
-        lines += [
-            f"{reading.variant}: {show.duration(reading.median)}, {_compared(reading, fastest)}"
-            for reading in self.slower
+            for reading in (*self.equal, *self.slower)
         ]
         if self.step and self.step is not fastest:
             lines.append(

@@ -99,6 +99,6 @@ def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> No
             remaining = f"; then {', '.join(path.stem for path in list(due)[done:])}" if done < len(due) else ""
             parameters = execute.parameters_text(page.parameters)
             say(f"{done} of {len(due)}: executing {notebook.name} with {parameters}: {page.reason}{remaining}")
-            execute.execute(root, notebook, page.parameters, in_process=True)
+            execute.execute(root, notebook, page.parameters)
         if missing:
             jobs.wait_for_drawing(say)

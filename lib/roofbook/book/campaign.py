@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..analysis import format as show
 from ..devices import checkout
 from ..errors import UsageError
 from ..escaping import printable
@@ -283,7 +284,7 @@ class _Stage:
             self.total.runs = (*dict.fromkeys([*self.total.runs, *(row[4] for row in measured)]),)
             self.finished += 1
             seconds = time.monotonic() - job.began
-            counts = f"{len(measured)} measurement{'s' * (len(measured) != 1)}{f', {failed} failed' if failed else ''}"
+            counts = show.several(len(measured), "measurement") + (f", {failed} failed" if failed else "")
             say(f"  {case}: {counts}, {seconds:.0f} s on {berth} ({self.finished} of {self.number})", hang=4)
 
         job = Job(case, order, on_done, on_workers_lost)
@@ -314,5 +315,4 @@ def _code(git: Mapping[str, Any] | None) -> tuple[Any, ...]:
 def _crew_text(crew: WorkerPool) -> str:
     hosts = Counter(berth.host for berth in crew.workers.values())
     name = next(iter(crew.workers.values())).facts["name"]
-    number = sum(hosts.values())
-    return f"{number} worker{'s' * (number != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}, {name}"
+    return f"{show.several(hosts.total(), 'worker')} on {show.several(len(hosts), 'host')}, {name}"

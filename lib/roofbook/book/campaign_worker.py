@@ -5,11 +5,10 @@ Serves campaign.py, which gives the orders. The answer is the last line on stand
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..devices.nvml import card
 from ..errors import UsageError, of_system
 from ..measure import case_process, gpu_claim, precompile
 from ..measure.background_group import end_with_parent
+from ..measure.messages import messages_to_parent
 from ..measure.placement import Setting
 from ..measure.policy import Policy
 from ..measure.row import row
@@ -91,9 +91,7 @@ def plan(order: Mapping[str, Any]) -> Answer:
 
 def compile_ahead(order: Mapping[str, Any]) -> Answer:
     """Compile the kernels of a lab for this host, on all of its cores."""
-    lab = registry.get(order["lab"])
-    lab.prepare()
-    device = find.open_device(order["device"], lab.preferred_backend)
+    lab, device = gpu_claim.open_lab(order["lab"], order["device"])
     cells = [(lab.case(case, scale), lab.variant(name)) for case, scale, name in order["cells"]]
     return {"compiled": precompile.prebuild(lab, cells, device, order["seed"], lambda stage: None)}
 
@@ -144,10 +142,7 @@ def tables(order: Mapping[str, Any]) -> Answer:
 
 
 def _setting(order: Mapping[str, Any]) -> tuple[Setting, Store]:
-    lab = registry.get(order["lab"])
-    lab.prepare()
-    device = find.open_device(order["device"], lab.preferred_backend)
-    gpu_claim.check_device(device)
+    lab, device = gpu_claim.open_lab(order["lab"], order["device"])
     setting = Setting(lab, lab.case(order["case"], order["scale"]), device, Policy(**order["policy"]))
     return setting, Store(order["root"])
 
@@ -162,16 +157,13 @@ def _stored_rows(store: Store, order: Mapping[str, Any]) -> list[list[str]]:
 ORDERS = {function.__name__: function for function in (who, specs, plan, compile_ahead, measure, fail, tables)}
 
 
-def say(**message: Any) -> None:
-    """Print a message for the process that started this one."""
-    print(json.dumps(message), file=_messages, flush=True)
-
+say: Callable[..., None]
+"""Function that sends a message to the process that started this one."""
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that runs the campaign
     end_with_parent()
-    _messages = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of a driver is no message
+    say = messages_to_parent()
     order = json.loads(sys.stdin.readline())
     with contextlib.suppress(BrokenPipeError):
         try:

@@ -1,30 +1,18 @@
-"""Execution of notebooks by papermill into pages of the book: one kernel process each, over IPC, with this interpreter.
+"""Execution of notebooks by papermill into pages of the book, in this process. Each case is measured in a process of its own.
 
 A page is replaced at the end, atomically: a crash leaves the earlier one. The manifest records all inputs of a page, so that an
 unchanged page is not made again.
 """
 
-from __future__ import annotations
-
-import asyncio
-import contextlib
 import json
 import logging
 import os
 import re
-import signal
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import own_python
-from ..ctrl_c import ctrl_c_waits
 from ..errors import Failed, UsageError
-from ..measure import progress
 from ..paths import scratch_folder
 from ..spec import registry
 from . import notebook_cells
@@ -33,9 +21,6 @@ from .lab_pages import pages_of
 from .manifest import Manifest
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # its messages arrive as exceptions
-
-IDLE_S = 1.0
-"""Seconds for which an ending kernel may run no cell before it is killed."""
 
 
 class NotebookFailed(Failed):
@@ -46,26 +31,18 @@ class NotebookFailed(Failed):
 
 
 def execute(
-    root: Path,
-    notebook: Path,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    page: Path | None = None,
-    in_process: bool = False,
+    root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, *, page: Path | None = None
 ) -> Path:
     """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
 
     The copy is written to `page`, by default to the book's page (`page_of`), which the manifest then records. A terminal shows
-    the current measurement. in_process: run the cells in this process, which saves the start of a kernel.
+    the current measurement.
     Raise UsageError if a cell raised it (bad parameters), NotebookFailed for any other exception in a cell.
     """
     import papermill
-
-    if in_process:
-        from . import inprocess_engine
-    from jupyter_core.utils import ensure_event_loop
-    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
+
+    from . import inprocess_engine
 
     if not notebook.exists():
         raise UsageError(f"there is no notebook {notebook}; a lab has one of its own name in experiments/")
@@ -76,47 +53,20 @@ def execute(
     # Inputs are hashed before the execution: an edit during it leaves the page stale.
     now = InputHashes(root)
     made_from = now.page(notebook, parameters)
-    # Short: the path of a socket has at most 107 characters.
-    short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
-    with (
-        scratch_folder(short) as scratch,
-        scratch_folder(stopped_at.parent) as own_scratch,  # another process may execute the same notebook
-    ):
-        progress_file, log, partial = scratch / "progress", scratch / "log", own_scratch / notebook.name
+    with scratch_folder(stopped_at.parent) as scratch:  # another process may execute the same notebook
+        partial = scratch / notebook.name
         try:
-            environment = {
-                **own_python.environment(),
-                **registry.environment(),
-                progress.VARIABLE: str(progress_file),
-                "IPYTHONDIR": str(scratch / "ipython"),  # without the reader's profile
-            }
-            if short is None:  # files that a killed kernel leaves are removed with it
-                environment["TMPDIR"] = str(scratch)
-            with (
-                log.open("wb") as stderr_file,
-                progress.follow(progress_file, progress.ProgressLine(notebook.stem)),
-                _kernels(scratch, stderr=stderr_file, env=environment) as kernel,
-            ):
-                papermill.execute_notebook(
-                    notebook,
-                    partial,
-                    parameters=parameters,
-                    kernel_name="python3",
-                    language="python",
-                    cwd=root,
-                    progress_bar=False,
-                    request_save_on_cell_execute=False,  # saving would write the whole notebook before and after each cell
-                    **{"engine_name": inprocess_engine.NAME} if in_process else {"kernel_manager_class": kernel},
-                )
-        except KeyboardInterrupt:
-            # The interrupted request ends in an error that nobody awaits: keep asyncio from printing it.
-            ensure_event_loop().set_exception_handler(lambda *_: None)
-            raise
-        except DeadKernelError:
-            last_words = [text for text in log.read_text(errors="replace").splitlines() if text.strip()] or [
-                "no message"
-            ]
-            raise NotebookFailed(f"{notebook.name}: its process died: {last_words[-1]}") from None
+            papermill.execute_notebook(
+                notebook,
+                partial,
+                parameters=parameters,
+                engine_name=inprocess_engine.NAME,
+                kernel_name="python3",
+                language="python",
+                cwd=root,
+                progress_bar=False,
+                request_save_on_cell_execute=False,  # saving would write the whole notebook before and after each cell
+            )
         except PapermillExecutionError as error:
             if error.ename == UsageError.__name__:
                 raise UsageError(error.evalue) from None
@@ -214,92 +164,3 @@ def _left_by_papermill(page: Path) -> dict[str, Any]:
         return {} if metadata.get("exception") else dict(metadata["parameters"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-
-
-@contextlib.contextmanager
-def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
-    """Yield a kernel manager class that talks over Unix sockets in `scratch` and starts this interpreter. start: Popen
-    options.
-
-    The notebook runs in the book's environment, whatever kernel named `python3` the user has installed. No kernel outlives the
-    block: nbclient forgets one that Ctrl-C interrupts before its first answer.
-    """
-    from jupyter_client.kernelspec import KernelSpec
-    from jupyter_client.manager import AsyncKernelManager
-
-    started: list[AsyncKernelManager] = []
-
-    class OwnKernelManager(AsyncKernelManager):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
-            self.transport = "ipc"
-            self.connection_file = str(scratch / "kernel.json")
-            self.ip = str(scratch / "kernel")
-
-        async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            started.append(self)
-            with ctrl_c_waits():
-                await super().start_kernel(**options, **start)
-
-        async def shutdown_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            ending = asyncio.ensure_future(_end_kernel(self.provisioner.process))  # type: ignore[union-attr]
-            try:
-                await super().shutdown_kernel(**options)
-            finally:
-                ending.cancel()
-                await asyncio.wait([ending])
-
-        async def _async_interrupt_kernel(self) -> None:
-            """Do nothing where `shutdown_kernel` would interrupt the kernel: `_end_kernel` does."""
-
-        @property
-        def kernel_spec(self) -> KernelSpec:
-            return KernelSpec(
-                argv=[
-                    sys.executable,
-                    "-m",
-                    "ipykernel_launcher",
-                    "-f",
-                    "{connection_file}",
-                    "--InteractiveShellApp.ignore_cwd=True",
-                ],
-                display_name="Python 3",
-                language="python",
-                interrupt_mode="signal",
-            )
-
-    try:
-        yield OwnKernelManager
-    finally:
-        for manager in started:
-            process = getattr(manager.provisioner, "process", None)
-            if process is not None:
-                process.kill()
-                process.wait()
-
-
-async def _end_kernel(kernel: subprocess.Popen[Any]) -> None:
-    """End a kernel: interrupt its cell, and kill it if it runs no cell and does not end.
-
-    ipykernel ignores Ctrl-C between two cells, and the next one may have been sent and take long. In about one of twenty
-    kernels, a thread waits at the end for a thread that has ended (ipykernel 7.4).
-    """
-    is_interrupted, at_cell = False, time.monotonic()
-    while kernel.poll() is None:
-        if not _ignores_ctrl_c(kernel.pid):
-            at_cell = time.monotonic()
-            if not is_interrupted:
-                kernel.send_signal(signal.SIGINT)
-                is_interrupted = True
-        elif time.monotonic() - at_cell > IDLE_S:
-            kernel.kill()
-        await asyncio.sleep(0.02)
-
-
-def _ignores_ctrl_c(process: int) -> bool:
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except OSError:  # it has ended
-        return False
-    ignored = re.search(r"^SigIgn:\s*(\w+)$", status, re.M)
-    return bool(ignored and int(ignored[1], 16) >> (signal.SIGINT - 1) & 1)

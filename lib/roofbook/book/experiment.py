@@ -21,8 +21,9 @@ from ..errors import Failed, UsageError, one_of
 from ..escaping import escape, file_name
 from ..measure import background_group, placement, schedule
 from ..measure.case_process import Workers
+from ..measure.messages import Shape, has_shape
 from ..measure.policy import UNTIMED, Policy
-from ..measure.progress import Progress, Reporter, is_shown_elsewhere
+from ..measure.progress import Progress, Reporter, is_in_notebook
 from ..measure.schedule import Planned
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -81,29 +82,30 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name not in PARAMETERS:
             raise one_of("parameter", name, list(PARAMETERS))
     full = {**PARAMETERS, **parameters}
+    full |= {name: parse_list(full[name]) for name in ("variants", "cases")}
     if full["scale"] not in SCALES:
         raise one_of("scale", full["scale"], SCALES)
-    for name, kinds, expected in (
-        ("device", (str,), "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
-        ("results", (str, Path), "the name of a folder, or a URL such as s3://BUCKET/NAME"),
-        ("budget_s", (int, float), "seconds, a number above 0"),
-        ("seed", (int,), "a whole number, 0 or more"),
-        ("runs", (int,), "a whole number from 1 to 100"),
-        ("remeasure", (bool,), "True or False"),
-    ):
-        value = full[name]
-        is_wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
-        is_wrong = is_wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
-        is_wrong = is_wrong or (name == "runs" and not 1 <= value <= 100)
-        if is_wrong or (name == "results" and not str(value)):
-            raise UsageError(f"parameter {name} must be {expected}, not {value!r}")
-    for name in ("variants", "cases"):
-        value = full[name] = parse_list(full[name])
-        if value is not None and not (
-            isinstance(value, list | tuple) and value and all(isinstance(text, str) for text in value)
-        ):
-            raise UsageError(f"parameter {name} must be a list such as ['name'], or None for all, not {value!r}")
+    for name, (shape, expected) in _SHAPES.items():
+        if not has_shape(full[name], shape):
+            raise UsageError(f"parameter {name} must be {expected}, not {full[name]!r}")
     return full
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and has_shape(list(value), [str])
+
+
+_SHAPES: Mapping[str, tuple[Shape, str]] = {
+    "device": (str, "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
+    "results": (lambda value: isinstance(value, str | Path) and str(value),
+                "the name of a folder, or a URL such as s3://BUCKET/NAME"),
+    "budget_s": (lambda value: has_shape(value, float) and 0 < value < 1e6, "seconds, a number above 0"),
+    "seed": (lambda value: has_shape(value, int) and value >= 0, "a whole number, 0 or more"),
+    "runs": (lambda value: has_shape(value, int) and 1 <= value <= 100, "a whole number from 1 to 100"),
+    "remeasure": (bool, "True or False"),
+    **dict.fromkeys(("variants", "cases"), ((None, _are_names), "a list such as ['name'], or None for all")),
+}  # fmt: skip
+"""Parameter -> the shape of its values, and right values in words."""
 
 
 def parse_list(value: Any) -> Any:
@@ -284,28 +286,12 @@ class Experiment(Page):
 
     def bring_up_to_date(self) -> schedule.Done:
         """Measure the device's peaks and every measurement that is not fresh, in the requested number of runs."""
-        show = Reporter()
-        remeasure = self.parameters["remeasure"]
-        try:
-            plans = [(self.plan(), self.policy)]
-            if self.lab.name != registry.PEAKS:
-                plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
-            with self._compiling_ahead(plans):
-                for plan, policy in plans:
-                    done = schedule.bring_up_to_date(
-                        plan,
-                        self.device,
-                        self.store,
-                        policy,
-                        runs=self.parameters["runs"],
-                        remeasure=remeasure,
-                        resume=not remeasure,
-                        progress=show,
-                        isolated=True,
-                    )
-        finally:
-            show.end()
-        self.__dict__.pop("data", None)
+        plans = [(self.plan(), self.policy)]
+        if self.lab.name != registry.PEAKS:
+            plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
+        with Reporter() as show, self._compiling_ahead(plans):
+            for plan, policy in plans:
+                done = self._take(plan, policy, show)
         return done
 
     def rerun(
@@ -322,11 +308,8 @@ class Experiment(Page):
     ) -> Html:
         names = [turned_name(step, knobs) for step in steps]
         beside = self.beside_parents(names, case or self.cases[0].name, parameters)
-        show = Reporter()
-        try:
+        with Reporter() as show:
             done = beside.take(show)
-        finally:
-            show.end()
         self.__dict__.pop("data", None)
         outcomes = [line for name in names for line in beside.outcome(name, done).lines()] if parameters else []
         sentences = "".join(f"<p>{escape(line)}</p>" for line in outcomes)
@@ -337,7 +320,7 @@ class Experiment(Page):
 
         A page that the book builds has a note in their place.
         """
-        if is_shown_elsewhere():
+        if not is_in_notebook():
             return super().controls()
         from .ablation_controls import ablation_controls
 
@@ -357,11 +340,18 @@ class Experiment(Page):
 
     def take(self, progress: Progress, workers: Workers | None = None) -> schedule.Done:
         """Measure what is not fresh, or all if asked to remeasure, without peaks. workers: see `schedule.bring_up_to_date`."""
+        return self._take(self.plan(), self.policy, progress, workers)
+
+    def _take(
+        self, plan: Sequence[Planned], policy: Policy, progress: Progress, workers: Workers | None = None
+    ) -> schedule.Done:
         remeasure = self.parameters["remeasure"]
-        return schedule.bring_up_to_date(
-            self.plan(), self.device, self.store, self.policy, runs=self.parameters["runs"], remeasure=remeasure,
+        done = schedule.bring_up_to_date(
+            plan, self.device, self.store, policy, runs=self.parameters["runs"], remeasure=remeasure,
             resume=not remeasure, progress=progress, isolated=True, workers=workers,
         )  # fmt: skip
+        self.__dict__.pop("data", None)
+        return done
 
     def outcome(self, name: str, done: schedule.Done) -> StepRerun:
         """Return the outcome of new runs of a step and its parent, both variants of this experiment of one case.

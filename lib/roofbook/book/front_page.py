@@ -11,7 +11,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
 from ..report.html import number_of
-from ..report.ladder_descent import GlanceRow, LadderOnDevice, glance_row
+from ..report.ladder_descent import GlanceRow, glance_row
 from ..spec import registry
 from .device_choices import HERE
 
@@ -80,7 +80,7 @@ def own_ends(experiment: "Experiment") -> list[GlanceRow]:
 
 def _ends(data: LabData, label: str, device: str, scale: str = "published") -> GlanceRow:
     """Return baseline and fastest kernel. device: the device in the names of the cards of its measurements."""
-    summary = glance_row(LadderOnDevice(data.lab.title, label, data.on().over(data.lab.headline)))
+    summary = glance_row(data.lab.title, label, data.on().over(data.lab.headline))
     cells = [
         replace(cell, card_id=cell.card_id and card_of(data.lab.name, device, scale, cell.card_id))
         for cell in summary.cells

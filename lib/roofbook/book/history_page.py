@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..analysis import format as show
 from ..escaping import escape, markdown, raw_html
 from ..report import history_tables as tables
 from ..spec import registry
@@ -57,7 +58,7 @@ def local(card_files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if not cards:
         return dict.fromkeys(LOCAL, "")
     changes = tables.changes(cards, "Changed beyond the noise on this machine")
-    summary = f"{_several(len(changes.rows), 'change')} beyond the noise"
+    summary = f"{show.several(len(changes.rows), 'change')} beyond the noise"
     folded = f"<details><summary>{summary}</summary>\n{changes.html}</details>\n" if changes.rows else changes.html
     return {"here": tables.summary(cards).html + folded}
 
@@ -71,7 +72,7 @@ def measurements_page(card_files: Sequence[Mapping[str, Any]]) -> str:
     )
     items = "".join(
         f'<li><a href="measurements/{escape(cards_of_device["name"])}.html">{escape(cards_of_device["on"])}</a>:'
-        f" {_several(len(cards_of_device['cards']), 'measurement')}</li>"
+        f" {show.several(len(cards_of_device['cards']), 'measurement')}</li>"
         for cards_of_device in ordered
     )
     about = str(card_files[0]["title"]).partition(":")[0]
@@ -82,7 +83,3 @@ measures it again. Here are all cards, device by device. The page on [history](.
 why.
 
 {raw_html(f"<ul>{items}</ul>")}"""
-
-
-def _several(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

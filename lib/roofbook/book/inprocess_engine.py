@@ -1,7 +1,4 @@
-"""Papermill engine that runs a notebook's cells in this process: no kernel starts, and loaded modules stay loaded.
-
-Serves `roofbook rerun`, which has opened the lab already and ends afterwards.
-"""
+"""Papermill engine that runs a notebook's cells in this process: no kernel starts, and loaded modules stay loaded."""
 
 import io
 import sys

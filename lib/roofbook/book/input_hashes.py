@@ -112,7 +112,7 @@ class InputHashes:
     def downloads(self) -> dict[str, str]:
         """Return the inputs of downloads, with all recorded runs."""
         runs = _runs(self.root / "results", "recorded/lab=*")
-        return {"library": self._own_hashes("")[0], "published": self._published(), "store": _hash_of(runs)}
+        return {**self.library(), "published": self._published(), "store": _hash_of(runs)}
 
     def library(self) -> dict[str, str]:
         """Return the hash of the code that all labs share."""
@@ -124,7 +124,7 @@ class InputHashes:
 
     def citation(self) -> dict[str, str]:
         """Return the inputs of the page on citation."""
-        return {"library": self._own_hashes("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}
+        return {**self.library(), "settings": _hash((self.root / "_config.yml").read_bytes())}
 
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
         """Return the inputs of the first page's table: all runs, and the inputs of the executed pages."""

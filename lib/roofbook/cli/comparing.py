@@ -138,20 +138,17 @@ def gate(
 
     request = Selection(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
-    reporter = Reporter()
     path = Path(ref) if Path(ref).exists() else Path(expanded(ref))
+    if path.suffix == ".parquet" and not path.exists():
+        raise UsageError(f"there is no file {path}")
     try:
-        if path.suffix == ".parquet" and not path.exists():
-            raise UsageError(f"there is no file {path}")
-        if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):
-            findings = against_rows(ref if "://" in ref else str(path), request, rule, reporter)
-        else:
-            findings = against_commit(ref, request, rule, reporter)
+        with Reporter() as reporter:
+            if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):
+                findings = against_rows(ref if "://" in ref else str(path), request, rule, reporter)
+            else:
+                findings = against_commit(ref, request, rule, reporter)
     except KeyboardInterrupt:
-        reporter.end()
         sys.exit(complain("stopped; a gate that is not finished says nothing", 130))
-    finally:
-        reporter.end()
     if findings.outcomes:
         print(gate_report.gate_table(findings, rule).text, end="\n\n")
     else:

@@ -243,7 +243,7 @@ def rerun(
     whole = Experiment(lab, known(page_parameters) | given | {"variants": None, "cases": None}, root)
     experiment = whole.beside_parents([name], case, {"remeasure": True, "runs": runs})
     name = experiment.variants[-1].name
-    reporter, builders = Reporter(), list[site.Builder]()
+    builders = list[site.Builder]()
     has_page = page and bool(page_parameters) and execute.page_of(root, notebook).exists()
     with ExitStack() as resources:
         workers = resources.enter_context(Workers(lab, experiment.device.spec, cases=runs))
@@ -253,16 +253,16 @@ def rerun(
             reason = reason or f"it does not run on {experiment.device.spec}"
             raise UsageError(f"{name} on {case} cannot be measured: {reason}")
 
+        reporter = Reporter()
+
         def report(measured: str, stage: str) -> None:
             reporter(measured, stage)
             if has_page and runs == 1 and not builders and stage.startswith("last run"):
                 builders.append(resources.enter_context(site.start(root)))  # it gets ready beside no sample
                 resources.callback(builders[-1].kill)
 
-        try:
+        with reporter:
             done = experiment.take(report, workers)
-        finally:
-            reporter.end()
         say(str(done))
         outcome = experiment.outcome(name, done)
         for line in outcome.lines():
@@ -291,7 +291,7 @@ def rerun(
             resources.close()
             builders.clear()
         with manifest.making(root, say):
-            execute.execute(root, notebook, page_parameters, in_process=not due)
+            execute.execute(root, notebook, page_parameters)
             fragments.update(root)
             say(str(site.build(root, builder=builders[0] if builders else None)))
 
@@ -364,11 +364,8 @@ def profile(lab: "Lab", variant: str, case: str, scale: str, device: str, result
     if not cells:
         reason = lab.skip_reason(chosen_variants[0], size) or f"it does not run on {cuda_device.spec}"
         raise UsageError(f"{variant} on {case} cannot be profiled: {reason}")
-    reporter = Reporter()
-    try:
+    with Reporter() as reporter:
         summary = ncu.bring_up_to_date(cells, store, policy, remeasure=remeasure, progress=reporter)
-    finally:
-        reporter.end()
     print(experiment.counters(case).text)
     say(str(summary))
     planned = ncu.plan(lab, size, chosen_variants, experiment.device, store, policy)
@@ -402,16 +399,14 @@ def check(lab: "Lab", variant: str, case: str | None, scale: str, device: str, e
 
     opened_device = open_device(device, lab.preferred_backend)
     chosen_variants = sanitize.choose(lab, variant, case, scale, opened_device)
-    root, failures, reporter = project_root(), 0, Reporter()
-    try:
+    root, failures = project_root(), 0
+    with Reporter() as reporter:
         for checked in sanitize.check(lab, chosen_variants, opened_device, ends=ends, progress=reporter):
             reporter.end()
             for finding in sanitizer_text.findings(checked, root):
                 print(finding, end="\n\n")
             say(sanitizer_text.summary(checked))
             failures += not checked.clean
-    finally:
-        reporter.end()
     if failures:
         sys.exit(1)
 

@@ -124,17 +124,14 @@ def tune(
         best = f"best {show.duration(fastest.seconds or 0)} {fastest.variant.name}" if fastest else "no right point yet"
         reporter(best, f"{share}; {name}: {stage}")
 
-    try:
-        with Search(space, of_step.device, of_step.policy, tuning_store(of_step.store)) as search:
-            is_whole = search.go(search_strategy, minutes, report, progress)
-            reporter.end()
-            search.store.compact()  # each point has left a file
-            for layout, path in (("t4", t4), ("cache", cache)):
-                if path:
-                    with writing(f"--{layout}", path):
-                        kernel_tuner_files.write(path, layout, step.text.path.stem, search.rows())
-    finally:
+    with reporter, Search(space, of_step.device, of_step.policy, tuning_store(of_step.store)) as search:
+        is_whole = search.go(search_strategy, minutes, report, progress)
         reporter.end()
+        search.store.compact()  # each point has left a file
+        for layout, path in (("t4", t4), ("cache", cache)):
+            if path:
+                with writing(f"--{layout}", path):
+                    kernel_tuner_files.write(path, layout, step.text.path.stem, search.rows())
     for line in _summary(results_by_point, len(points), is_whole, minutes):
         say(line)
     right = sorted((r for r in results_by_point if r.seconds), key=lambda r: r.seconds or 0)
@@ -148,10 +145,8 @@ def tune(
         options | {"cases": [chosen_case.name], "variants": chosen, "remeasure": True, "budget_s": 0.5},
         root,
     )
-    try:
+    with reporter:
         done = again.take(reporter)
-    finally:
-        reporter.end()
     rows = again.store.rows(lab.name, case=chosen_case.name, run=done.run.split(", "), variant=chosen)
     answer = tuned_set(rows, again.variants, step.name, chosen_case.name)
     for line in answer.lines():

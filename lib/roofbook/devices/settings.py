@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 ANYWHERE = ("LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_", "TCMALLOC_", "MIMALLOC_")
@@ -55,14 +54,13 @@ COMPILING = (
 _LONGEST = 160
 
 
-def of_device(backend: str, kind: str, variables: Mapping[str, str] | None = None) -> dict[str, str]:
+def of_device(backend: str, kind: str) -> dict[str, str]:
     """Return name -> value of the variables that are set and change the code or the speed of a device, fit to be published."""
-    environment = os.environ if variables is None else variables
     beginnings = (*ANYWHERE, *BY_BACKEND.get(backend, ()), *(ON_A_CPU if kind == "cpu" else ()))
     prefixes = tuple(beginning for beginning in beginnings if beginning.endswith("_"))
     return {
         name: published(value)
-        for name, value in sorted(environment.items())
+        for name, value in sorted(os.environ.items())
         if value
         and (name.startswith(prefixes) or name in beginnings)
         and not _ELSEWHERE.fullmatch(name)
@@ -70,15 +68,14 @@ def of_device(backend: str, kind: str, variables: Mapping[str, str] | None = Non
     }
 
 
-def of_compiling(command: str = "", variables: Mapping[str, str] | None = None) -> dict[str, str]:
+def of_compiling(command: str = "") -> dict[str, str]:
     """Return the variables that change how a compiler of the host compiles; `script` is the digest of a wrapper.
 
     command: the compiler; by default that of CC, else the first C compiler that there is.
     """
-    environment = os.environ if variables is None else variables
-    settings = {name: published(value) for name in COMPILING if (value := environment.get(name))}
+    settings = {name: published(value) for name in COMPILING if (value := os.environ.get(name))}
     try:
-        words = shlex.split(command or environment.get("CC", ""))
+        words = shlex.split(command or os.environ.get("CC", ""))
     except ValueError:
         words = []
     path = shutil.which(words[0]) if words else shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

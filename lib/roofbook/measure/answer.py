@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -216,7 +217,7 @@ def judge(
     return mark(marks_shown, timed=timed, log=log)
 
 
-class _Processes:
+class _Processes(AbstractContextManager["_Processes"]):
     """Processes of one check: the kernel's, started again when it has ended, and those of the book's own kernels."""
 
     def __init__(
@@ -231,9 +232,6 @@ class _Processes:
         self.limit_s = limits.request_s
         self.log = ""
         """Messages of the compiler about the kernel's file, by its own name."""
-
-    def __enter__(self) -> "_Processes":
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._started:
@@ -403,8 +401,7 @@ class _Contestant:
     @property
     def seconds(self) -> list[float]:
         """Seconds per unit of each sample."""
-        assert self.measurement.runnable is not None
-        return [sample_s / self.measurement.runnable.units for sample_s in self.measurement.samples]
+        return [sample_s / self.measurement.planned.units for sample_s in self.measurement.samples]
 
     def speedup_of(self, other: "_Contestant") -> list[float]:
         """Return how many times as fast the other one is, with its interval: [estimate, low, high]."""

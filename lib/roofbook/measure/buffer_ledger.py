@@ -129,6 +129,12 @@ class BufferLedger:
         if self._digests is None:
             self._digests = {key: self._digest(record) for key, record in self._operands().items()}
 
+    def check(self) -> None:
+        """Raise the error of `check_guards`, `check_launches` or `check_operands`."""
+        self.check_guards()
+        self.check_launches()
+        self.check_operands()
+
     def check_launches(self) -> None:
         """Raise TimedLaunchDiffers if a block of `judging_timed_launches` saw other results than before."""
         if self._timed_launch_differs:

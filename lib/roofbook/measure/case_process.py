@@ -8,6 +8,7 @@ A case is complete only with its closing record. Without one, another process me
 import contextlib
 import sys
 from collections.abc import Collection, Generator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ START = "start"
 """Stage of a process before its first variant."""
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """Processes for the cases of a lab on a device, one after the other. The next one starts while one measures.
 
     The next one is paused while samples are taken. As a context manager, it ends a process that is not needed.
@@ -45,9 +46,6 @@ class Workers:
         self._command = [sys.executable, "-m", "roofbook.measure.case_worker", lab, device]
         self._left = cases
         self._ready: WorkerProcess | None = None
-
-    def __enter__(self) -> "Workers":
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._ready:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory
-from ..devices.find import open_device
 from ..errors import UsageError, of_system
 from ..peers import threads
-from ..spec import registry
 from ..store.files import StorePart
 from ..store.parquet import Store
-from . import case_run, gpu_claim, verify
+from . import case_run, verify
 from .background_group import end_with_parent
+from .gpu_claim import open_lab
+from .messages import messages_to_parent
 from .placement import Setting
 from .policy import Policy
 from .worker_process import GRACE_S, POISONED
@@ -50,10 +50,7 @@ def main(lab_name: str, spec: str) -> int:
     tell = messages_to_parent()
 
     def work() -> None:
-        lab = registry.get(lab_name)
-        lab.prepare()
-        device = open_device(spec, lab.preferred_backend)
-        gpu_claim.check_device(device)
+        lab, device = open_lab(lab_name, spec)
         importlib.import_module("pyarrow.parquet")  # storing rows needs it
         line = sys.stdin.readline()
         if not line:
@@ -73,24 +70,6 @@ def main(lab_name: str, spec: str) -> int:
         tell(closed=len(stored))
 
     return exit_code(work, tell)
-
-
-def messages_to_parent() -> Callable[..., None]:
-    """Return a function that sends the parent a message, one line of JSON, from any thread. Call this once.
-
-    From then on standard output goes to standard error. A process that a plan forked ends when it calls the function.
-    """
-    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # output of a driver is no message
-    lock, process_id = threading.Lock(), os.getpid()
-
-    def tell(**message: Any) -> None:
-        if os.getpid() != process_id:  # a plan forked and the child returned: it must not measure
-            os._exit(0)
-        with lock:
-            print(json.dumps(message), file=messages_out)
-
-    return tell
 
 
 def exit_code(work: Callable[[], None], tell: Callable[..., None]) -> int:

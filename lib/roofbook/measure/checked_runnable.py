@@ -6,7 +6,7 @@ Outputs, facts, parts and check results become values that a row of the store ca
 import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -174,8 +174,13 @@ def checked_runnable(runnable: Any, announce: Callable[[str], Any] = lambda stag
     return runnable
 
 
-def close_silently(runnable: Runnable | None) -> None:
-    """Close a runnable that failed, without announcing it and without errors, so that the failed stage stays known."""
-    if runnable:
+@contextlib.contextmanager
+def closed_after(runnable: Runnable) -> Iterator[Runnable]:
+    """Close a runnable after the block; after an error in it without announcing it, so that the failed stage stays known."""
+    try:
+        yield runnable
+    except BaseException:
         with contextlib.suppress(Exception):
             type(runnable).close(runnable)
+        raise
+    runnable.close()

@@ -66,21 +66,24 @@ def parse(text: str) -> list[Launch]:
     start = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         raise error_without_table(lines)
-    table = [fields for fields in csv.reader(line for line in lines[start:] if line.startswith('"'))]
-    names, units = table[0], table[1] if len(table) > 1 else []
-    column = {name: names.index(name) for name in ("Kernel Name", "Grid Size", "Block Size", *METRICS) if name in names}
-    if len(units) != len(names) or not {"Kernel Name", "Grid Size", "Block Size"} <= set(column):
+    table = filter(_is_whole, csv.DictReader(line for line in lines[start:] if line.startswith('"')))
+    units: dict[str, str] = next(table, {})
+    if not {"Kernel Name", "Grid Size", "Block Size"} <= units.keys():
         raise Failed("ncu wrote a table without names of kernels, or without a line of units")
-    sizes = {metric: _size(metric, units[column[metric]]) for metric in METRICS if metric in column}
+    sizes = {metric: _size(metric, units[metric]) for metric in METRICS if metric in units}
     launches = []
-    for fields in table[2:]:
-        if len(fields) == len(names):
-            values = {metric: _number(fields[column[metric]], size) for metric, size in sizes.items()}
-            grid, block = ("x".join(re.findall(r"\d+", fields[column[name]])) for name in ("Grid Size", "Block Size"))
-            launches.append(Launch(fields[column["Kernel Name"]], grid, block, values))
+    for fields in table:
+        values = {metric: _number(fields[metric], size) for metric, size in sizes.items()}
+        grid, block = ("x".join(re.findall(r"\d+", fields[name])) for name in ("Grid Size", "Block Size"))
+        launches.append(Launch(fields["Kernel Name"], grid, block, values))
     if not launches:
         raise error_without_table(lines)
     return launches
+
+
+def _is_whole(fields: Mapping[str | None, Any]) -> bool:
+    """Return whether a line of a table has as many fields as the head."""
+    return None not in fields and None not in fields.values()
 
 
 def error_without_table(lines: Iterable[str]) -> UsageError | Failed:

@@ -1,6 +1,6 @@
 """Claim of a GPU: each worker takes a card that no other worker of its host has, and may measure on that card only.
 
-Cards are named by UUID, never by number: CUDA numbers cards in each process anew. Used by cluster and case_worker.
+Cards are named by UUID, never by number: CUDA numbers cards in each process anew. Used by cluster and workers.
 """
 
 import fcntl
@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import IO
 
 from ..devices.contract import Device
+from ..devices.find import open_device
 from ..devices.nvml import card, uuids
 from ..errors import UsageError
 from ..paths import open_lock
+from ..spec import registry
+from ..spec.lab import Lab
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 VARIABLE = "ROOFBOOK_CARD"
@@ -71,6 +74,15 @@ def claim(folder: Path) -> str:
         return uuid
     os.environ[VARIABLE] = os.environ[CUDA] = ""
     return ""
+
+
+def open_lab(name: str, spec: str) -> tuple[Lab, Device]:
+    """Return a lab, prepared, and its device. Raise UsageError for a card that this worker has not claimed."""
+    lab = registry.get(name)
+    lab.prepare()
+    device = open_device(spec, lab.preferred_backend)
+    check_device(device)
+    return lab, device
 
 
 def has_no_card() -> bool:

@@ -69,6 +69,12 @@ class Measurement:
     """Whether it was verified again after its last sample. Only then it becomes a row."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
+    @property
+    def planned(self) -> Runnable:
+        """The runnable of a measurement that is ready."""
+        assert self.runnable is not None
+        return self.runnable
+
     def start_over(self) -> None:
         """Drop its checks and samples, so that it can be prepared once more."""
         self.emptying, self.parts = 0.0, {}

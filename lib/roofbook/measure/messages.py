@@ -1,4 +1,4 @@
-"""Validation of messages from processes that run kernels, one line of JSON each.
+"""Messages of processes that run kernels to their parents, one line of JSON each: how they are sent, and their validation.
 
 A kernel shares its process with the code that writes the messages, so it may write anything. Used by case_process,
 side_by_side, cluster and sanitize.
@@ -6,7 +6,9 @@ side_by_side, cluster and sanitize.
 
 import json
 import math
+import os
 import reprlib
+import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -19,6 +21,24 @@ MOST_TEXT = 20_000
 Shape = Any
 """Shape of a value: a type, `[shape]` for a list, `{name: shape}` for an object with exactly these names, a tuple of
 alternative shapes, or a function that returns whether a value is valid."""
+
+
+def messages_to_parent() -> Callable[..., None]:
+    """Return a function that sends the parent a message, one line of JSON, from any thread. Call this once.
+
+    From then on standard output goes to standard error. A process that a plan forked ends when it calls the function.
+    """
+    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of a driver is no message
+    lock, process_id = threading.Lock(), os.getpid()
+
+    def tell(**message: Any) -> None:
+        if os.getpid() != process_id:  # a plan forked and the child returned: it must not measure
+            os._exit(0)
+        with lock:
+            print(json.dumps(message), file=messages_out)
+
+    return tell
 
 
 class BadMessage(Exception):

@@ -10,14 +10,14 @@ import sys
 import threading
 
 from .. import memory
-from ..devices.find import open_device
 from ..errors import UserFacingError
 from ..peers import threads
-from ..spec import registry
-from . import gpu_claim, verify
+from . import verify
 from .case_run import measure_alone
-from .case_worker import StoreWithoutPandas, end_when_input_closes, exit_code, messages_to_parent, run_as_program
+from .case_worker import StoreWithoutPandas, end_when_input_closes, exit_code, run_as_program
+from .gpu_claim import open_lab
 from .measurement import Measurement
+from .messages import messages_to_parent
 from .placement import Setting
 from .policy import Policy
 from .row import row
@@ -32,10 +32,7 @@ def main(lab_name: str, spec: str) -> int:
     orders: queue.Queue[str] = queue.Queue()
 
     def work() -> None:
-        lab = registry.get(lab_name)
-        lab.prepare()
-        device = open_device(spec, lab.preferred_backend)
-        gpu_claim.check_device(device)
+        lab, device = open_lab(lab_name, spec)
         importlib.import_module("pyarrow.parquet")  # storing rows needs it
         if not (line := sys.stdin.readline()):
             return

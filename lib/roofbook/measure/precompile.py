@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
 from . import messages
 from .background_group import end_with_parent
+from .gpu_claim import open_lab
 from .verify import VERIFIED_ON_AWKWARD_SIZES
 from .worker_process import WorkerFailed, WorkerProcess
 
@@ -72,7 +74,7 @@ class _Compiler(WorkerProcess):
             return cells if failed.hung or number < 0 else number + 1
 
 
-class Compilers:
+class Compilers(AbstractContextManager["Compilers"]):
     """Processes that compile, each one share of a lab's kernels at a time. As a context manager, it ends them.
 
     They start when they are first needed. If one dies at a kernel, another one compiles the rest of its share. A share with a
@@ -82,9 +84,6 @@ class Compilers:
     def __init__(self) -> None:
         self._all, self._idle = list[_Compiler](), list[_Compiler]()
         self._lock, self._is_over = threading.Lock(), False
-
-    def __enter__(self) -> "Compilers":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._kill()
@@ -195,12 +194,7 @@ def launch(
     Cells with the same programs, launched the same way, are launched once. cells: (case, variant, path of the mark to write).
     report_number: called with the number of each cell before its launches.
     """
-    from ..devices.find import open_device
-
-    lab = registry.get(lab_name)
-    device = open_device(spec, lab.preferred_backend)
-    lab.prepare()
-
+    lab, device = open_lab(lab_name, spec)
     inputs, launched = dict[tuple[str, str], Mapping[str, Any]](), set[Any]()
 
     def launch_once(variant: Variant, case: Case, *same: object) -> None:
@@ -240,12 +234,7 @@ def main() -> None:
     end_with_parent()
     memory.keep_freed()
     memory.collect_seldom()
-    messages_out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # output of a driver is no message
-
-    def tell(**message: Any) -> None:
-        print(json.dumps(message), file=messages_out)
-
+    tell = messages.messages_to_parent()
     for line in sys.stdin:
         with contextlib.suppress(Exception):
             launch(**json.loads(line), report_number=lambda number: tell(cell=number))

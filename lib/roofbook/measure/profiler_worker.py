@@ -20,7 +20,7 @@ from ..errors import UserFacingError, warn
 from ..spec import registry
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
-from .checked_runnable import check_of, checked_runnable, close_silently, plain_text
+from .checked_runnable import check_of, checked_runnable, closed_after, plain_text
 from .ncu import open_cuda
 from .verify import reason_if_wrong, reason_of
 
@@ -99,26 +99,23 @@ def run(
     The counted run has the inputs of the verification, which take as many operations as the timed inputs.
     scratch: folder where the reference is kept for the next variant.
     """
-    runnable = None
     try:
         small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
         name = lab.verified_on(variant)
         verification_inputs = lab.verification_inputs(small, name, inputs)
-        runnable = checked_runnable(variant.plan(device, variant, small, verification_inputs))
-        runnable.reset()
-        runnable.run()
-        right = _reference(lab, small, verification_inputs, scratch / f"{lab.name}-{small.units}{name}.pickle")
-        error, tolerance, compared = check_of(lab.check(small, variant, runnable.outputs(), right))
-        if reason := reason_if_wrong(error, tolerance, compared):
-            return {"reason": reason}
-        runnable.reset()
-        with watch.run():
+        with closed_after(checked_runnable(variant.plan(device, variant, small, verification_inputs))) as runnable:
+            runnable.reset()
             runnable.run()
-        return {"units": runnable.units, "error": error, "tolerance": tolerance, "compared": compared}
+            right = _reference(lab, small, verification_inputs, scratch / f"{lab.name}-{small.units}{name}.pickle")
+            check = check_of(lab.check(small, variant, runnable.outputs(), right))
+            if reason := reason_if_wrong(*check):
+                return {"reason": reason}
+            runnable.reset()
+            with watch.run():
+                runnable.run()
+            return {"units": runnable.units, **check._asdict()}
     except Exception as why:
         return {"reason": plain_text(reason_of(why))}
-    finally:
-        close_silently(runnable)
 
 
 def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], cache_file: Path) -> Mapping[str, Any]:

@@ -1,17 +1,11 @@
-"""Progress of a measurement, shown in one line that disappears at the end.
+"""Progress of a measurement, shown in one line that disappears at the end."""
 
-A notebook runs in a process of its own, so its line reaches the terminal through a file, which ROOFBOOK_PROGRESS names.
-"""
-
-import contextlib
 import math
-import os
 import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 from ..escaping import printable
@@ -25,14 +19,8 @@ def silent(variant: str, stage: str) -> None:
     """Report nothing."""
 
 
-VARIABLE = "ROOFBOOK_PROGRESS"
 INTERVAL_S = 0.2
 """Seconds between two updates of the line: showing it takes a core, and cores are measured."""
-
-
-def is_shown_elsewhere() -> bool:
-    """Return whether another process, which executes this notebook, shows its progress: nobody sits before the notebook."""
-    return VARIABLE in os.environ
 
 
 class PlanShare:
@@ -68,16 +56,14 @@ class ProgressLine:
             write_control(self.stream, "\r\x1b[K")
 
 
-class Reporter:
-    """Progress of `measure_case`, shown to the user; a call takes hardly any time.
+class Reporter(AbstractContextManager["Reporter"]):
+    """Progress of `measure_case`, shown to the user; a call takes hardly any time. As a context manager, it removes the line.
 
-    It is shown in the file for the process that executes the notebook, in an output of a notebook, or in the terminal.
+    It is shown in an output of a notebook, or in the terminal.
     """
 
     def __init__(self) -> None:
-        path = os.environ.get(VARIABLE)
-        self.show: _File | _Output | ProgressLine
-        self.show = _File(Path(path)) if path else _Output() if _is_in_notebook() else ProgressLine("measuring")
+        self.show: _Output | ProgressLine = _Output() if is_in_notebook() else ProgressLine("measuring")
         self.due = -1.0
 
     def __call__(self, variant: str, stage: str) -> None:
@@ -86,48 +72,17 @@ class Reporter:
             self.show(f"{variant}: {stage}")
             self.due = moment + INTERVAL_S
 
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Remove the line."""
         if self.due >= 0:
             self.show.end()
 
 
-@contextlib.contextmanager
-def follow(path: Path, line: ProgressLine) -> Iterator[None]:
-    """While the block runs, show the content of the file `path`, which another process writes."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(INTERVAL_S):
-            with contextlib.suppress(OSError):
-                line(path.read_text(encoding="utf-8"))
-
-    path.touch()
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-        line.end()
-
-
-class _File:
-    """Line as the content of a file. A reader may see half a line, until the next update."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __call__(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # its reader has gone
-            self.path.write_text(text, encoding="utf-8")
-
-    def end(self) -> None:
-        self("")
-
-
-def _is_in_notebook() -> bool:
+def is_in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, before which a reader may sit."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 

@@ -75,7 +75,6 @@ def sample(
     for measurement in group:
         progress(measurement.variant.name, "warm up")
         try:
-            assert measurement.runnable is not None
             run_on_other_operands(measurement)
         except Exception as error:
             _fail(measurement, error, group)
@@ -142,8 +141,7 @@ def _fail(measurement: Measurement, error: Exception, group: Sequence[Measuremen
 def _end(measurement: Measurement) -> None:
     """Record the facts of the runs of a measurement that has all of its samples."""
     try:
-        assert measurement.runnable is not None
-        facts = measurement.runnable.facts()
+        facts = measurement.planned.facts()
         measurement.facts, measurement.sampled = {**facts, **threads.facts(measurement.variant, facts)}, True
     except Exception as error:
         measurement.release()
@@ -170,9 +168,8 @@ def _take_judged(
     """
     sample_index = len(measurement.samples)
     try:
-        assert measurement.runnable is not None
         run_on_other_operands(measurement)
-        measurement.ledger.reset(measurement.runnable)
+        measurement.ledger.reset(measurement.planned)
     except Exception as error:
         _fail(measurement, error, group)
         return
@@ -193,10 +190,9 @@ def _warm_again(active: Sequence[Measurement], progress: Progress) -> None:
     warm = [measurement for measurement in active if measurement.runnable and measurement.walls]
     if warm:
         fastest = min(warm, key=lambda measurement: measurement.walls[-1])
-        assert fastest.runnable is not None
         progress(fastest.variant.name, "warm up again")
         with suppress(Exception):  # its next sample will say so
-            fastest.runnable.run()
+            fastest.planned.run()
 
 
 def _compare_judged(
@@ -269,10 +265,9 @@ def ratio_if_longer(
 
 def _finished_outputs(measurement: Measurement) -> Snapshot | None:
     """Return a copy of the outputs of a run on the timed inputs, for all pairs; None if they are too large to copy."""
-    assert measurement.runnable is not None
-    measurement.ledger.reset(measurement.runnable)
-    measurement.runnable.run()
-    return measurement.ledger.snapshot(measurement.runnable)
+    measurement.ledger.reset(measurement.planned)
+    measurement.planned.run()
+    return measurement.ledger.snapshot(measurement.planned)
 
 
 def _seconds_on(
@@ -282,11 +277,10 @@ def _seconds_on(
 
     Both are prepared alike, except for the last write: a run that follows another one at once can be faster for that alone.
     """
-    assert measurement.runnable is not None
-    run = measurement.runnable.run
+    run = measurement.planned.run
     run_on_other_operands(measurement)
-    measurement.ledger.reset(measurement.runnable)
-    if leftover := measurement.ledger.snapshot(measurement.runnable) if poisoned else finished:
+    measurement.ledger.reset(measurement.planned)
+    if leftover := measurement.ledger.snapshot(measurement.planned) if poisoned else finished:
         leftover.restore()
     elif not poisoned:
         run()
@@ -313,16 +307,15 @@ def _take(
     flush()
     measurement.emptying += time.perf_counter() - start
     try:
-        assert measurement.runnable is not None
         with measurement.ledger.judging_timed_launches() if judged else nullcontext(lambda: 0.0) as judging_s:
             with threads.on_own_processor(measurement.variant):
                 start = time.perf_counter()
-                own_seconds = measurement.runnable.run()
+                own_seconds = measurement.planned.run()
                 seconds = time.perf_counter() - start
             seconds -= judging_s()
         wall = seconds_of(seconds, "the time of a run")
         timed = wall if own_seconds is None else seconds_of(own_seconds, "what run() returned")
-        parts = parts_of(measurement.runnable.parts)
+        parts = parts_of(measurement.planned.parts)
         if measurement.samples and parts.keys() != measurement.parts.keys():
             raise BadValue(f"a run has the parts {sorted(parts)}, the runs before it had {sorted(measurement.parts)}")
     except Exception as error:

@@ -17,7 +17,7 @@ from ..spec import registry
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
 from ..spec.source import line_directives
-from .checked_runnable import check_of, checked_runnable, close_silently, plain_text, same_shapes
+from .checked_runnable import check_of, checked_runnable, closed_after, plain_text, same_shapes
 from .ncu import open_cuda
 from .verify import reason_if_wrong, reason_of
 
@@ -51,32 +51,26 @@ def run(
 
     announce: called with each stage.
     """
-    runnable = None
     try:
         announce("inputs")
         small = lab.verification_case(case, variant)
         inputs = lab.verification_inputs(small, lab.verified_on(variant), lab.inputs(case, seed))
         with line_directives():
             announce("plan")
-            runnable = checked_runnable(variant.plan(device, variant, small, inputs), announce)
-            announce("run")
-            runnable.reset()
-            runnable.run()
-        if compare:
-            outputs = runnable.outputs()
-            announce("check")
-            right = lab.reference(small, inputs)
-            same_shapes(outputs, right)
-            result = check_of(lab.check(small, variant, outputs, right))._asdict()
-        else:
-            result = {"error": None, "tolerance": None, "compared": None}
-        closing, runnable = runnable, None
-        closing.close()
-        return result
+            planned = checked_runnable(variant.plan(device, variant, small, inputs), announce)
+            with closed_after(planned) as runnable:
+                announce("run")
+                runnable.reset()
+                runnable.run()
+                if not compare:
+                    return {"error": None, "tolerance": None, "compared": None}
+                outputs = runnable.outputs()
+                announce("check")
+                right = lab.reference(small, inputs)
+                same_shapes(outputs, right)
+                return check_of(lab.check(small, variant, outputs, right))._asdict()
     except Exception as why:
         return {"reason": plain_text(reason_of(why))}
-    finally:
-        close_silently(runnable)
 
 
 def simulate(

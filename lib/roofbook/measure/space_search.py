@@ -7,6 +7,7 @@ shows measurements with enough samples to compare.
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -55,7 +56,7 @@ class PointResult:
     """Whether it was measured now, not taken from the store."""
 
 
-class Search:
+class Search(AbstractContextManager["Search"]):
     """Measurement of the points that a strategy proposes, on one device. As a context manager, it ends its process."""
 
     def __init__(self, space: SearchSpace, device: Device, policy: Policy, store: Store) -> None:
@@ -64,9 +65,6 @@ class Search:
         self.setting = Setting(space.lab, space.case, device, policy_of_points(policy))
         self._rows = stored_points(store, self.setting)
         self._worker: WorkerProcess | None = None
-
-    def __enter__(self) -> "Search":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._worker:

@@ -178,14 +178,8 @@ class RatioSide(NamedTuple):
 def side(runs: Sequence[ArrayLike]) -> RatioSide:
     """Return the side of an unpaired ratio from the samples of its runs. Raises ValueError as paired_ratio."""
     samples = [_valid_samples(run, positive=True) for run in runs]
-    n, medians = min(map(len, samples)), tuple([math.exp(_log_middle(sorted(run))) for run in samples])
-    intervals = [(0.0, math.inf)]
-    if len(runs) >= ENOUGH_RUNS:
-        intervals = [_wide_interval(medians)]
-    elif n >= 3:
-        intervals = [_wide_interval(run) for run in samples]
-    low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
-    return RatioSide(_log_middle(sorted(medians)), low, high, n)
+    lengths = np.array([*map(len, samples)], np.int64)
+    return sides(np.concatenate(samples), lengths, np.array([len(runs)]))[0]
 
 
 def medians(values: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -299,18 +293,13 @@ def _t_interval(values: Sequence[float]) -> tuple[float, float]:
     return math.exp(mean - half), math.exp(mean + half)
 
 
-def _wide_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 97.5 % interval of the median of 3 values or more: by order statistics from 7 values on."""
-    if len(values) in _T:
-        return _t_interval(values)
-    interval = median_ci(values, _FEW_LEVEL)
-    return interval.low, interval.high
-
-
 def _wide_intervals(
     values: NDArray[np.float64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return middle logarithms and wide intervals of many lists of positive values; 0 to infinity for under 3 values."""
+    """Return middle logarithms and wide intervals of many lists of positive values; 0 to infinity for under 3 values.
+
+    The wide interval is the 97.5 % interval of the median, by order statistics from 7 values on.
+    """
     middles, lows, highs = np.empty(len(lengths)), np.zeros(len(lengths)), np.full(len(lengths), math.inf)
     for numbers, ordered in _by_length(values, lengths):
         n, logs = len(ordered), np.log(ordered)

@@ -19,7 +19,7 @@ from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.plan import Case, Runnable, Variant
 from .buffer_ledger import BufferLedger, Garbage, LeftBuffer, OperandChanged, TimedLaunchDiffers
-from .checked_runnable import BadValue, check_of, checked_runnable, close_silently, same_shapes
+from .checked_runnable import BadValue, check_of, checked_runnable, closed_after, same_shapes
 from .fast_math import FastMath, check_declared
 from .measurement import Check, Measurement
 from .placement import Setting
@@ -62,20 +62,16 @@ def too_long(setting: Setting, measurement: Measurement, progress: Progress = si
     )
     if work_ratio <= 1:
         return None
-    trial = None
     try:
         progress(measurement.variant.name, "plan of a small case")
-        trial = _planned(measurement, measurement.variant, small, lab.inputs(small, policy.seed), progress)
-        progress(measurement.variant.name, "first run of a small case")
-        seconds = work_ratio * run_once(trial)
-        if seconds > policy.limit_s:  # a driver may have compiled in the first run
+        planned = _planned(measurement, measurement.variant, small, lab.inputs(small, policy.seed), progress)
+        with closed_after(planned) as trial:
+            progress(measurement.variant.name, "first run of a small case")
             seconds = work_ratio * run_once(trial)
-        trial.close()
-        trial = None
+            if seconds > policy.limit_s:  # a driver may have compiled in the first run
+                seconds = work_ratio * run_once(trial)
     except Exception as error:
         return reason_of(error)
-    finally:
-        close_silently(trial)
     if seconds <= policy.limit_s:
         return None
     return reason_of(
@@ -162,32 +158,29 @@ def prepare(
     the measurement as it was.
     """
     lab, variant = setting.lab, measurement.variant
-    trial, ledger = None, BufferLedger(guarded=True)
+    ledger = BufferLedger(guarded=True)
     try:
         progress(variant.name, "check, with its reference")
         small = lab.verification_case(setting.case, variant)
         inputs, right = references.before(small, variant)
         progress(variant.name, "plan")
-        trial = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))
-        progress(variant.name, "first run")
-        seconds = run_once(trial, ledger, change=Garbage())
-        outputs = trial.outputs()
-        progress(variant.name, "check of its outputs")
-        losses = references.losses(measurement.device, variant)
-        same_shapes(outputs, right)
-        measurement.checks.append(check_of(lab.check(small, variant, outputs, {**right, **losses})))
-        measurement.reason = reason_if_wrong(*measurement.checks[-1])
-        if measurement.reason:
-            return
-        check_declared(variant, ledger.builds, host_flags(variant, trial))
-        ledger.check_guards()
-        ledger.check_launches()
-        ledger.check_operands()
-        units = lab.units(setting.case, variant, measurement.device)
-        progress(variant.name, "first run, again")
-        measurement.run_s = _timed_run(setting, measurement, trial, ledger, seconds, (small.units, units))
-        closing, trial = trial, None
-        closing.close()
+        planned = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))
+        with closed_after(planned) as trial:
+            progress(variant.name, "first run")
+            seconds = run_once(trial, ledger, change=Garbage())
+            outputs = trial.outputs()
+            progress(variant.name, "check of its outputs")
+            losses = references.losses(measurement.device, variant)
+            same_shapes(outputs, right)
+            measurement.checks.append(check_of(lab.check(small, variant, outputs, {**right, **losses})))
+            measurement.reason = reason_if_wrong(*measurement.checks[-1])
+            if measurement.reason:
+                return
+            check_declared(variant, ledger.builds, host_flags(variant, trial))
+            ledger.check()
+            units = lab.units(setting.case, variant, measurement.device)
+            progress(variant.name, "first run, again")
+            measurement.run_s = _timed_run(setting, measurement, trial, ledger, seconds, (small.units, units))
         measurement.reason = verify_awkward_runs(setting, measurement, references, progress)
         if measurement.reason:
             return
@@ -208,8 +201,6 @@ def prepare(
             measurement.reason = None
             measurement.checks.clear()
             raise TooLittleMemory from error
-    finally:
-        close_silently(trial)
 
 
 def _planned(
@@ -235,31 +226,26 @@ def verify_awkward_runs(
     lab = setting.lab
     for variant, case in lab.awkward_runs(setting.case, measurement.variant):
         progress(measurement.variant.name, "check, small runs of awkward sizes")
-        small, ledger, trial = lab.verification_case(case, variant), BufferLedger(guarded=True), None
+        small, ledger = lab.verification_case(case, variant), BufferLedger(guarded=True)
         inputs, right = references.awkward(small, variant)
         try:
             progress(measurement.variant.name, "plan of an awkward size")
-            trial = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))  # noqa: B023 called at once
-            progress(measurement.variant.name, "first run of an awkward size")
-            run_once(trial, ledger, change=Garbage())
-            references_and_losses = {**right, **references.losses(measurement.device, variant)}
-            outputs = trial.outputs()
-            progress(measurement.variant.name, "check, small runs of awkward sizes")
-            same_shapes(outputs, right)
-            error, tolerance, compared = check_of(lab.check(small, variant, outputs, references_and_losses))
-            check = Check(error, tolerance, f"{compared}, on {case.name}")
-            if reason := reason_if_wrong(*check):
-                measurement.checks.append(check)
-                return reason
-            ledger.check_guards()
-            ledger.check_launches()
-            ledger.check_operands()
-            closing, trial = trial, None
-            closing.close()
+            planned = ledger.plan(lambda: _planned(measurement, variant, small, inputs, progress))  # noqa: B023 called at once
+            with closed_after(planned) as trial:
+                progress(measurement.variant.name, "first run of an awkward size")
+                run_once(trial, ledger, change=Garbage())
+                references_and_losses = {**right, **references.losses(measurement.device, variant)}
+                outputs = trial.outputs()
+                progress(measurement.variant.name, "check, small runs of awkward sizes")
+                same_shapes(outputs, right)
+                error, tolerance, compared = check_of(lab.check(small, variant, outputs, references_and_losses))
+                check = Check(error, tolerance, f"{compared}, on {case.name}")
+                if reason := reason_if_wrong(*check):
+                    measurement.checks.append(check)
+                    return reason
+                ledger.check()
         except Unsupported:
             continue
-        finally:
-            close_silently(trial)
     return None
 
 
@@ -278,10 +264,9 @@ def verify_again(
     others_hold_memory: whether others are still to be verified. If so, raises TooLittleMemory where memory is short.
     """
     try:
-        assert measurement.runnable is not None
         progress(measurement.variant.name, "last run")
         run_on_other_operands(measurement)
-        run_once(measurement.runnable, measurement.ledger)
+        run_once(measurement.planned, measurement.ledger)
         measurement.checks.append(check_of_timed(setting, measurement, references, progress, "last check"))
         if reason := reason_if_wrong(*measurement.checks[-1]):
             measurement.reason = f"after its last sample: {reason}"
@@ -303,10 +288,9 @@ def run_on_other_operands(measurement: Measurement) -> None:
 
     Skipped if a run takes longer than LONGEST_EXCHANGED_S.
     """
-    assert measurement.runnable is not None
     if measurement.run_s <= LONGEST_EXCHANGED_S:
-        with measurement.ledger.exchanged_operands(measurement.runnable):
-            measurement.runnable.run()
+        with measurement.ledger.exchanged_operands(measurement.planned):
+            measurement.planned.run()
 
 
 def check_of_timed(
@@ -316,14 +300,13 @@ def check_of_timed(
 
     stage: reported to `progress` once the outputs are read.
     """
-    assert measurement.runnable is not None
-    timed_case = replace(setting.case, units=measurement.runnable.units)
+    timed_case = replace(setting.case, units=measurement.planned.units)
     losses = references.losses(measurement.device, measurement.variant)
 
     def right(case: Case) -> Mapping[str, Any]:
         return {**references.after(case), **losses}
 
-    outputs = measurement.runnable.outputs()
+    outputs = measurement.planned.outputs()
     progress(measurement.variant.name, stage)
     return check_of(setting.lab.check_timed(timed_case, measurement.variant, outputs, right))
 

@@ -8,6 +8,7 @@ from ..analysis.sentences import ratio_words
 from ..measure.answer import Mark
 from ..spec.exercise import Write
 from ..spec.lab import Lab
+from .judgement import cases_as_json, lines_of_cases, sandbox_as_json, sandbox_lines
 
 
 def as_text(mark: Mark, lab: Lab, exercise: Write) -> str:
@@ -16,20 +17,12 @@ def as_text(mark: Mark, lab: Lab, exercise: Write) -> str:
     if mark.does_not_compile:
         lines = [f"does not compile: {mark.does_not_compile}{hole}"]
     else:
-        right = [case.case for case in mark.cases if not case.reason]
-        lines = [
-            f"not right on {case.case}: {'; '.join(filter(None, (case.reason, case.worst_element)))}{hole}"
-            for case in mark.cases
-            if case.reason
-        ]
-        lines += [f"right on {', '.join(right)}"] * bool(right)
+        lines = lines_of_cases(mark.cases, "not right", hole)
         lines += [_launch_in_words(lab, exercise)] * bool(mark.code)
     lines[0] = f"{exercise.name}: {lines[0]}"
     if mark.timed is not None:
         lines.append(_time_in_words(mark.timed, lab, exercise))
-    if not mark.sandbox.is_used:
-        lines.append(f"It ran without a sandbox: {mark.sandbox.why_not}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *sandbox_lines(mark)])
 
 
 def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
@@ -41,18 +34,9 @@ def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
         "verdict": ("right", "wrong", "does not compile")[mark.code],
         "does_not_compile": mark.does_not_compile or None,
         "hole_is_there": mark.has_hole,
-        "cases": [
-            {
-                "case": case.case,
-                "right": not case.reason,
-                "reason": case.reason or None,
-                "where": case.worst_element or None,
-            }
-            for case in mark.cases
-        ],
+        "cases": cases_as_json(mark.cases),
         "timed": dict(mark.timed) if mark.timed is not None else None,
-        "sandbox": mark.sandbox.is_used,
-        "no_sandbox_because": mark.sandbox.why_not or None,
+        **sandbox_as_json(mark),
     }
 
 

@@ -14,6 +14,9 @@ from ..devices.backends import BACKENDS
 from ..escaping import escape, printable, spreadsheet_frame
 from ..terminal import terminal_width
 from .layout import fitted
+from .table_cell import Cell as Cell
+from .table_cell import Row as Row
+from .table_cell import with_code as with_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,38 +58,6 @@ def note(text: str, css: str = "table-note") -> Html:
     return Html(f'<p class="{escape(css)}{mark}">{with_code(text)}</p>')
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a table: its text, CSS classes, number of columns that it spans, and small print.
-
-    It has no tooltip: readers by touch, by keyboard or on paper would miss it.
-
-    card_id: the measurement that the number comes from, as `Reading.id`; a site links the number to its card.
-    """
-
-    text: str
-    css: str = ""
-    span: int = 1
-    small: str = ""
-    card_id: str = ""
-
-    def html(self, tag: str, attributes: str = "") -> str:
-        """Return the cell as <td> or <th>, everything escaped."""
-        css = f' class="{escape(self.css)}"' if self.css else ""
-        span = f' colspan="{self.span}"' if self.span > 1 else ""
-        text, small = escape(self.text), escape(self.small)
-        if "wrap" in self.css or "reason" in self.css:
-            text, small = (_JOINT.sub(r"\1<wbr/>", part_text) for part_text in (text, small))
-        text, small = _code(text), _code(small)
-        if "num" in self.css:
-            text, small = (
-                _INTERVAL.sub(r'<span class="interval">\g<0></span>', part_text) for part_text in (text, small)
-            )
-        small = f" <small>{small}</small>" if small else ""
-        data_of = f' data-of="{escape(self.card_id)}"' if self.card_id else ""
-        return f"<{tag}{attributes}{css}{data_of}{span}>{text}{small}</{tag}>"
-
-
 def html_page(title: str, head: str, body: str) -> str:
     """Return a whole page that stands alone, in the style of card.css. All are HTML; title: text without elements."""
     return f"""<!DOCTYPE html>
@@ -110,37 +81,9 @@ def _css_string(text: str) -> str:
     return f'"{quoted}: "'
 
 
-def with_code(text: str) -> str:
-    """Return a text as escaped HTML, with `code` in backquotes as <code>."""
-    return _code(escape(text))
-
-
-def _code(escaped: str) -> str:
-    return _QUOTED.sub(r"<code>\1</code>", escaped)
-
-
-_QUOTED = re.compile(r"`([^`]+)`")
-_JOINT = re.compile(r"([@=/,+])(?=\w)")
-"""Character after which the name of a point may break: `fissioned@split=1792x64`."""
-_INTERVAL = re.compile(r"\[[^],<]*, [^],<]*\]")
-"""An interval: narrow columns keep it on one line, and it breaks between its ends only on a phone that is narrower still."""
-
-
 def number_of(text: str, card_id: str) -> Html:
     """Return a number in a sentence, marked with the measurement that it comes from, as in a `Cell`."""
     return Html(f'<span data-of="{escape(card_id)}">{escape(text)}</span>')
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row; its first cell is its header. `css` marks the row: failed, absent, control, best, published.
-
-    anchor: the id by which a page links to the row.
-    """
-
-    cells: Sequence[Cell]
-    css: str = ""
-    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -286,7 +229,7 @@ class Table:
 
     def fitted(self, width: int) -> str:
         """Return the table as text of at most `width` columns."""
-        return fitted(self, width)
+        return fitted(self.caption, self.columns, self.rows, self.notes, width)
 
     def __repr__(self) -> str:
         return self.text

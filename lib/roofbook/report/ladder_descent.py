@@ -68,15 +68,6 @@ def _tick(seconds: float) -> str:
     return f"{show.tick(seconds / size)}{show.THIN}{name}"
 
 
-@dataclass(frozen=True)
-class LadderOnDevice:
-    """The input of `glance_row`: one lab on one device."""
-
-    lab: str
-    device_label: str
-    data: CaseData
-
-
 NO_PEER = "(no peer was measured on this device)"
 COLUMNS = (
     Cell("On"), Cell("Baseline", f"num {ON_DEMAND}"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
@@ -101,28 +92,27 @@ class GlanceRow:
     """Number of runs behind each time that the row shows."""
 
 
-def glance_row(ladder: LadderOnDevice) -> GlanceRow:
+def glance_row(lab: str, device_label: str, data: CaseData) -> GlanceRow:
     """Return a lab's baseline and fastest step on a device, and their ratios to each other and to the fastest peer.
 
-    Errors: UsageError if no step has a verified time on the case.
+    lab: its title. device_label: the device in words. Errors: UsageError if no step has a verified time on the case.
     """
-    data = ladder.data
     _, best, peer = _ranked(data)
     home = home_of([best])
     base = next(iter(data.verified([data.base])), None)
     to_base, to_peer = (faster(reference, best) for reference in (base, peer))
     cells = [
-        Cell(ladder.device_label), _on_demand(_timed(base, home)), _timed(best, home),
+        Cell(device_label), _on_demand(_timed(base, home)), _timed(best, home),
         _ratio(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
         _ratio(to_peer, _named(peer, home) or NO_PEER), share_cell(bound_of(data.bounds, best), best),
         Cell(data.case),
     ]  # fmt: skip
     record = {
-        "lab": ladder.lab, "place": ladder.device_label, "case": data.case, "base": data.base, "fastest": best.variant,
+        "lab": lab, "place": device_label, "case": data.case, "base": data.base, "fastest": best.variant,
         "seconds": best.median, "peer": peer.variant if peer else None,
         **_fields("vs_base", to_base), **_fields("vs_peer", to_peer),
     }  # fmt: skip
-    return GlanceRow(ladder.lab, cells, record, [len(reading.runs) for reading in (base, best, peer) if reading])
+    return GlanceRow(lab, cells, record, [len(reading.runs) for reading in (base, best, peer) if reading])
 
 
 def glance(lines: Sequence[GlanceRow], caption: str) -> Table:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..escaping import printable
 from ..terminal import command, filled, pieces, prose, width, wrapped
+from .table_cell import Cell, Row
 
 GAP = 2
 """Spaces between two columns."""
@@ -14,39 +14,6 @@ COMFORT = 24
 ABOVE = "(above)"
 """Text in place of the rest of a cell whose columns lie in two blocks."""
 _INDENT = 4
-
-
-class PlainCell(Protocol):
-    """A cell as far as its text goes."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def small(self) -> str: ...
-    @property
-    def span(self) -> int: ...
-    @property
-    def css(self) -> str: ...
-
-
-class PlainRow(Protocol):
-    """A row of such cells."""
-
-    @property
-    def cells(self) -> Sequence[PlainCell]: ...
-
-
-class PlainTable(Protocol):
-    """A table as far as its text goes."""
-
-    @property
-    def caption(self) -> str: ...
-    @property
-    def columns(self) -> Sequence[PlainCell]: ...
-    @property
-    def rows(self) -> Sequence[PlainRow]: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -62,22 +29,22 @@ class _TextCell:
         return max(map(width, pieces(self.text)), default=0)
 
 
-def fitted(table: PlainTable, most: int) -> str:
+def fitted(caption: str, heads: Sequence[Cell], rows: Sequence[Row], notes: Sequence[str], most: int) -> str:
     """Return a table as text of at most `most` columns: cells wrap at spaces, and wide tables become blocks.
 
     The first column and those with the class `key` name a row; each block repeats them. If the columns do not fit side by
     side, a text that is the same in every row is written once, in a line of its own, and columns of commands (`command`) or
     remarks (`below`) move below their row. A line is longer only if a word is longer than `most`.
     """
-    return "\n".join(_Layout(table, most).lines())
+    lines = [*prose(caption, most), *_Layout(heads, rows, most).lines()]
+    return "\n".join([*lines, *(line for note in notes for line in prose(note, most))])
 
 
 class _Layout:
-    def __init__(self, table: PlainTable, most: int) -> None:
-        self.table, self.most = table, most
-        self.classes = [column.css.split() for column in table.columns]
-        self.lines_of_cells = [_line(table.columns, self.classes, head=True)]
-        self.lines_of_cells += [_line(row.cells, self.classes) for row in table.rows]
+    def __init__(self, heads: Sequence[Cell], rows: Sequence[Row], most: int) -> None:
+        self.most, self.classes = most, [head.css.split() for head in heads]
+        self.lines_of_cells = [_line(heads, self.classes, head=True)]
+        self.lines_of_cells += [_line(row.cells, self.classes) for row in rows]
         self.natural, self.least = [0] * len(self.classes), [0] * len(self.classes)
         for cell in (cell for line in self.lines_of_cells for cell in line if len(cell.covers) == 1):
             column = cell.covers.start
@@ -90,7 +57,6 @@ class _Layout:
         self.blocks = self._blocks()
 
     def lines(self) -> Iterator[str]:
-        yield from prose(self.table.caption, self.most)
         drawn = [self._block_lines(number) for number in range(len(self.blocks))]
         for head, body, rule in drawn:
             yield from (rule, *head, rule, *body)
@@ -98,8 +64,6 @@ class _Layout:
         for column in self.alike:
             name, all_say = self.lines_of_cells[0][column].text, self._cell_at(self.lines_of_cells[1], column).text
             yield from prose(f"{name}: {all_say}" if name else all_say, self.most)
-        for note in self.table.notes:
-            yield from prose(note, self.most)
 
     def _blocks(self) -> list[list[int]]:
         """Return the columns of each block, including those that name the row."""
@@ -205,7 +169,7 @@ class _Layout:
         return filled(pieces(cell.text), self.most, " " * indent, " " * indent)
 
 
-def _line(cells: Sequence[PlainCell], classes: Sequence[Sequence[str]], head: bool = False) -> list[_TextCell]:
+def _line(cells: Sequence[Cell], classes: Sequence[Sequence[str]], head: bool = False) -> list[_TextCell]:
     """Return cells as texts, each with the columns that it covers."""
     texts, column = [], 0
     for cell in cells:

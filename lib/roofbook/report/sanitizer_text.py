@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..analysis import format as show
 from ..measure.findings import Defect, SourceLine
 from ..measure.sanitize import CheckedVariant
 from ..spec.host_code import source_text
@@ -18,7 +19,7 @@ def summary(check: CheckedVariant) -> str:
     It never says "nothing found" of a variant that did not run to its end.
     """
     count = len(check.defects)
-    outcome = f"{count} finding{'s' * (count != 1)}"
+    outcome = show.several(count, "finding")
     if check.failure or "reason" in check.outcome:
         outcome = f"not checked to its end, {outcome} before" if count else "not checked to its end"
     elif not count:

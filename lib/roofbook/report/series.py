@@ -174,7 +174,7 @@ def _outcome_text(crossing_xs: Sequence[float], ratios: Sequence[Speedup]) -> st
     elif crossing_xs:
         outcome = f"faster from {numbers[0]} on" if sure[-1] == "faster" else f"faster up to {numbers[0]}"
     else:
-        at_points = f"{len(sure)} point{'s' * (len(sure) != 1)}" if open_points else "every point"
+        at_points = show.several(len(sure), "point") if open_points else "every point"
         outcome = f"{sure[0]} at {at_points}"
     return f"{outcome}; {open_points}" if open_points else outcome
 

@@ -32,8 +32,8 @@ def versions_tables(histories: Iterable[Sequence[Stretch]], lab: str, *, every: 
                 shown_by_device.setdefault(key_of(stretch.oldest)[2:5], []).append(stretch)
     if not measurements:
         return [], []
-    counted = f"{_count_text(measurements, 'measurement')} in {_count_text(count, 'version')}"
-    notes = [f"{counted}; {_count_text(changes, 'change')} beyond the noise."]
+    counted = f"{show.several(measurements, 'measurement')} in {show.several(count, 'version')}"
+    notes = [f"{counted}; {show.several(changes, 'change')} beyond the noise."]
     if shown_by_device:
         notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")
         notes.append("'these runs': of one or two runs on a side, so another may differ by more.")
@@ -95,7 +95,3 @@ COLUMNS: Sequence[Column[Stretch]] = (
     ),
     Column("Why", _why, "wrap", {"changed": attrgetter("changed"), "why": _why}),
 )
-
-
-def _count_text(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

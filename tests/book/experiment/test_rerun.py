@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from roofbook.book import experiment as experiment_module
 from roofbook.errors import UsageError
 from roofbook.spec import registry
 
@@ -62,8 +63,9 @@ def test_the_name_of_a_step_with_several_knobs_has_one_order() -> None:
 
 
 def test_a_click_on_the_controls_measures_a_step_with_the_knobs_of_the_fields(
-    open_lab: Open, capsys: pytest.CaptureFixture[str]
+    open_lab: Open, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(experiment_module, "is_in_notebook", lambda: True)
     first_row, knobs, _ = open_lab().controls().children  # type: ignore[union-attr]
     step, case, runs, button = first_row.children
     assert (case.options, runs.value) == (("40x24",), 1)
@@ -81,8 +83,5 @@ def test_a_click_on_the_controls_measures_a_step_with_the_knobs_of_the_fields(
     assert "OBSTACLE has no choice NONSENSE" in capsys.readouterr().out and not button.disabled
 
 
-def test_a_page_that_the_book_builds_has_a_sentence_in_place_of_the_controls(
-    open_lab: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ROOFBOOK_PROGRESS", "/dev/null")
+def test_a_page_that_the_book_builds_has_a_sentence_in_place_of_the_controls(open_lab: Open) -> None:
     assert "In JupyterLab" in str(open_lab().controls())

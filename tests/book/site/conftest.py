@@ -26,8 +26,6 @@ DEVICES = (
 """Recorded devices that readers of the stencil's page can choose."""
 SWEPT = "buffers"
 """Sweep, of empty kernels, that stands for all sweeps."""
-IN_A_KERNEL = "lbm"
-"""Lab whose notebook always runs in a kernel, as for readers. The short suite runs the others in this process."""
 
 
 def few_steps(lab: Lab) -> list[str]:
@@ -58,7 +56,7 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
                 patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
             for variable, value in page_exceptions.of_lab(name, "ENVIRONMENT").items():
                 patch.setenv(variable, value)
-            pages[name] = execute.execute(root, notebook, parameters, in_process=short and name != IN_A_KERNEL)
+            pages[name] = execute.execute(root, notebook, parameters)
     return pages
 
 

@@ -86,7 +86,7 @@ def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> N
     parameters = execute.parameters_of(root, notebook)
     assert not execute.stale(root, notebook, parameters)
     before = sorted((root / "results").rglob("*.parquet"))
-    page = execute.execute(root, notebook, parameters, page=root / "again" / "lbm.ipynb", in_process=True)
+    page = execute.execute(root, notebook, parameters, page=root / "again" / "lbm.ipynb")
     assert sorted((root / "results").rglob("*.parquet")) == before
     fresh = len(Store(root / "results").query("select 1 from cells where lab = 'lbm' and role <> 'again'"))
     text = "".join(output.data.get("text/html", "") for output in outputs(page))
