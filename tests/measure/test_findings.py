@@ -153,12 +153,43 @@ OF_BEFORE = {
     found(OUT_OF_BOUNDS.format("read"), "no_lines"): 1,
     found("read-write data race in shared memory", "sums", ("sums.k", 12), ("sums.k", 63)): 1088,
 }
+INLINED = """========= COMPUTE-SANITIZER
+========= Barrier error detected. Divergent thread(s) in block.
+=========     at void meet<(int)0, (int)192>()+0x630 in /work/kernels/deep_halo.inc:45
+=========     by thread (96,0,0) in block (9,0,0)
+=========         Device Frame: deep_halo+0x630 in /work/kernels/deep_halo.cu:89
+=========
+========= Barrier error detected. Divergent thread(s) in block.
+=========     at sync_roles()+0x2100 in /work/kernels/producer.cu:64
+=========     by thread (0,0,0) in block (1,0,0)
+=========
+========= Error: Race reported between Write access at deep_halo+0xea0 in /work/kernels/deep_halo.cu:101
+=========     and Read access at add_up(const float (*)[16], int)+0x33c0 in /work/kernels/deep_halo.inc:52 [144 hazards]
+=========
+========= Invalid __shared__ write of size 16 bytes
+=========     at cp_async_16(void *, const void *)+0x390
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Address 0x82 is misaligned
+=========         Device Frame: copies(float *)
+=========
+========= ERROR SUMMARY: 3 errors
+"""
+"""Reports about functions that are inlined into a kernel, with the frame of the kernel and without it."""
+OF_INLINED = {
+    found(
+        "barrier error detected. Divergent thread(s) in block", "deep_halo", ("deep_halo.inc", 45), ("deep_halo.cu", 89)
+    ): 1,
+    found("barrier error detected. Divergent thread(s) in block", "sync_roles", ("producer.cu", 64)): 1,
+    found("read-write data race in shared memory", "deep_halo", ("deep_halo.cu", 101), ("deep_halo.inc", 52)): 144,
+    found("write of 16 bytes at a misaligned address in shared memory", "copies"): 1,
+}
 NOTHING = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 
 
 @pytest.mark.parametrize(
-    ("report", "expected"), [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (NOTHING, {})],
-    ids=["today", "races", "before", "nothing"],
+    ("report", "expected"),
+    [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (INLINED, OF_INLINED), (NOTHING, {})],
+    ids=["today", "races", "before", "inlined", "nothing"],
 )  # fmt: skip
 def test_reports_of_compute_sanitizer(report: str, expected: dict[Defect, int]) -> None:
     assert findings.of_sanitizer(report) == expected

@@ -310,6 +310,12 @@ def test_a_plan_that_ends_its_process_costs_no_other(
 
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
 
+DIED = """========= Error: process didn't terminate successfully
+=========     The application may have hit an error when dereferencing Unified Memory from the host. Please rerun the application under cuda-gdb or a host debugger to catch host side errors.
+========= Target application returned an error
+========= ERROR SUMMARY: 0 errors
+"""  # noqa: E501
+"""Output of compute-sanitizer for a process that crashed while Python shut down."""
 RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanitizer", "optimised": True}
 
 
@@ -325,7 +331,7 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict
     """Return a function that makes a compute-sanitizer: it logs its arguments, reports a race, and writes a worker's answer."""
     script = tmp_path / sanitize.SANITIZER
 
-    def make(answer: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors") -> Path:
+    def make(answer: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors", code: int = 0) -> Path:
         script.write_text(
             f"#!{sys.executable}\n"
             "import json, sys\n"
@@ -343,6 +349,7 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict
             "else:\n"
             "    sys.exit('no driver')\n"
             f"print({summary!r})\n"
+            f"sys.exit({code})\n"
         )
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -388,6 +395,18 @@ def test_a_tool_without_its_last_word_and_a_result_that_is_none_are_failures(
     code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
     printed = " ".join(out.split())
     assert code == 1 and words in printed and "nothing found" not in printed and "not checked to its end" in printed
+
+
+def test_a_process_that_dies_after_its_result_is_not_checked_to_its_end(
+    gpu: Gpu, sanitizer: Callable[..., Path], command: Command
+) -> None:
+    """As compute-sanitizer reports it: with a summary without errors, and the number of the signal as its exit code."""
+    sanitizer(RIGHT, DIED, 11)
+    code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
+    printed = " ".join(out.split())
+    assert code == 1 and "nothing found" not in printed
+    assert printed.startswith("tree on 40x24 by compute-sanitizer: not checked to its end; the process under memcheck")
+    assert "ended with exit code 11" in printed
 
 
 def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:

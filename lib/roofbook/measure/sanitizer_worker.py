@@ -117,7 +117,8 @@ def main(order: str) -> None:
             print(json.dumps(message), file=out, flush=True)
 
         for name, size, scale in fields["chosen"]:
-            print(f"\n{fields['mark']}{name}", file=sys.stderr, flush=True)
+            if fields["mark"]:
+                print(f"\n{fields['mark']}{name}", file=sys.stderr, flush=True)
 
             def announce(stage: str, name: str = name) -> None:
                 write(variant=name, stage=stage)
@@ -130,7 +131,11 @@ def main(order: str) -> None:
                 result = run(lab, variant, case, place, seed=seed, announce=announce)
                 result |= {"tool": "compute-sanitizer", "optimised": True}
             write(variant=name, result=result)
+            announce("end")
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # under compute-sanitizer, Python and the driver often crash in an orderly exit
