@@ -22,7 +22,6 @@
 // Knob OWN:     columns that a warp writes, even, at most 64 - 2 STEPS
 // Knob PIECES:  pieces of the rows
 // Knob EDGE_PIECES: pieces of the rows in the first and the last strip, whose walls make each turn longer
-// Knob DEEP:    rows in shared memory: one that is read, the others on their way
 // Knob WARPS:   warps that must fit on a multiprocessor, a block each
 // Knob OMEGA:   the rate of relaxation
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
@@ -31,6 +30,8 @@
 #endif
 #include "arithmetic.h"
 #include "d2q9.h"
+// Rows in shared memory: one that is read, the others on their way.
+#define DEEP 4
 constexpr int CELLS = NX * NY, LEFT = (64 - OWN) / 2, STRIPS = (NX + OWN - 1) / OWN;
 constexpr int EDGES = STRIPS < 2 ? STRIPS : 2, ROWS = (NY + PIECES - 1) / PIECES, EDGE_ROWS = (NY + EDGE_PIECES - 1) / EDGE_PIECES;
 constexpr float omega = OMEGA;

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device, Kernel
+from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant
 from ...spec.prediction import FEW_PERCENT, about
@@ -17,8 +18,6 @@ STEPS_OF_A_PASS = 6
 COLUMNS_OF_A_WARP = 2 * WARP
 WARPS_AT_ONCE = 8
 """Number of warps on a multiprocessor, two a scheduler: a thread then has 255 registers, and needs 194."""
-ROWS_AHEAD = 4
-"""Rows of the grid in shared memory: one that is read, and those on their way."""
 EDGE_PERCENT = 200
 """Pieces of the strips at the edges of the grid, in per cent of the other strips': turns with walls take longer."""
 
@@ -36,7 +35,7 @@ class WalkWarps(Strips):
     def refusal(cls, case: Case, variant: Variant) -> str | None:
         if case.params["nx"] % 2:
             return "not on this case: rows of an odd number of cells"
-        least = STEPS_OF_A_PASS + ROWS_AHEAD - 1
+        least = STEPS_OF_A_PASS + constants(variant.text)["DEEP"] - 1
         is_short = min(case.params["nx"], case.params["ny"]) < least
         return f"not on this case: a side is shorter than {least} cells" if is_short else None
 
@@ -80,7 +79,7 @@ class WalkWarps(Strips):
 
 WALK = Source.of(
     HERE / "walk_warps.cu", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", NX=128, NY=128, STEPS=6, OWN=52,
-    PIECES=8, EDGE_PIECES=12, WARPS=WARPS_AT_ONCE, DEEP=ROWS_AHEAD, OMEGA="1.85f",
+    PIECES=8, EDGE_PIECES=12, WARPS=WARPS_AT_ONCE, OMEGA="1.85f",
 )  # fmt: skip
 STEPS = (
     Variant(
