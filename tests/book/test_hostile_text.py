@@ -123,6 +123,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     (root / "results" / "recorded" / f"lab={LAB}").symlink_to(ROOT / "results" / "recorded" / f"lab={LAB}")
     (root / "results" / "recorded" / "lab=peaks").symlink_to(ROOT / "results" / "recorded" / "lab=peaks")
     with hostile_stores((DEVICE,), VARIANTS), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))  # what is drawn of honest rows has the same key there
         patch.setattr(registry, "names", lambda: [LAB])
         patch.setattr(render_recorded, "_processes", in_this_process)
         patch.setattr(render_recorded, "SCALES", ("published",))

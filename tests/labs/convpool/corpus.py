@@ -50,6 +50,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("lists", "lists_direct.inc", "turn + k < DEPTH", "turn + k < DEPTH - 1", "the last channel of a turn"),
     Mutant("input-in-local", "lists_staged.inc", " + places[n]", "", "where a weight lies"),
     Mutant("images", "lists_image.inc", ", turn + k)", ", turn)", "whose channel it is"),
+    Mutant("line-image", "lists_line.inc", "X_AT(turn + k,", "X_AT(turn,", "whose channel it is"),
     Mutant("built-lists", "built.k", "lower1 += value * x[from + X_ROW + 1]", "lower1 += 0", "a pixel of each window"),
     Mutant("built-lists", "weight_lists.h", "if (value)", "if (value > 0)", "negative weights"),
     Mutant("vectors", "vectors.k", "count += value != 0", "count += value > 0", "negative weights"),
