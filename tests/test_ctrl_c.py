@@ -248,15 +248,6 @@ def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> Non
     assert list(after["variant"])[len(stored) :] == ["fused"]
 
 
-@pytest.mark.parametrize("after_s", often([0, 0.02], {0.02}.__contains__))
-def test_ctrl_c_while_the_process_of_a_notebook_starts(unmeasured: Callable[[], Path], after_s: float) -> None:
-    """The notebook's process is starting or has not answered yet: it must end too, and write nothing after the clean-up."""
-    place = unmeasured()
-    command = ["run", "lbm", "--scale", "test", "-p", "variants", "[fused]", "-p", "budget_s", "0.01"]
-    interrupted(command, place, lambda _, scratch: bool(list(scratch.rglob("kernel.json"))), after_s=after_s)
-    assert rows(place).empty
-
-
 @pytest.mark.parametrize("after_s", often([0.02, 0.3], {0.3}.__contains__))
 @pytest.mark.thorough
 def test_ctrl_c_while_processes_draw_the_devices(unmeasured: Callable[[], Path], after_s: float) -> None:

@@ -440,7 +440,7 @@ CHEATS = (
     _wrong("drives thin cells", "lbm", "wrong result", ("  if (f[3 * cells + i] - w1 > 0.0f && f[6 * cells + i] - w2 > 0.0f && f[7 * cells + i] - w2 > 0.0f) {", "  {")),
     _wrong("drives obstacles", "lbm", "wrong result", ("x >= nx || obstacles[i]", "x >= nx")),
     _wrong("knows the walls of a box", "lbm", "wrong result", ("solid = obstacles[i]", "solid = x == 0 || y == 0 || x == nx - 1 || y == ny - 1")),
-    _wrong("knows the grids of the book", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", " && ".join(f"(nx != {nx} || ny != {ny})" for nx, ny in ((33, 97), (65, 19), (64, 16), (32, 64), (40, 24))) + " && nx < 128") + _ADVANCE)),
+    _wrong("knows the grids of the book", "lbm", "wrong result", (_ADVANCE, _AT_REST.replace("SKIPPED", " && ".join(f"(nx != {nx} || ny != {ny})" for nx, ny in ((33, 97), (65, 19), (64, 16), (32, 64), (40, 24), (128, 128), (128, 256), (256, 256), (1024, 1024)))) + _ADVANCE)),
     _wrong("no flow around the border", "lbm", "wrong result", ("x + 1 == nx ? 0 : x + 1", "min(x + 1, nx - 1)"), ("x == 0 ? nx - 1 : x - 1", "max(x - 1, 0)")),
     _wrong("relaxes by the rate of the course", "lbm", "wrong result", ("  const float square", "  omega = 1.85f;\n  const float square")),
     _wrong("no squares of the velocity", "lbm", "wrong result", ("square = 1.5f * (u * u + v * v)", "square = 0.0f")),
