@@ -328,7 +328,7 @@ def test_runs_with_no_memory_to_poison_are_not_compared() -> None:
     runnable, stages = SimpleNamespace(run=lambda: None, reset=lambda: None), list[str]()
     measurement: Any = SimpleNamespace(
         samples=[1.0, 1.0, 2.0], poisoned=[2], walls=[1.0], variant=SimpleNamespace(name="a"), runnable=runnable,
-        ledger=BufferLedger(), reason=None, run_s=1.0,
+        planned=runnable, ledger=BufferLedger(), reason=None, run_s=1.0,
     )  # fmt: skip
     sampling._compare_judged(measurement, [], lambda: None, lambda _, stage: stages.append(stage))
     assert stages == ["run whose outputs are kept, to compare"] and not measurement.reason
