@@ -65,7 +65,9 @@ def _number(
 ) -> Column[Comparison]:  # fmt: skip
     def cell(comparison: Comparison) -> Cell:
         number = value(comparison)
-        return Cell(show.DASH if number is None else show.number(number), "num")
+        if number is None:
+            return Cell(show.DASH, "num")
+        return Cell(show.number(number) if isinstance(number, float) else str(number), "num")
 
     return Column(head, cell, "num", {name: value}, unit)
 
