@@ -17,6 +17,7 @@ import numpy as np
 
 from roofbook.devices import contract
 from roofbook.peers import cc
+from roofbook.peers.one_thread import Kernel
 
 HEADER = Path(__file__).with_suffix(".h")
 
@@ -113,20 +114,12 @@ class Memory(contract.Buffer):
         """Do nothing: NumPy frees the memory."""
 
 
-class Kernel(contract.Kernel):
-    def __init__(self, library: ctypes.CDLL, name: str) -> None:
-        self.name, self.function = name, getattr(library, f"launch_{name}")
-
-    def resources(self) -> dict[str, int]:
-        return {}
-
-
 class Program(contract.Program):
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
 
     def kernel(self, name: str) -> Kernel:
-        return Kernel(self.library, name)
+        return Kernel(name, self.library[f"launch_{name}"])
 
 
 class Queue(contract.Queue):
