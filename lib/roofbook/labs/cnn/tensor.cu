@@ -33,6 +33,7 @@
 #define CLUSTER __cluster_dims__(2, 1, BLOCKS / 2)
 #define MULTICAST 1
 #endif
+#include "tensor_map.h"
 #include "to_operands.h"
 #include "pooled.h"
 
@@ -53,6 +54,8 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
   if (tid < 128) {
     FEWER_REGISTERS(40);
     if (tid == 0) {
+      acquire_map(weight_map);
+      acquire_map(pixel_map);
       for (int step = 0; step < PRODUCTS * STEPS; step++) {
         const int stage = step % STAGES, pass = step / STEPS, tap = step % STEPS / SLICES;
         const int channel = step % SLICES * DEPTH;

@@ -28,6 +28,7 @@
 #include "layer.h"
 #define MULTICAST 1
 #include "operands.h"
+#include "tensor_map.h"
 #if OPERANDS == TF32
 #include "product_tf32.h"
 #else
@@ -85,7 +86,8 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   int slice = 0, step = 0;  // counted over all tiles: they select the next stage
   if (tid < 128) {
     FEWER_REGISTERS(40);
-    if (tid == 0 || tid == 32)
+    if (tid == 0 || tid == 32) {
+      acquire_map(tid == 0 ? pixel_map : weight_map);
       for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
         const int i0 = tile % TILES_I * TILE_I, w0 = tile / TILES_I % TILES_W * TILE_W;
         const int h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
@@ -107,6 +109,7 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
           }
         }
       }
+    }
   } else {
     MORE_REGISTERS(232);
     const int group = tid / 128 - 1;

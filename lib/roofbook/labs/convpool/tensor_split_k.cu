@@ -14,6 +14,7 @@
 #define HALVES 2
 #define BARRIERS RELAXED
 #include "hopper.h"
+#include "tensor_map.h"
 #define TAPS_2 (TAPS * TAPS)
 #define SLICES ((DEPTH + SLICE - 1) / SLICE)
 #define STEPS (SLICES * TAPS_2)
@@ -114,6 +115,7 @@ KERNEL_OF(160, 1) __cluster_dims__(HALVES) void tensor(const char *RESTRICT taps
   arrive_in_cluster();
   if (tid >= 128) {
     if (tid == 128) {
+      acquire_map(pixel_map);
       const char *from = taps + (blockIdx.y * STEPS + first) * WEIGHT_BYTES;
       for (int step = 0; step < steps; step++) {
         const int slice = (first + step) / TAPS_2 - first_slice, tap = (first + step) % TAPS_2, stage = step % STAGES;

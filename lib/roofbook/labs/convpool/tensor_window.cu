@@ -11,6 +11,7 @@
 #define BARRIERS RELAXED
 #define MULTICAST 1
 #include "hopper.h"
+#include "tensor_map.h"
 #define TAPS_2 (TAPS * TAPS)
 #define SLICES ((DEPTH + SLICE - 1) / SLICE)
 #define STEPS (SLICES * TAPS_2)
@@ -72,12 +73,14 @@ KERNEL_OF(192, 1) __cluster_dims__(BLOCKS) void tensor(const void *weight_map, c
   __syncthreads();
   sync_cluster();
   if (tid == 128) {
+    acquire_map(weight_map);
     for (int step = rank; step < STEPS; step += BLOCKS) {
       if (step >= BLOCKS) wait_for(&own_empty, (step / BLOCKS - 1) % 2);
       tma_load_3d(weights + rank * WEIGHT_BYTES, weight_map, &weights_full[rank], step / TAPS_2 * SLICE / 2, i0, step % TAPS_2,
                   (1 << BLOCKS) - 1);
     }
   } else if (tid == 160) {
+    acquire_map(pixel_map);
     for (int slice = 0; slice < SLICES; slice++) {
       const int stage = slice % BOXES;
       if (slice >= BOXES) wait_for(&box_empty[stage], (slice / BOXES - 1) % 2);

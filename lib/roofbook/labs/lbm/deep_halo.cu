@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
     deep_halo(const float *from, float *to, const char *obstacles, float *sums, ulonglong2 *halo, int first, int steps,
               float omega, float a1, float a2) {
   extern __shared__ float near[];
-  float(*speeds)[TILE] = (float(*)[TILE])(near + 2 * EIGHT);
+  float(*speeds)[THREADS] = (float(*)[THREADS])(near + 2 * EIGHT);
   const int rounds = (steps + DEPTH - 1) / DEPTH;
   if (threadIdx.x >= THREADS) {
     meet<0, THREADS + 32>();
@@ -46,8 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
   const bool walled = __any_sync(0xffffffff, solid);
   const unsigned places[2] = {(unsigned)__cvta_generic_to_shared(near + RING + p),
                               (unsigned)__cvta_generic_to_shared(near + EIGHT + RING + p)};
-  const unsigned tallies[2] = {(unsigned)__cvta_generic_to_shared(&speeds[0][line * TILE_X + column]),
-                               (unsigned)__cvta_generic_to_shared(&speeds[DEPTH][line * TILE_X + column])};
+  const unsigned tallies[2] = {(unsigned)__cvta_generic_to_shared(&speeds[0][p]), (unsigned)__cvta_generic_to_shared(&speeds[DEPTH][p])};
   unsigned place = places[0], tally = tallies[0];
   float h0 = from[i], h1 = from[GRID_CELLS + i], h2 = from[2 * GRID_CELLS + i], h3 = from[3 * GRID_CELLS + i];
   float h4 = from[4 * GRID_CELLS + i], h5 = from[5 * GRID_CELLS + i], h6 = from[6 * GRID_CELLS + i];
@@ -98,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
           h7 = g7;
           h8 = g8;
           if (own) {
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(tally + 4 * TILE * j), "f"(speed) : "memory");
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(tally + 4 * THREADS * j), "f"(speed) : "memory");
           }
         }
         place = places[0] + places[1] - place;

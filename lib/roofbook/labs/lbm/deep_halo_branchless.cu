@@ -5,7 +5,7 @@
 // The lanes of a warp do the same in every step:
 //   - A solid cell reads each population from the place of its opposite, and relaxes by nothing. That reflects them.
 //   - A warp computes its cells as long as any of them is needed.
-//   - A cell of the halo stores its speed as well, to memory that is not read.
+//   - A cell of the halo stores its speed as well, to a word of its own that is not read.
 // The planes that a step writes are known at compile time. This costs registers, for eight places and each cell's own rate of
 // relaxation, and shared memory for the speeds that are not read.
 //
@@ -28,21 +28,17 @@
   (place + 4 * (solid ? ((OPPOSITE) - 1) * PLANE - (FURTHER) : ((K) - 1) * PLANE + (FURTHER)))
 // Makes the compiler keep a value in a register instead of computing it again in each step.
 #define KEEP(VALUE) asm volatile("" : "+r"(VALUE))
-// Waits at a barrier like `meet`; the instruction itself waits for all lanes of a warp.
-template <int NUMBER, int COUNT> static __device__ __forceinline__ void barrier() {
-  asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(COUNT) : "memory");
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
     deep_halo_branchless(const float *from, float *to, const char *obstacles, float *sums, ulonglong2 *halo, int first, int steps,
                          float rate, float a1, float a2) {
   extern __shared__ float near[];
-  float(*speeds)[TILE] = (float(*)[TILE])(near + 2 * EIGHT);
+  float(*speeds)[THREADS] = (float(*)[THREADS])(near + 2 * EIGHT);
   const int rounds = (steps + DEPTH - 1) / DEPTH;
   if (threadIdx.x >= THREADS) {
-    barrier<0, THREADS + 32>();
+    meet<0, THREADS + 32>();
     for (int round = 0; round < rounds; round++) {
-      barrier<0, THREADS + 32>();
+      meet<0, THREADS + 32>();
       add_up(speeds, round, steps, sums);
     }
     return;
@@ -71,9 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
   KEEP(at6);
   KEEP(at7);
   KEEP(at8);
-  const int cell = own ? line * TILE_X + column : 2 * DEPTH * TILE;
-  const unsigned even_round = (unsigned)__cvta_generic_to_shared(&speeds[0][cell]);
-  unsigned tally = even_round, both = 2 * even_round + (own ? 4 * DEPTH * TILE : 0);
+  unsigned tally = (unsigned)__cvta_generic_to_shared(&speeds[0][p]), both = 2 * tally + 4 * DEPTH * THREADS;
   KEEP(both);
   float h0 = from[i], h1 = from[GRID_CELLS + i], h2 = from[2 * GRID_CELLS + i], h3 = from[3 * GRID_CELLS + i];
   float h4 = from[4 * GRID_CELLS + i], h5 = from[5 * GRID_CELLS + i], h6 = from[6 * GRID_CELLS + i];
@@ -95,9 +89,9 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
           PUT(8, h8);
         }
         if (j == 0) {
-          barrier<0, THREADS + 32>();
+          meet<0, THREADS + 32>();
         } else {
-          barrier<1, THREADS>();
+          meet<1, THREADS>();
         }
         if (needed[j + 1]) {
           const float f0 = h0, f1 = GET(at1), f2 = GET(at2), f3 = GET(at3), f4 = GET(at4), f5 = GET(at5), f6 = GET(at6);
@@ -124,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
           h6 = g6;
           h7 = g7;
           h8 = g8;
-          asm volatile("st.shared.f32 [%0], %1;" ::"r"(tally + 4 * TILE * j), "f"(solid ? 0.0f : speed) : "memory");
+          asm volatile("st.shared.f32 [%0], %1;" ::"r"(tally + 4 * THREADS * j), "f"(solid ? 0.0f : speed) : "memory");
         }
       }
     }
@@ -138,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
         send(words + 2 * GRID_CELLS, h6, h7, h8, tag);
       }
       if (PAUSE > 0 || DEPTH % 2 == 1) { /* after a round with an odd DEPTH, the next round begins with the planes of the last step */
-        barrier<1, THREADS>();
+        meet<1, THREADS>();
       } else {
         __syncwarp();
       }
@@ -160,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
       }
     }
   }
-  barrier<0, THREADS + 32>();
+  meet<0, THREADS + 32>();
   if (own) {
     to[i] = h0;
     to[GRID_CELLS + i] = h1;

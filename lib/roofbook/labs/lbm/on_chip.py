@@ -51,7 +51,7 @@ class Tiling(NamedTuple):
     @property
     def local_bytes(self) -> int:
         """Bytes of shared memory: two copies of eight populations, with a ring beyond their ends; speeds of two rounds."""
-        return 4 * (2 * 8 * (self.threads + 2 * (self.wide + 1)) + 2 * self.depth * self.tile_x * self.tile_y)
+        return 4 * (2 * 8 * (self.threads + 2 * (self.wide + 1)) + 2 * self.depth * self.threads)
 
     @property
     def cost(self) -> float:
@@ -233,11 +233,6 @@ class DeepHaloBranchless(DeepHalo):
     """Blocks with several steps between two exchanges, without branches that divide a warp."""
 
     kernel_name = "deep_halo_branchless"
-
-    def local_bytes(self) -> int:
-        """Return the bytes of shared memory, with the speeds of halo cells, one for each step of a round."""
-        tile_x, tile_y, depth = self.tiling
-        return super().local_bytes() + 4 * ((depth - 1) * tile_x * tile_y + 1)
 
 
 class Resident(OneLaunch):

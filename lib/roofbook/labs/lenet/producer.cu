@@ -23,6 +23,7 @@
 #endif
 #define THREADS 1
 #define BOXES 2
+#include "tensor_map.h"
 #include "tma_store.h"
 #include "warpgroup_operands.h"
 #if PARTS != 2 || WARPGROUPS != 3
@@ -60,8 +61,8 @@ DEVICE void arrive(unsigned long long *barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(barrier)) : "memory");
 }
 
-// Waits for all warpgroups of the block, whatever their role.
-DEVICE void sync_roles() { asm volatile("bar.sync 8, %0;" ::"n"(WARPGROUPS * 128) : "memory"); }
+// Waits for all warpgroups of the block, which reach it by different instructions: it is not `.aligned`.
+DEVICE void sync_roles() { asm volatile("barrier.sync 8, %0;" ::"n"(WARPGROUPS * 128) : "memory"); }
 
 // Returns the offset of a step's pixels, input row `step` of a tile, from the tile's first pixel.
 DEVICE constexpr int inputs(int step) { return step % 2 * REMAINDER + step / 2 * PITCH; }
@@ -209,6 +210,9 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
       load_fragment(low[step], slots + STEPS_1 * STEP_BYTES, step, warp, lane);
     }
     sync_roles();
+#if STORES == BOXES
+    if (lane == 0) acquire_map(map);
+#endif
     for (int n = group; n < images; n += CONSUMERS) {
       const int slot = n % SLOTS, plane = (first + blockIdx.x + n * gridDim.x) * FILTERS_1 + warp;
       wait_for(&full[slot], n / SLOTS % 2);

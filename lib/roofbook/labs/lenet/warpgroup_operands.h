@@ -27,7 +27,8 @@ DEVICE unsigned long long plain_descriptor(const char *shared, int leading, int 
          (unsigned long long)(leading / 16) << LEADING_BIT | (unsigned long long)(stride / 16) << STRIDE_BIT;
 }
 
-DEVICE void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+// Waits for all threads of a warpgroup. Others go other ways meanwhile, so the barrier is not `.aligned`.
+DEVICE void sync_group(int group) { asm volatile("barrier.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
 // Makes this thread's writes to shared memory visible to matrix units and TMA, for threads that pass the next barrier.
 DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
