@@ -90,7 +90,7 @@ lock: .venv/.base
 	echo nvidia-cudnn-frontend | $(COMPILE) --no-deps --output-file locks/record-cudnn.txt -
 
 clean:
-	rm -rf .venv _build book/labs book/*.ipynb book/_generated
+	rm -rf .venv _build book/labs book/techniques book/*.ipynb book/_generated
 
 # A lock file, installed: done again only when the lock or pyproject.toml changes.
 .venv/.%: locks/%.txt pyproject.toml | .venv/.base

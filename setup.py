@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 SHIPPED = ("_config.yml", "pyproject.toml", "book", "experiments", "results/published", "results/recorded",
            "results/tuning/recorded")  # fmt: skip
 """Files and folders of the checkout that a wheel carries in roofbook/shipped."""
-MADE = shutil.ignore_patterns("labs", "_generated", "__pycache__", ".*")
+MADE = shutil.ignore_patterns("labs", "techniques", "_generated", "__pycache__", ".*")
 """Files that a build or a tool leaves in them."""
 
 

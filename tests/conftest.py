@@ -86,7 +86,7 @@ def every_device() -> list[Any]:
 ABSENT = frozenset(backend.absent for backend in BACKENDS.values())
 """Reasons why a backend has no device here."""
 
-MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pycache__")
+MADE = shutil.ignore_patterns("labs", "techniques", "*.ipynb", "_generated", "_build", "__pycache__")
 """Files that a build makes in book/ and that belong to no checkout."""
 
 

@@ -34,6 +34,7 @@ from . import (
     kernels_page,
     measurements,
     studies,
+    techniques_page,
 )
 from .device_choices import HERE
 from .experiment import Experiment, known
@@ -98,6 +99,7 @@ def update(root: Path) -> None:
         results = str(root / "results")
         renew(paths, now.study(notebook), partial(studies.fragments, notebook, results=results))
     kernels_page.update(root, manifest, now)
+    techniques_page.update(root, manifest, now, store)
 
 
 def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:

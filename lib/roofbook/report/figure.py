@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from ..errors import UsageError
 from ..escaping import escape, printable
 from ..paths import write_whole
-from .html import note
+from .html import csv_link, csv_of, note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -81,21 +81,31 @@ def style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Figure:
-    """A finished figure: `svg` for a page, `title`, and the `notes` and `warnings` below it."""
+    """A finished figure: `svg` for a page, `title`, the `notes` and `warnings` below it, and its numbers as `records`."""
 
     title: str
     svg: str = field(repr=False)
     drawing: "Drawing" = field(repr=False)
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    """One for each point."""
 
     @property
     def html(self) -> str:
-        """<figure> with the drawing, its title, and its warnings and notes."""
+        """<figure> with the drawing, its title, its numbers as CSV, and its warnings and notes."""
         below = "".join(f'<p class="figure-warning">{escape(text)}</p>' for text in self.warnings)
         below += "".join(note(text, "figure-note") for text in self.notes)
-        caption = f"<figcaption>{escape(self.title)}{below}</figcaption>"
+        csv = csv_link(self.title, self.csv) if self.records else ""
+        caption = f"<figcaption>{escape(self.title)}{csv}{below}</figcaption>"
         return f'<figure class="roofbook">\n{self.svg}\n{caption}\n</figure>'
+
+    @property
+    def csv(self) -> str:
+        """The numbers of the points, with all digits. Times are in seconds."""
+        import pandas as pd
+
+        return csv_of(pd.DataFrame(self.records), {})
 
     def _repr_html_(self) -> str:
         return self.html
@@ -119,9 +129,17 @@ class Figure:
 
 
 def finish(
-    drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = (), description: str = ""
+    drawing: "Drawing",
+    title: str,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    description: str = "",
+    records: Sequence[Mapping[str, Any]] = (),
 ) -> Figure:
-    """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default `describe(drawing)`."""
+    """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default `describe(drawing)`.
+
+    records: numbers of its points, which readers take away as CSV.
+    """
     _make_printable(drawing)
     sink = StringIO()
     # Measure the box here: bbox_inches="tight" would draw everything once more to find it.
@@ -132,9 +150,8 @@ def finish(
         bbox_inches=box,
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
-    return Figure(
-        title, clean(sink.getvalue(), title, description or describe(drawing)), drawing, tuple(notes), tuple(warnings)
-    )
+    svg = clean(sink.getvalue(), title, description or describe(drawing))
+    return Figure(title, svg, drawing, tuple(notes), tuple(warnings), tuple(records))
 
 
 @cache
@@ -163,34 +180,54 @@ def _printable_tick(label: Callable[[float, int | None], str], value: float, num
     return printable(label(value, number))
 
 
-_TIPS, _NEXT = "tips:", ","
+_TIPS, _NEXT, _LINK = "tips:", ",", "|"
 _TIPS_GROUP = re.compile(rf'<g id="{_TIPS}([^"]*)">')
 
 
-def add_tips(mark: Any, *texts: str) -> None:
-    """Attach a tooltip to a mark of a drawing, or one to each marker of a line: readers see it when they point there."""
-    mark.set_gid(_TIPS + _NEXT.join(quote(printable(text), safe="") for text in texts))
+def add_tips(mark: Any, *texts: str, links: Sequence[str] = ()) -> None:
+    """Attach a tooltip to a mark of a drawing, or one to each marker of a line: readers see it when they point there.
+
+    links: the address that each one opens; '' for none. `STEP_LINK` is the begin of an address on a lab's page.
+    """
+    pairs = zip(texts, [*links, *[""] * (len(texts) - len(links))], strict=True)
+    quoted = (_LINK.join(quote(printable(text), safe="") for text in pair) for pair in pairs)
+    mark.set_gid(_TIPS + _NEXT.join(quoted))
+
+
+STEP_LINK = "#step-"
+"""Begin of the address of a step on its lab's first page; the lab's other pages complete it."""
+
+
+def step_links(names: Iterable[str]) -> list[str]:
+    """Return the address of each step on its lab's first page."""
+    return [f"{STEP_LINK}{name}" for name in names]
 
 
 def _with_tips(drawing: str) -> str:
     """Return an SVG with the texts of `add_tips` as data-tip attributes, which _assets/figures.js reads.
 
-    The markers of a line get one each, any other mark one on its group.
+    The markers of a line get one each, any other mark one on its group. A mark with a link is in an <a>, which has the tip.
     """
     first, *marks = _TIPS_GROUP.split(drawing)
     pieces = [first]
     for tips, following in zip(marks[::2], marks[1::2], strict=True):
-        texts = [_as_no_markup(escape(unquote(text))) for text in tips.split(_NEXT)]
+        pairs = [[_as_no_markup(escape(unquote(part))) for part in tip.split(_LINK)] for tip in tips.split(_NEXT)]
         if "<use " in following.partition("</g>")[0]:
-            leading, *uses = following.split("<use ", len(texts))
-            pieces += [
-                "<g>",
-                leading,
-                *(f'<use data-tip="{text}" {use}' for text, use in zip(texts, uses, strict=True)),
-            ]
+            leading, *uses = following.split("<use ", len(pairs))
+            pieces += ["<g>", leading]
+            for (text, link), use in zip(pairs, uses, strict=True):
+                marker, rest = use.split("/>", 1)
+                pieces.append(_linked(f"<use {marker}/>", text, link) if link else f'<use data-tip="{text}" {use}')
+                pieces += [rest] * bool(link)
         else:
-            pieces += [f'<g data-tip="{texts[0]}">', following]
+            (text, link), (inside, rest) = pairs[0], following.split("</g>", 1)
+            pieces += [_linked(f"<g>{inside}</g>", text, link), rest] if link else [f'<g data-tip="{text}">', following]
     return "".join(pieces)
+
+
+def _linked(mark: str, tip: str, link: str) -> str:
+    """Return a mark in a link. Its address is in another attribute until the ids of the drawing have their prefix."""
+    return f'<a data-tip="{tip}" data-to="{link}">{mark}</a>'
 
 
 _LIKE_MARKUP = re.compile(rf'"|\bfont|url\(|xlink|{INK}')
@@ -242,6 +279,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
     inner = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used_ids else "", inner)
     inner = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', inner)
     inner = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", inner)
+    inner = inner.replace(' data-to="', ' href="')
     # Drop matplotlib's style sheet for '*', which would apply to the whole page.
     inner = slim(re.sub(r"<style[^>]*>.*?</style>", "", inner, flags=re.DOTALL))
     width = float(box[1])

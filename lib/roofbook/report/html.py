@@ -199,11 +199,7 @@ class Table:
 
     def _download(self) -> str:
         """Return a link that holds the CSV, so that it works wherever the table is shown. A site makes it a file."""
-        caption = re.sub(
-            r" in \S{1,2}$", "", self.caption.lower().removeprefix("the ")
-        )  # drop the unit: the file has seconds
-        name = re.sub(r"[^a-z0-9.]+", "-", caption).strip("-.")[:80]
-        return f' <a class="csv" download="{name}.csv" href="data:text/csv;charset=utf-8,{_quoted(self.csv)}">CSV</a>'
+        return csv_link(self.caption, self.csv)
 
     @property
     def csv(self) -> str:
@@ -215,9 +211,7 @@ class Table:
             texts = [[(f"{cell.text} {cell.small}".strip(), cell.span) for cell in row.cells] for row in self.rows]
             cells = [[part for text, span in row for part in (text, *[""] * (span - 1))] for row in texts]
             return printable(spreadsheet_frame(pd.DataFrame(cells, columns=heads)).to_csv(index=False))
-        finite = self.frame.replace([math.inf, -math.inf], math.nan)
-        heads = [f"{name} ({self.units[name]})" if self.units.get(name) else name for name in finite.columns]
-        return printable(spreadsheet_frame(finite.set_axis(heads, axis=1)).to_csv(index=False))
+        return csv_of(self.frame, self.units)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -233,6 +227,20 @@ class Table:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def csv_of(frame: "pd.DataFrame", units: Mapping[str, str]) -> str:
+    """Return a frame as CSV with all digits, and the units of its columns in their heads."""
+    finite = frame.replace([math.inf, -math.inf], math.nan)
+    heads = [f"{name} ({units[name]})" if units.get(name) else name for name in finite.columns]
+    return printable(spreadsheet_frame(finite.set_axis(heads, axis=1)).to_csv(index=False))
+
+
+def csv_link(caption: str, csv: str) -> str:
+    """Return a link that holds a CSV, whose file is named by the caption of its table or figure."""
+    short = re.sub(r" in \S{1,2}$", "", caption.lower().removeprefix("the "))  # drop the unit: the file has seconds
+    name = re.sub(r"[^a-z0-9.]+", "-", short).strip("-.")[:80]
+    return f' <a class="csv" download="{name}.csv" href="data:text/csv;charset=utf-8,{_quoted(csv)}">CSV</a>'
 
 
 def _quoted(text: str) -> str:

@@ -13,7 +13,8 @@ class Cell:
 
     It has no tooltip: readers by touch, by keyboard or on paper would miss it.
 
-    card_id: the measurement that the number comes from, as `Reading.id`; a site links the number to its card.
+    card_id: the measurement that the number comes from, as `Reading.id`; a site links the number to its card. href: address
+    that the text links to, in a cell without a card.
     """
 
     text: str
@@ -21,6 +22,7 @@ class Cell:
     span: int = 1
     small: str = ""
     card_id: str = ""
+    href: str = ""
 
     def html(self, tag: str, attributes: str = "") -> str:
         """Return the cell as <td> or <th>, everything escaped."""
@@ -35,6 +37,7 @@ class Cell:
                 _INTERVAL.sub(r'<span class="interval">\g<0></span>', part_text) for part_text in (text, small)
             )
         small = f" <small>{small}</small>" if small else ""
+        text = f'<a href="{escape(self.href)}">{text}</a>' if self.href else text
         data_of = f' data-of="{escape(self.card_id)}"' if self.card_id else ""
         return f"<{tag}{attributes}{css}{data_of}{span}>{text}{small}</{tag}>"
 

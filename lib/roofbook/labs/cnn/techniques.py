@@ -1,0 +1,45 @@
+"""The techniques of each step of the convolution layer: what it changes over its parent."""
+
+from ...spec.techniques import OTHER_COMPILER, START
+
+TAGS = {
+    "tiled": "mapping register-tiling",
+    "global-id": "indexing",
+    "global-id-divided": "indexing",
+    "permuted": "loop-order",
+    "unrolled": "unrolling",
+    "aligned": "layout",
+    "fissioned": "fission",
+    "zeroed": "initial-values",
+    "zeroed-declared": "initial-values",
+    "fused-declared": "initial-values",
+    "fused-declared-aligned": "layout",
+    "constant": "constant-memory",
+    "as-reported": "indexing",
+    "local-tile": "staging",
+    "implicit-gemm": "matrix-product register-tiling vectors layout",
+    "double-buffered": "double-buffering",
+    "vectors": "vectors",
+    "four-rows": "register-tiling mapping -layout",
+    "warps-staged": "tensor-cores precision prepared",
+    "warps-fp16": "layout -staging",
+    "warps-tf32": "precision",
+    "warps-split": "split-operands register-tiling",
+    "tensor-fp16": "tensor-cores precision warpgroup-products bulk-copies",
+    "tensor-cluster": "clusters",
+    "tensor-cluster-4": "clusters",
+    "tensor-bf16": "precision",
+    "tensor-prepared": "prepared",
+    "tensor-columns": "staging clusters",
+    "tensor-persistent": "persistent",
+    "tensor-wide-stores": "vectors shuffles",
+    "tensor-window": "staging layout",
+    "tensor-relaxed": "synchronisation",
+    "tensor-turns": "synchronisation",
+    "tensor-tf32": "precision",
+    "tensor-turns-bf16": "precision",
+    "tensor-split": "split-operands",
+    "tensor-split-window": "staging layout persistent synchronisation",
+}
+
+UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER}
