@@ -29,7 +29,7 @@ def chosen(own_cpu: str, flags: Collection[str], **outcomes: ProbeOutcome | None
     """Return the choice where the probe does so for each CPU, `_` for `-`, else dies; and the CPUs that were tried."""
     tried: list[str] = []
 
-    def probe(name: str, full: bool) -> ProbeOutcome | None:
+    def probe(name: str, how: str) -> ProbeOutcome | None:
         tried.append(name)
         return outcomes.get(name.replace("-", "_"), DIES)
 

@@ -33,6 +33,8 @@ FEATURES: Mapping[str, str] = {
     "cuda-c++": "kernels in CUDA C++, with what the neutral dialect has no word for",
     "opencl-c": "kernels in OpenCL C, with what the neutral dialect has no word for",
     "ptx": "NVIDIA's GPUs, whose compilers take PTX within a kernel's text",
+    "vnni": "x86 CPUs with AVX-512 VNNI, whose compilers take its products of bytes within a kernel's text",
+    "avx512-bf16": "x86 CPUs with AVX-512 BF16, whose compilers take its products of bf16 within a kernel's text",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
     "wgmma": "a warpgroup's matrix products on tensor cores, and tiles fetched by the TMA unit",
@@ -45,6 +47,9 @@ FEATURES: Mapping[str, str] = {
     "cupy": "its memory is CuPy's, so that libraries on CuPy can work on it",
 }
 """Features that a backend may have and a variant may need, with descriptions. A plan refuses a device that lacks one."""
+
+X86_INSTRUCTIONS = frozenset({"vnni", "avx512-bf16"})
+"""Features of CPUs whose kernels have x86 instructions in their text; `Device.lacks_instructions` tells of each."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,8 @@ OPENCL = Backend(
     dialect=_HEADERS / "opencl.h",
     highlight="c",
     features=frozenset({
-        "cpu", "opencl-c", "ptx", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned",
-        "streams", "several",
+        "cpu", "opencl-c", "ptx", "vnni", "avx512-bf16", "compiles-at-launch", "vector-types", "constant-pointers",
+        "opencl-api", "images", "pinned", "streams", "several",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl",),

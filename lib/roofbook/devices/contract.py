@@ -309,6 +309,10 @@ class Device(ABC):
     alike: int = 1
     """Most devices that `several` can return: those of its model, or the cores of a CPU that can be divided."""
 
+    def lacks_instructions(self, feature: str) -> str:
+        """Return why kernels with the x86 instructions of a feature, such as `vnni`, do not run here; '' if they do."""
+        return "its compiler is not known to take x86 instructions within a text"
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Let `observed_by` see the backend's calls of `empty`, `queue` and `build`."""
         super().__init_subclass__(**options)

@@ -276,6 +276,12 @@ class OpenCLDevice(contract.Device):
         is_pocls = self.kind == "cpu" and "pocl" in self.device.version.lower()
         return pocl_cpu.choice(self.device) if is_pocls else None
 
+    def lacks_instructions(self, feature: str) -> str:
+        chosen = self.compiles_for
+        return (
+            pocl_cpu.lacks_instructions(feature, chosen, self.device) if chosen else super().lacks_instructions(feature)
+        )
+
     def _cpu_option(self) -> list[str]:
         """Return a macro that no kernel uses: PoCL's cache knows code by its options, and not by the CPU that we name."""
         chosen = self.compiles_for

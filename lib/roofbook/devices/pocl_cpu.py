@@ -37,6 +37,11 @@ LIBRARIES = (
     ("x86-64", set[str]()),
 )
 """(CPU that PoCL's built-in functions were compiled for, features it needs), the CPUs with the widest vectors first."""
+INSTRUCTIONS = {
+    "vnni": ("AVX-512 VNNI", {"avx512f", "avx512bw", "avx512_vnni"}),
+    "avx512-bf16": ("AVX-512 BF16", {"avx512f", "avx512_bf16"}),
+}
+"""Feature -> (name of its instructions, the processor's features that a kernel needs which has them in its text)."""
 WALL_SECONDS = 600
 """Limit of a probe that waits for ever. One that computes for ever ends by itself."""
 
@@ -99,8 +104,8 @@ class CpuChoice(NamedTuple):
         )
 
 
-Probe = Callable[[str, bool], ProbeOutcome | None]
-"""Compiles and runs the probe for a CPU, the wide kernel too if asked to. None: it was refused, died or came to no end."""
+Probe = Callable[[str, str], ProbeOutcome | None]
+"""Compiles and runs the probe for a CPU, the wide kernel too if asked for the `whole`. None: refused, died or without end."""
 
 
 def choose(default: str, flags: Collection[str], candidates: Sequence[tuple[str, set[str]]], probe: Probe) -> CpuChoice:
@@ -113,17 +118,17 @@ def choose(default: str, flags: Collection[str], candidates: Sequence[tuple[str,
     fitting = [*dict.fromkeys([*named, *(name for name, features in candidates if features <= set(flags))])]
     runs = []
     for name in fitting:
-        outcome = probe(name, False)
+        outcome = probe(name, "narrow")
         if outcome and outcome.right:
             if not outcome.calls:
                 return CpuChoice(default, name, ())
             runs.append(name)
     for name in runs:
-        outcome = probe(name, True)
+        outcome = probe(name, "whole")
         if outcome and outcome.right:
             return CpuChoice(default, name, outcome.calls)
     for name in (name for name, _ in candidates if name not in fitting):
-        outcome = probe(name, False)
+        outcome = probe(name, "narrow")
         if outcome and outcome.right and not outcome.calls:
             return CpuChoice(default, name, ())
     return CpuChoice(default, fitting[0] if fitting else default, (), is_known=False)
@@ -164,19 +169,47 @@ def _choice(default: str, version: str) -> CpuChoice:
     return chosen
 
 
+def lacks_instructions(feature: str, chosen: CpuChoice, device: Any) -> str:
+    """Return why PoCL runs no kernel with the instructions of a feature in its text; '' if a probe with them ran.
+
+    chosen: the CPU that PoCL compiles for on `device`. The first time on a machine takes a second.
+    """
+    name, needed = INSTRUCTIONS[feature]
+    if not needed <= processor_flags():
+        return f"this CPU has no {name}"
+    if not _runs_instructions(feature, chosen.name, f"{device.platform.version} {device.driver_version}"):
+        return f"PoCL's compiler takes none of {name} for {chosen.name or 'this CPU'}"
+    return ""
+
+
+@lru_cache
+def _runs_instructions(feature: str, cpu: str, version: str) -> bool:
+    """Return whether PoCL compiles the probe with a feature's instructions for a CPU, and whether its result is right."""
+    probe = Path(pocl_probe.__file__).read_text(encoding="utf-8")
+    key = cache_key(feature, cpu, version, *sorted(processor_flags()), probe)
+    if (content := read_cached("pocl-instructions", key)) is None:
+        try:
+            outcome = run_probe(cpu, feature)
+        except NotLinked:  # PoCL runs no kernel at all, and its device says so
+            return False
+        content = json.dumps(bool(outcome and outcome.right)).encode()
+        write_cached("pocl-instructions", key, content)
+    return bool(json.loads(content))
+
+
 def _parsed(content: bytes) -> CpuChoice:
     default, name, calls, *further = json.loads(content)
     return CpuChoice(default, name, tuple(calls), *further)
 
 
-def run_probe(name: str, wide: bool) -> ProbeOutcome | None:
+def run_probe(name: str, how: str) -> ProbeOutcome | None:
     """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL.
 
-    Raises NotLinked where PoCL says that it could not link it.
+    how: `narrow`, `whole`, or a feature of INSTRUCTIONS, whose kernel is the probe. Raises NotLinked where PoCL says that it
+    could not link it.
     """
     ours = own_python.environment()
     settings = {key: value for key, value in ours.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
-    how = "whole" if wide else "narrow"
     try:
         with scratch_folder() as folder:
             settings |= {"POCL_CACHE_DIR": str(folder), "POCL_AFFINITY": "0", "XDG_CACHE_HOME": str(folder)}

@@ -2,7 +2,7 @@
 
 It is a process of its own because a CPU that does not fit may end it, or keep LLVM busy without end. It imports nothing of
 this library, so that it starts quickly. Arguments: LLVM's name of the CPU ('' keeps PoCL's own), a folder that PoCL may use and
-that takes the result, `narrow` or `whole`, and where packages are looked for.
+that takes the result, `narrow`, `whole` or a feature of INSTRUCTIONS, and where packages are looked for.
 """
 
 import contextlib
@@ -27,6 +27,27 @@ __kernel void wide(__global float *x) {
 }
 """
 """Kernels of the probe: each makes 2.0 of 1.0. The narrow one has calls if the CPU lacks features; the wide one may crash."""
+INSTRUCTIONS = {
+    "vnni": """
+__kernel void vnni(__global float16 *x) {
+  int16 sums = (int16)(-62), fours = (int16)(0x04040404), mask;
+  ushort lanes;
+  __asm__("vpunpcklbw %1, %1, %0" : "=v"(fours) : "v"(fours));
+  __asm__("vpdpbusd %1, %1, %0" : "+v"(sums) : "v"(fours));
+  __asm__("vptestmd %1, %1, %0" : "=Yk"(lanes) : "v"(sums));
+  __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(mask) : "v"(sums), "Yk"(lanes));
+  *x = __builtin_convertvector(mask, float16);
+}
+""",
+    "avx512-bf16": """
+__kernel void bf16(__global float16 *x) {
+  float16 sums = (float16)(-6.0f);
+  __asm__("vdpbf16ps %1, %1, %0" : "+v"(sums) : "v"((int16)(0x40004000)));
+  *x = sums;
+}
+""",
+}
+"""Feature -> kernel with its instructions within the text, which makes 2.0 of 1.0 in all sixteen places."""
 _names: dict[int, tuple[Any, str]] = {}
 """Names that this process gave to PoCL, by their address: the text, kept alive, and PoCL's own name in that place."""
 
@@ -111,9 +132,10 @@ def main(cpu: str, folder: Path, how: str) -> None:
         return
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
-    program = cl.Program(context, KERNEL).build()
+    program = cl.Program(context, INSTRUCTIONS.get(how, KERNEL)).build()
+    names = program.kernel_names.split(";") if how in INSTRUCTIONS else ["narrow", "wide"]
     calls: set[str] = set()
-    for name in ("narrow", "wide"):
+    for name in names:
         values = bytearray(memoryview((ctypes.c_float * 16)(*[1.0] * 16)).cast("B"))
         kernel = cl.Kernel(program, name)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

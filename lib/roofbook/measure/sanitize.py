@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import own_python
-from ..devices.backends import HOST, OPENCL, has
+from ..devices.backends import HOST, OPENCL, X86_INSTRUCTIONS, has
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
 from ..paths import scratch_folder
@@ -142,6 +142,8 @@ def reason_unchecked(variant: Variant, device: Device) -> str | None:
     if device.backend == OPENCL.name:
         if "ptx" in variant.needs:
             return "its kernel has PTX in it, which only NVIDIA's tools know; name a CUDA device"
+        if variant.needs & X86_INSTRUCTIONS:
+            return "its kernel has x86 instructions in it, which no tool of ours knows"
         return None if OPENCL.name in variant.backends else "it has no OpenCL form; name a CUDA device"
     target = target_of(variant, device)
     return None if target and target.device is device else f"it does not run on {device.spec}"

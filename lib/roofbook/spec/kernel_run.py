@@ -109,6 +109,12 @@ def fit(device: Device, group: tuple[int, ...]) -> None:
         raise Unsupported(f"{items} work-items a group{shape}: {device.max_work_group} at most")
 
 
+def require_instructions(device: Device, feature: str) -> None:
+    """Raise Unsupported if a device does not run kernels with the x86 instructions of a feature in their text."""
+    if reason := device.lacks_instructions(feature):
+        raise Unsupported(f"kernels with x86 instructions do not run on it: {reason}")
+
+
 def require_ptx(device: Device, least: int) -> None:
     """Raise Unsupported if a device's compiler takes no PTX in a text, or its compute capability is below `least` / 10."""
     if device.ptx < least:

@@ -24,7 +24,7 @@ from tests.often import often
 from roofbook.devices.contract import Device, DriverFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.labs.convpool import LAB, initialise, peers, plans, vectors
+from roofbook.labs.convpool import LAB, initialise, peers, plans, vectors, vnni
 from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
@@ -33,6 +33,7 @@ from roofbook.spec.plan import Runnable, Variant
 
 from ... import mutants
 from ...naming import naming
+from .. import x86
 from ..sweep_points import params
 from .corpus import MISTAKES
 
@@ -64,7 +65,7 @@ def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] 
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
-    if reason := LAB.skip_reason(variant, case):
+    if reason := LAB.skip_reason(variant, case) or x86.lacks(target.device, variant):
         pytest.skip(reason)
     return variant.plan(target.device, variant, case, inputs or problem(name)[0])
 
@@ -146,7 +147,7 @@ def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: 
             assert is_right(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
-ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels")]
+ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels", "vnni", "vnni-lists")]
 
 
 @pytest.mark.parametrize("name", ["9x40x28x28-k3", "8x17x27x27-k5", "3x5x66x66-k3", "17x9x16x16-k7", "2x3x47x47-k1"])
@@ -177,6 +178,28 @@ def test_any_block_of_filters_by_any_of_channels_is_exact(
     assert run.chunk <= channels and -(-40 // run.chunk) == -(-40 // channels)
     run.close()
     assert is_right(device, variant, layer.name)
+
+
+@pytest.mark.parametrize(
+    ("channels", "together", "vectors"),
+    often(product([4, 8, 40], [1, 2, 5], [1, 2, 3]), [(4, 5, 3), (8, 2, 1), (40, 1, 2)].__contains__),
+)
+def test_any_part_of_a_map_by_any_of_channels_is_exact(
+    device: Device, monkeypatch: pytest.MonkeyPatch, channels: int, together: int, vectors: int
+) -> None:
+    layer = named("9x41x18x18-k3")[0]
+    monkeypatch.setattr(vnni, "ITEMS", 1)
+    monkeypatch.setattr(device, "compute_units", 1)
+    monkeypatch.setattr(vnni, "NEAREST", channels * (64 * vectors + 2 * (layer.size + 2 + 1)))
+    step = LAB.variant("vnni-lists")
+    variant = replace(step, source=step.text.with_knobs(TOGETHER=together, VECTORS=vectors))
+    run = make(device, variant, layer.name)
+    assert isinstance(run, vnni.VnniLists)
+    assert (run.together, run.vectors, run.size) == (together, vectors, (-(-9 // together),))
+    assert run.chunk % 4 == 0 and -(-41 // channels) * run.chunk >= 41
+    run.close()
+    for zeros in ZEROS:
+        assert is_right(device, variant, layer.name + zeros)
 
 
 @pytest.mark.parametrize("name", ["2x3x18x18-k3", "8x70x66x66-k3"])
@@ -254,7 +277,9 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
     return {"x": np.full(layer.x_shape, value, np.int16), "weight": weight}
 
 
-@pytest.mark.parametrize("name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall"])
+@pytest.mark.parametrize(
+    "name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall", "vnni", "vnni-lists"]
+)
 def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
     variant = LAB.variant(name)
     with pytest.raises(Unsupported, match=r"^values of up to 128: a byte holds 127$"):
