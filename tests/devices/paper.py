@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import metadata
@@ -316,6 +318,28 @@ def of_case(lab: str, name: str, scale: str) -> tuple[Case, Any]:
     return few, LABS[lab].inputs(few, seed=1)
 
 
+_watched = [False]
+
+
+def _refuse_files(event: str, arguments: tuple[Any, ...]) -> None:
+    """Raise if a file is opened while `no_file_opened` is in effect."""
+    if _watched[0] and event == "open":
+        raise AssertionError(f"opens {arguments[0]} while it is timed: read it when the plan is made")
+
+
+sys.addaudithook(_refuse_files)
+
+
+@contextmanager
+def no_file_opened() -> Iterator[None]:
+    """Raise where Python opens a file: a run is timed, and what its launches need is read before."""
+    _watched[0] = True
+    try:
+        yield
+    finally:
+        _watched[0] = False
+
+
 def drive(
     lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch, case: Case | None = None
 ) -> Paper:
@@ -341,7 +365,8 @@ def drive(
             reason = refused
             continue
         run.reset()
-        run.run()
+        with no_file_opened():
+            run.run()
         assert run.outputs() and isinstance(run.facts(), dict)
         run.close()
         return device

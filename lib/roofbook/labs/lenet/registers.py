@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,8 +86,13 @@ class Tensor(Pooled):
     def set_up(self) -> None:
         """Do nothing: the kernel has a fixed shape."""
 
+    @cached_property
+    def items(self) -> int:
+        """Number of work-items of a group, which the kernel's text fixes."""
+        return work_items(self.source, self.source.path.stem)
+
     def group_of(self, layer: Layer) -> tuple[int, ...]:
-        return (work_items(self.source, "tensor"),)
+        return (self.items,)
 
     def turned(self, layer: Layer) -> dict[str, Any]:
         return Forward.turned(self, layer)

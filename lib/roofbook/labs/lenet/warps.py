@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...spec.kernel_constants import work_items
 from ...spec.kernel_run import require_ptx
-from .problem import Layer
 from .registers import Tensor
 
 
@@ -13,6 +11,3 @@ class Warps(Tensor):
 
     def set_up(self) -> None:
         require_ptx(self.device, 80)
-
-    def group_of(self, layer: Layer) -> tuple[int, ...]:
-        return (work_items(self.source, "warps"),)
