@@ -1,7 +1,7 @@
 # Two commands: `make book` builds the book from nothing, `make test` checks it. Both set up .venv by themselves.
 #   make book PYTHON=python3.12    with another Python
 #   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
-#   make book WITH=intel           with Intel's OpenCL for the CPU as well; or peers, languages, cluster, bucket, tune, as pyproject.toml
+#   make book WITH=intel           with Intel's OpenCL for the CPU as well; or peers, languages, cluster, bucket, tune, webgpu, as pyproject.toml
 #                                  has them
 # Each of them is taken from the command line alone: a shell may export variables of these names for other programs.
 taken_from_command_line = $(if $(filter command line,$(origin $(1))),,$(eval override $(1) := $(2)))
@@ -73,14 +73,14 @@ dist: .venv/.base
 	@$(BIN)/uv tool run twine check --strict dist/*.whl dist/*.tar.gz
 
 # What results/record.sh installs, each with what it needs: its lock, the lock that it agrees with, and the packages.
-RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py pyopencl[pocl]" \
+RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil pycparser click scikit-learn nvidia-ml-py pyopencl[pocl]" \
 	"record-torch:book:torch" "record-lbmpy:book:lbmpy" "record-cpuinfo:book:py-cpuinfo" \
 	"record-cuda12:book:cupy-cuda12x cuda-toolkit[cudart,nvrtc]==12.*" \
 	"record-cuda13:record-torch:cupy-cuda13x cuda-toolkit[cudart,nvrtc]==13.*"
 lock: .venv/.base
 	echo uv | $(COMPILE) --output-file locks/uv.txt -
 	$(COMPILE) --output-file locks/book.txt pyproject.toml
-	for extra in test cuda12 cuda13 intel peers languages cluster bucket tune; do \
+	for extra in test cuda12 cuda13 intel peers languages cluster bucket tune webgpu; do \
 		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt pyproject.toml || exit 1; \
 	done
 	for of in $(RECORD); do \

@@ -22,8 +22,10 @@ HEAVY = {
     "pandas",
     "papermill",
     "pyarrow",
+    "pycparser",
     "pyopencl",
     "sphinx",
+    "wgpu",
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..devices.backends import CUDA
+from ..devices.backends import CUDA, ON_REQUEST, label
 from ..devices.contract import Device
 from ..errors import one_of
 from ..escaping import markdown
@@ -155,11 +155,10 @@ class LabData(ABC):
 
     def skip_reason(self, variant: Variant, case: Case) -> str:
         """Return the reason why a variant is not measured on a case here; '' if it is."""
-        return (
-            "not on this device"
-            if target_of(variant, self.device) is None
-            else self.lab.skip_reason(variant, case) or ""
-        )
+        if target_of(variant, self.device) is None:
+            lacking = variant.lacking(self.device.backend) if self.device.backend in ON_REQUEST else ""
+            return f"{label(self.device.backend)} lacks {lacking}" if lacking else "not on this device"
+        return self.lab.skip_reason(variant, case) or ""
 
     def sweep(self, axis: str) -> Sweep:
         """Return the lab's sweep over `axis`. Errors: UsageError if there is none."""

@@ -15,6 +15,7 @@ from ..analysis.recorded import recorded
 from ..analysis.roofline import needed_peaks
 from ..analysis.step_rerun import StepRerun, step_rerun
 from ..analysis.store_devices import peers_by_other_backends
+from ..devices.contract import Unsupported
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import Failed, UsageError, one_of
@@ -402,14 +403,17 @@ class Experiment(Page):
             return [report.ladder(data) for data in selections]
         return [self.ladder(case.name) for case in self.cases if case.name in measured]
 
-    def demonstration(self) -> Table:
+    def demonstration(self) -> Table | Note:
         """Return the lab's results beyond times, computed on this device by this code: conservation, analytic solutions.
 
         Raise UsageError for a lab without a demonstration.
         """
         from .cached_demonstration import cached_demonstration
 
-        demonstration = cached_demonstration(self.lab, self.device, self.root)
+        try:
+            demonstration = cached_demonstration(self.lab, self.device, self.root)
+        except Unsupported as reason:
+            return Note(f"no demonstration on {self.device.spec}: {reason}")
         if demonstration is None:
             raise UsageError(
                 f"lab {self.lab.name} has no demonstration; its tables are the ladder, the sweeps and the peaks"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import strict_json
-from ..devices.backends import OPENCL, languages
+from ..devices.backends import OPENCL, WEBGPU, WGSL, languages
 from ..errors import UsageError
 from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--as", "dialect", type=click.Choice(sorted(languages())), help=f"[default: {OPENCL.name}, if the variant has it]"
 )
 def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> None:
-    """Print a kernel as plain OpenCL C, CUDA C++ or C.
+    """Print a kernel as plain OpenCL C, CUDA C++, C or WGSL.
 
     It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
     case. A kernel in Triton or Numba is printed as it is. With --ladder the kernels of all steps follow each other: a line with
@@ -38,6 +38,7 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
 
     \b
       roofbook show lbm fused --as cuda
+      roofbook show lbm fused --as wgsl
       roofbook show stencil --ladder
     """
     if ladder:
@@ -57,6 +58,11 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
         return
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
+    if dialect == WGSL:
+        if lacking := chosen.lacking(WEBGPU.name):
+            raise UsageError(f"{variant} has no {dialect} form: {WEBGPU.label} lacks {lacking}")
+        print(chosen.source.render(dialect), end="")
+        return
     forms = chosen.languages
     dialect = dialect or next(name for name in (OPENCL.name, *languages()) if name in forms)
     if dialect not in forms:

@@ -1,7 +1,8 @@
 """The backends, each in one record: its names, its language, its features, and the module that finds its devices.
 
 A new backend is a module that implements contract.py and has a function `devices`, a dialect header, and a record in
-BACKENDS. Everything else reads the record: to find devices, render kernels, choose variants, or write a backend's name.
+BACKENDS or in ON_REQUEST. Everything else reads the record: to find devices, render kernels, choose variants, or write a
+backend's name.
 """
 
 import importlib
@@ -25,6 +26,8 @@ FEATURES: Mapping[str, str] = {
     "vector-types": "vectors of sixteen numbers with the functions of OpenCL C on them",
     "constant-pointers": "a kernel's arguments may point to constant memory",
     "opencl-api": "OpenCL's functions, for a host in another language",
+    "driver-api": "a driver's functions in C, for a loop in C and for a process that does nothing else",
+    "fast-math": "a compiler's option for approximate arithmetic",
     "images": "two-dimensional images that kernels read",
     "pinned": "page-locked memory of the host",
     "streams": "several queues at work at once, with a time for each copy and launch",
@@ -69,6 +72,8 @@ class Language:
     """Features that it has, from FEATURES."""
     lacks: Mapping[str, Path] = field(default_factory=dict)
     """Regular expression of words that kernels use and the language lacks -> header that defines them."""
+    translator: str = ""
+    """Module whose `translated` turns expanded text into this language; '' if the dialect's header alone does."""
 
     def __post_init__(self) -> None:
         check(self.features)
@@ -111,7 +116,7 @@ CUDA = Backend(
     highlight="cuda",
     features=frozenset({
         "cuda-c++", "ptx", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
-        "several", "nccl", "cache-operators", "counters", "pytorch", "cupy",
+        "several", "nccl", "cache-operators", "counters", "pytorch", "cupy", "driver-api", "fast-math",
     }),
     lacks={
         r"\bhalf_to_float\(": _HEADERS / "half.cuda.h",
@@ -134,7 +139,7 @@ OPENCL = Backend(
     highlight="c",
     features=frozenset({
         "cpu", "opencl-c", "ptx", "vnni", "avx512-bf16", "compiles-at-launch", "vector-types", "constant-pointers",
-        "opencl-api", "images", "pinned", "streams", "several",
+        "opencl-api", "images", "pinned", "streams", "several", "driver-api", "fast-math",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl",),
@@ -146,13 +151,34 @@ OPENCL = Backend(
 C = Language("c", label="C", dialect=_HEADERS / "c.h", highlight="c", lacks={r"\bsqrtf\(": _HEADERS / "math.c.h"})
 """Language of programs of the host that are made from a kernel's text; no backend."""
 
+WEBGPU = Backend(
+    "webgpu",
+    label="WebGPU",
+    module=f"{__package__}.webgpu",
+    dialect=_HEADERS / "webgpu.h",
+    highlight="wgsl",
+    translator="roofbook.spec.wgsl",
+    libraries=("wgpu", "pycparser"),
+    absent="no WebGPU adapter: `pip install 'roofbook[webgpu]'`, and a driver for Vulkan, Metal or Direct3D 12",
+    reports="WebGPU: no compiler reports; the table shows local memory by the kernel's text, and the largest group.",
+)
+WGSL = "wgsl"
+"""Name of WebGPU's language in the option `--as`."""
+
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CUDA, OPENCL)}
 """Name -> backend, in the order in which devices are listed."""
+ON_REQUEST: Mapping[str, Backend] = {WEBGPU.name: WEBGPU}
+"""Name -> backend whose devices are found only where a user names it, and whose packages nothing else imports."""
 
 
 def languages() -> dict[str, Language]:
     """Return name -> language, for all languages in which kernels can be rendered."""
-    return {**BACKENDS, C.name: C}
+    return {**BACKENDS, C.name: C, WGSL: WEBGPU}
+
+
+def language(name: str) -> Language | None:
+    """Return the language of a name in `--as`, or that of a backend; None if there is none."""
+    return languages().get(name) or ON_REQUEST.get(name)
 
 
 def with_features(needed: frozenset[str]) -> frozenset[str]:
@@ -162,9 +188,14 @@ def with_features(needed: frozenset[str]) -> frozenset[str]:
 
 def has(name: str, feature: str) -> bool:
     """Return whether the backend of a name has a feature; a name of no backend, such as HOST, has none."""
-    return name in BACKENDS and feature in BACKENDS[name].features
+    return (backend := by_name(name)) is not None and feature in backend.features
 
 
 def label(name: str) -> str:
     """Return a backend's name for readers; a name of no backend is returned unchanged."""
-    return BACKENDS[name].label if name in BACKENDS else name
+    return backend.label if (backend := by_name(name)) else name
+
+
+def by_name(name: str) -> Backend | None:
+    """Return the backend of a name, also one of ON_REQUEST; None for a name of no backend, such as HOST."""
+    return BACKENDS.get(name) or ON_REQUEST.get(name)

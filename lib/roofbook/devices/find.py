@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import UsageError, one_of
-from .backends import BACKENDS, OPENCL
+from .backends import BACKENDS, ON_REQUEST, OPENCL
 from .contract import Device, Unsupported
 
 CHOOSING = (
@@ -18,8 +18,10 @@ CHOOSING = (
 def devices(of: str | None = None) -> list[Device]:
     """Return the devices that are present: first GPUs by CUDA, then OpenCL's devices in the order of their platforms.
 
-    of: name of a backend, to list its devices alone and start no other driver.
+    of: name of a backend, to list its devices alone and start no other driver. Those of ON_REQUEST are listed by it alone.
     """
+    if of and (backend := ON_REQUEST.get(of)):
+        return backend.devices()
     return [device for backend in BACKENDS.values() if of in (None, backend.name) for device in backend.devices()]
 
 
@@ -36,9 +38,9 @@ def no_device() -> UsageError:
 def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Device:
     """Open the device that `spec` names. Raise UsageError if there is none.
 
-    `auto` is a GPU by `preferred_backend`, else a GPU by another backend, else the CPU device. `opencl:0` and `cuda:0` count a
-    backend's devices. `opencl:NVIDIA` is the first device with the word in its platform, else in its other facts. Blanks
-    around both parts are ignored.
+    `auto` is a GPU by `preferred_backend`, else a GPU by another backend, else the CPU device, and never one of ON_REQUEST.
+    `opencl:0` and `cuda:0` count a backend's devices. `opencl:NVIDIA` is the first device with the word in its platform, else
+    in its other facts. Blanks around both parts are ignored.
     """
     spec = ":".join(part.strip() for part in spec.split(":", 1))
     backend, _, selector = (preferred_backend if spec == "auto" else spec).partition(":")
@@ -55,8 +57,11 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
         named += [device for device, identity in identities if word in " ".join(identity.values()).lower()]
     if named:
         return named[0]
+    if backend in ON_REQUEST and not of_backend:
+        raise UsageError(ON_REQUEST[backend].absent)
     if present := devices():
-        raise one_of("device", spec, ["auto", *(device.spec for device in present)])
+        others = of_backend if backend in ON_REQUEST else present
+        raise one_of("device", spec, ["auto", *(device.spec for device in others)])
     raise no_device()
 
 

@@ -1,12 +1,11 @@
 """The PyOpenCL backend: any OpenCL device, and the CPU of every machine through PoCL."""
 
-import contextlib
 import errno
 import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..paths import cache_dir, cache_key
 from . import contract, driver_caches, intel, pocl_cpu, pocl_probe, settings
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
-from .host import processors_of_this_process
+from .host import processors_of_this_process, quiet
 from .library_folder import not_executable
 from .occupancy import CORES
 
@@ -306,7 +305,7 @@ class OpenCLDevice(contract.Device):
 
         if (text, *options) in self._programs:
             return self._programs[text, *options]
-        with warnings.catch_warnings(), _quiet():
+        with warnings.catch_warnings(), quiet():  # PoCL prints 'N warnings generated'
             warnings.simplefilter("ignore", cl.CompilerWarning)
             try:
                 program = cl.Program(self.context, text).build(
@@ -494,19 +493,6 @@ def _first_error(log: str) -> str:
     while_linking = (line for heading, line in pairwise(lines) if heading.startswith("Error(s) while linking"))
     compiling = (line for line in lines if "error:" in line)
     return next(compiling, None) or next(while_linking, lines[0] if lines else "no message")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence PoCL's compiler, which prints 'N warnings generated' to file descriptor 2; its errors are in the exception."""
-    stderr_copy = os.dup(2)
-    try:
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(stderr_copy, 2)
-        os.close(stderr_copy)
 
 
 SIMULATOR = "Oclgrind"

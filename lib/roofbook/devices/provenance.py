@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from . import checkout, machine, settings
-from .backends import BACKENDS
+from .backends import by_name
 from .nvml import NvmlCard, card
 
 SLOWDOWNS = frozenset({"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"})
@@ -45,7 +45,7 @@ def environment(device: Identified) -> dict[str, Any]:
     stays the same, also if a library of another backend or another driver is installed.
     """
     identity = device.identity()
-    backend = BACKENDS.get(identity.get("backend", ""))
+    backend = by_name(identity.get("backend", ""))
     names = ["numpy", *(backend.libraries if backend else ())]
     versions = {name: version for name in names if (version := _version(name))}
     variables = settings.of_device(identity.get("backend", ""), getattr(device, "kind", ""))

@@ -22,6 +22,7 @@ BY_BACKEND = {
         "CUDA_", "CUPY_", "NVRTC_", "NVCC_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUBLASLT_", "CUDNN_", "CUSPARSE_", "NCCL_",
         "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "XLA_", "JAX_",
     ),
+    "webgpu": ("WGPU_", "VK_", "MESA_", "LP_", "GALLIVM_", "RADV_", "ANV_", "MTL_", "DXVK_"),
 }  # fmt: skip
 """Backend -> variables that it, its driver and the libraries that are compared on it read."""
 ON_A_CPU = (

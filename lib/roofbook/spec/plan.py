@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..devices import backends
+from ..devices.contract import Unsupported
 from ..errors import UsageError
 from .host_code import hash_of_plan
 from .prediction import Predicted, check_words
@@ -235,7 +236,21 @@ class Variant:
 
     def is_for(self, backend: str, kind: str) -> bool:
         """Return whether the variant can run on devices of a kind (`cpu` or `gpu`) by a backend."""
-        return backend in self.backends and self.kind in (None, kind)
+        runs = not self.lacking(backend) if backend in backends.ON_REQUEST else backend in self.backends
+        return runs and self.kind in (None, kind)
+
+    def lacking(self, backend: str) -> str:
+        """Return what a backend of `backends.ON_REQUEST` lacks to run this variant, in a phrase; '' if it lacks nothing."""
+        features = backends.ON_REQUEST[backend].features
+        if missing := (self.needs | (self.source.needs if self.source else frozenset())) - features:
+            return "; ".join(backends.FEATURES[name] for name in sorted(missing))
+        if self.source is None:
+            return "a kernel in the neutral dialect"
+        try:
+            self.source.render(backend)
+        except Unsupported as reason:
+            return str(reason)
+        return ""
 
     @property
     def languages(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ pieces of the text around them; their first line lists the names that they use o
 """
 
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -146,19 +147,21 @@ class Source:
     def render(self, dialect: str) -> str:
         """Return the text in a plain language, such as OpenCL C, CUDA C++ or C, to read, to compile and to paste elsewhere.
 
-        dialect: a backend's name, or `c`. Raise ValueError for an unknown language, or one that lacks features of `needs`.
+        dialect: a backend's name, `c` or `wgsl`. Raise ValueError for an unknown language, or one that lacks features of
+        `needs`, and Unsupported if a translator cannot say this text in it.
         """
-        languages = backends.languages()
-        if dialect not in languages:
-            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(languages)}")
-        if not self.needs <= languages[dialect].features:
+        language = backends.language(dialect)
+        if language is None:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(backends.languages())}")
+        if not self.needs <= language.features:
             capable = backends.with_features(self.needs)
             raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(capable)))} only")
         if (noted := _RENDERED.get()) is not None:
             noted.append(self)
         if _LINE_DIRECTIVES.get():
             return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
-        return _preprocess(self.path, self.knobs, dialect)
+        text = _preprocess(self.path, self.knobs, dialect)
+        return _translated(text, language.translator) if language.translator else text
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -302,7 +305,8 @@ def _headers(dialect: str | None) -> Headers:
     """Read the headers of a language from their files; without a language they are empty, and the dialect's words stay."""
     if dialect is None:
         return "", ()
-    language = backends.languages()[dialect]
+    language = backends.language(dialect)
+    assert language is not None, dialect
     return source_text(language.dialect), tuple((word, source_text(file)) for word, file in language.lacks.items())
 
 
@@ -417,6 +421,22 @@ def _expanded(
         if re.search(word, text):
             text = header + text
     return text
+
+
+@lru_cache(maxsize=1024)
+def _translated(text: str, translator: str) -> str:
+    """Return expanded text in a language that a module translates to, or from a cache on the disk.
+
+    The key holds the text and the translator's files, so that no translation is older than what it came from.
+    """
+    module = importlib.import_module(translator)
+    files = sorted(Path(str(module.__file__)).parent.glob("*.py"))
+    key = paths.cache_key(text, *(source_text(file) for file in files))
+
+    def laid_out() -> str:
+        return "\n".join(_wrap(line) for line in module.translated(text).split("\n"))
+
+    return paths.cached_text("translated", key, laid_out)
 
 
 _FEATURES_BY_SUFFIX = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}

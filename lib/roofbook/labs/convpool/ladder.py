@@ -88,7 +88,7 @@ LADDER = (
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
         "Compiled for fast arithmetic.",
         "No effect: the kernel has no floating point.",
-        options={"fast_math": True}, differs=("options",), dtype="int32",
+        needs=frozenset({"fast-math"}), options={"fast_math": True}, differs=("options",), dtype="int32",
         same_code=dict.fromkeys(("NVRTC", "PoCL"), "the flag is about floating point, and the kernel has none"), predicts=SAME,
     ),
     Variant(
@@ -230,6 +230,7 @@ LADDER = (
         "initialisation", "sequential", POOL, Initialisation,
         "No layer at all: a new process opens the device and runs one small kernel.",
         "The time before a program's first result, however fast its kernels are.",
+        needs=frozenset({"driver-api"}),
         role="probe", differs=("source", "plan", "options"), dtype="int32",
     ),
     Variant(

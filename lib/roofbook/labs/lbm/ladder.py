@@ -224,6 +224,7 @@ LADDER = (
         "c-host", "flat-grid", FLAT, plans.CHost,
         "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",
         "Shows the cost of Python per launch: all of the time on the small grid, none on the large.",
+        needs=frozenset({"driver-api"}),
         differs=("plan",), published="C host", predicts={"small": FASTER, "large": SAME},
     ),
     Variant(

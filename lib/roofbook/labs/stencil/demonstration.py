@@ -94,7 +94,8 @@ def fusions(device: Device) -> Iterator[Compared]:
     drawn: Problem = inputs(*ODD, seed=0)
     for kind, problem in (("drawn", drawn), ("special", special())):
         fused = passes(device, "fused", problem)
-        for name in ("flat", "float4", "float16"):
+        steps = [LAB.variant(name) for name in ("flat", "float4", "float16")]
+        for name in (step.name for step in steps if step.is_for(device.backend, device.kind)):
             distance = np.abs(in_order(passes(device, name, problem)) - in_order(fused))
             computed, differing = f"{name}, {kind}", int(np.count_nonzero(distance))
             yield Compared(computed, "fused", distance.size, float(distance.max()), float(distance.mean()), differing)

@@ -1,0 +1,237 @@
+"""The backend WebGPU: it is found only where it is named, keeps the contract of a backend, and its steps are verified.
+
+All but the first tests need an adapter; Debian's mesa-vulkan-drivers is one for the CPU.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.devices import find
+from roofbook.devices.backends import BACKENDS, ON_REQUEST, WEBGPU
+from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
+from roofbook.devices.provenance import environment
+from roofbook.errors import UsageError
+from roofbook.measure.placement import target_of
+from roofbook.spec import registry
+from roofbook.spec.lab import Lab
+from roofbook.spec.plan import Case, Variant
+
+Command = Callable[..., tuple[Any, str, str]]
+ADD = """override group_x: u32;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+struct Arguments { added: f32, count: i32 }
+@group(0) @binding(2) var<uniform> arguments: Arguments;
+// Kernel add of one axis, with the arguments x (binding 0), added (f32), count
+// (i32), y (binding 1).
+@compute @workgroup_size(group_x, 1, 1)
+fn add(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+       @builtin(local_invocation_id) lane: vec3<u32>) {
+  let i = i32((group.x + group.y * groups.x) * group_x + lane.x);
+  if (i < arguments.count) { y[i] = x[i] + arguments.added; }
+}
+"""
+"""A kernel as the translation writes one, with its arguments in another order than their bindings."""
+
+
+def test_nothing_imports_wgpu_before_it_is_named() -> None:
+    code = (
+        "import sys; from roofbook.devices import find; find.devices(); find.why_auto()\n"
+        "try: find.open_device('auto')\n"
+        "except Exception: pass\n"
+        "assert not {'wgpu', 'pycparser'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_auto_and_the_list_of_devices_leave_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(WEBGPU), "devices", lambda backend: [] if backend in BACKENDS.values() else 1 / 0)
+    assert find.devices() == [] and find.why_auto() == ""
+    with pytest.raises(UsageError, match="no device"):
+        find.open_device("auto", "opencl")
+
+
+def test_a_machine_without_an_adapter_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(WEBGPU), "devices", lambda backend: [])
+    with pytest.raises(UsageError, match=r"no WebGPU adapter: `pip install 'roofbook\[webgpu\]'`"):
+        find.open_device("webgpu:0")
+
+
+def test_the_kernel_is_shown_as_wgsl_or_the_reason_why_not(command: Command) -> None:
+    code, out, _ = command("show", "lbm", "fused", "--as", "wgsl")
+    assert not code and "@compute @workgroup_size(" in out and "var<storage, read> fused_from: array<f32>;" in out
+    code, _, error = command("show", "stencil", "float16", "--as", "wgsl")
+    assert code and "float16 has no wgsl form: WebGPU lacks vectors of eight or sixteen numbers" in error
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    """The first adapter of WebGPU."""
+    if not (present := ON_REQUEST["webgpu"].devices()):
+        pytest.skip(WEBGPU.absent)
+    return present[0]
+
+
+def test_an_adapter_is_opened_by_its_name_and_says_what_it_is(adapter: Any) -> None:
+    assert find.open_device("webgpu:0") is adapter is find.open_device(f"webgpu:{adapter.name.split()[0]}")
+    with pytest.raises(UsageError, match=r"webgpu:77.*valid: auto, webgpu:0"):
+        find.open_device("webgpu:77")
+    known = environment(adapter)
+    assert {"backend", "model", "device", "platform", "driver", "limits", "timer"} == set(known["device"])
+    assert {"wgpu", "pycparser"} <= set(known["libraries"]) and "wgpu-native" in known["device"]["platform"]
+
+
+def added(adapter: Any, count: int, group: int = 64) -> tuple[np.ndarray, Any]:
+    """Return x + 2 by ADD, and the queue."""
+    kernel, queue = adapter.build(ADD).kernel("add"), adapter.queue()
+    size = -(-count // group) * group
+    x = np.arange(size, dtype=np.float32) % 1000
+    buffers = adapter.upload(x), adapter.upload(np.full(size, np.nan, np.float32))
+    queue.launch(kernel, (size,), (group,), buffers[0], np.float32(2), np.int32(count), buffers[1])
+    y = queue.read(buffers[1], np.empty(count, np.float32))
+    np.testing.assert_array_equal(y, x[:count] + 2)
+    return y, queue
+
+
+def test_arguments_are_bound_by_the_comment_of_a_kernel(adapter: Any) -> None:
+    added(adapter, 100)
+    with pytest.raises(BuildFailed, match="no kernel in it is named nothing"):
+        adapter.build(ADD).kernel("nothing")
+    with pytest.raises(RuntimeError, match="add was not launched: it takes 4 arguments, and 1 are given"):
+        adapter.queue().launch(adapter.build(ADD).kernel("add"), (64,), (64,), np.float32(1))
+    with pytest.raises(RuntimeError, match="groups do not divide the range"):
+        adapter.queue().launch(adapter.build(ADD).kernel("add"), (65,), (64,), *[np.float32(1)] * 4)
+
+
+def test_a_long_range_of_one_axis_is_folded(adapter: Any) -> None:
+    most = adapter.limits["max-compute-workgroups-per-dimension"]
+    added(adapter, 2 * (most + 1), group=2)
+    with pytest.raises(Unsupported, match=rf"groups along an axis: {most} at most"):
+        adapter.queue().launch(adapter.build(ADD).kernel("add"), (2147483647,), (1,), *[np.float32(1)] * 4)
+
+
+def test_launches_with_many_numbers_are_kept_apart(adapter: Any) -> None:
+    """More sets of numbers than their buffer holds, all before the host waits."""
+    kernel, queue = adapter.build(ADD).kernel("add"), adapter.queue()
+    buffers = [adapter.upload(np.zeros(64, np.float32)) for _ in range(2)]
+    for step in range(5000):
+        queue.launch(
+            kernel, (64,), (64,), buffers[step % 2], np.float32(step % 4099), np.int32(64), buffers[1 - step % 2]
+        )
+    total = queue.read(buffers[0], np.empty(64, np.float32))
+    assert set(total) == {float(sum(step % 4099 for step in range(5000)))}
+
+
+def test_reads_and_writes_of_any_bytes(adapter: Any) -> None:
+    queue, data = adapter.queue(), np.arange(37, dtype=np.uint8)
+    buffer, other = adapter.upload(data), adapter.empty(37)
+    for offset, count in ((0, 37), (1, 5), (6, 31)):
+        np.testing.assert_array_equal(
+            queue.read(buffer, np.empty(count, np.uint8), offset), data[offset : offset + count]
+        )
+    queue.copy(other, buffer)
+    queue.send(other, np.array([200, 201, 202], np.uint8), 8)
+    right = data.copy()
+    right[8:11] = 200, 201, 202
+    np.testing.assert_array_equal(queue.read(other, np.empty(37, np.uint8)), right)
+    for byte in (0, 7):
+        queue.fill(other, byte)
+        assert set(queue.read(other, np.empty(37, np.uint8))) == {byte}
+
+
+def test_laps_are_times_of_the_device(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, queue = added(adapter, 64)
+    kernel, count = adapter.build(ADD).kernel("add"), 1 << 18
+    buffers = [adapter.upload(np.zeros(count, np.float32)) for _ in range(2)]
+
+    def launch(times: int) -> Callable[[], None]:
+        def submit() -> None:
+            for _ in range(times):
+                queue.launch(kernel, (count,), (64,), buffers[0], np.float32(1), np.int32(count), buffers[1])
+                queue.copy(buffers[0], buffers[1])  # ends the pass: a lap may have several
+
+        return submit
+
+    for timestamps in (True, False):
+        monkeypatch.setattr(type(adapter), "has_timestamps", timestamps)
+        few, many = queue.laps(launch(1), launch(30))
+        assert 0 < few < many < 100 * 30 * few
+
+
+def test_more_than_an_adapter_has_is_refused(adapter: Any) -> None:
+    with pytest.raises(OutOfMemory, match="at most in one buffer"):
+        adapter.empty(adapter.limits["max-buffer-size"] + 16)
+    with pytest.raises(BuildFailed, match="nowhere"):
+        adapter.build("@compute @workgroup_size(1) fn made() { nowhere(); }")
+    big = f"var<workgroup> big: array<f32, {adapter.local_bytes}>;\n"
+    text = ADD.replace("@group(0) @binding(0)", f"{big}@group(0) @binding(0)", 1).replace(
+        "let i =", "big[0] = 1.0f; let i ="
+    )
+    with pytest.raises(Unsupported, match=f"{4 * adapter.local_bytes} bytes of local memory"):
+        adapter.build(text).kernel("add").pipeline((64,))
+
+
+FEW = [
+    ("stencil", "checked"), ("stencil", "local-memory"), ("stencil", "float4"), ("cnn", "unrolled"), ("cnn", "double-buffered"),
+    ("lbm", "flat-grid"), ("lbm", "in-place"), ("lbm", "half-storage"), ("convpool", "atomic-pool"),
+    ("convpool", "both-sparse"), ("lenet", "linear-atomic"), ("lenet", "joint"),
+]  # fmt: skip
+
+
+def verified(adapter: Any, lab: Lab, case: Case, variant: Variant) -> str:
+    """Run a step once; return the lab's verdict, or why the adapter cannot run it."""
+    inputs = lab.inputs(case, 1)
+    try:
+        runnable = variant.plan(adapter, variant, case, inputs)
+        runnable.reset()
+        runnable.run()
+    except Unsupported as reason:
+        return str(reason)
+    outputs = runnable.outputs()
+    runnable.close()
+    error, tolerance, compared = lab.check(case, variant, outputs, lab.reference(case, inputs))
+    return "right" if error <= tolerance else f"{error} {compared}"
+
+
+@pytest.mark.parametrize(("lab", "step"), FEW)
+def test_a_step_is_right_by_its_labs_own_check(adapter: Any, lab: str, step: str) -> None:
+    chosen = registry.get(lab)
+    variant = chosen.variant(step)
+    assert target_of(variant, adapter) == (adapter, "webgpu")
+    assert verified(adapter, chosen, chosen.cases("test")[0], variant) == "right"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("lab", ["stencil", "cnn", "lbm", "convpool", "lenet"])
+def test_each_step_is_right_or_too_large_for_this_adapter(adapter: Any, lab: str) -> None:
+    chosen = registry.get(lab)
+    steps = [v for v in chosen.ladder if target_of(v, adapter) == (adapter, "webgpu") and v.name != "whole-program"]
+    assert steps
+    for case in chosen.cases("test"):
+        for step in steps:
+            if not chosen.skip_reason(step, case):
+                verdict = verified(adapter, chosen, case, step)
+                assert verdict == "right" or "of local memory" in verdict, f"{step.name} on {case.name}: {verdict}"
+
+
+def test_a_measurement_of_a_step_is_a_row(adapter: Any, tmp_path: Path) -> None:
+    from roofbook.measure import schedule
+    from roofbook.measure.policy import Policy
+    from roofbook.store.parquet import Store
+
+    lab, store, policy = registry.get("stencil"), Store(tmp_path), Policy(budget_s=0.01)
+    case = lab.cases("test")[0]
+    steps = [lab.variant(name) for name in ("checked", "flat", "float16")]
+    cells = schedule.plan(lab, [case], steps, adapter, store, policy)
+    assert [(cell.variant.name, cell.backend) for cell in cells] == [("checked", "webgpu"), ("flat", "webgpu")]
+    done = schedule.bring_up_to_date(cells, adapter, store, policy)
+    assert (done.measured, done.failed) == (2, 0)
+    assert {row.backend for row in store.rows("stencil").itertuples()} == {"webgpu"}
