@@ -22,6 +22,11 @@ from roofbook.spec.plan import Variant
 from ..labs.sweep_points import often_tried
 from .paper import ARCHITECTURES, BY_ARCHITECTURE, LABS, compiled, cuda_variants, drive, skip_without_compiler
 
+ALIGNED_IN_PARTS = re.compile(
+    r"\bbar(\.cta)?\.\w+(\.\w+)*\s+[^,;]+,[^;]*;|\bbarrier(\.cta)?\.\w+\.aligned\s+[^,;]+,[^;]*;"
+)
+"""Pattern of an aligned barrier with a number of threads, in PTX."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def compiler() -> None:
@@ -100,6 +105,25 @@ def test_the_code_shows_what_the_variant_says_and_its_parents_does_not(
     for kernel, pattern in variant.omits.items():
         assert not re.search(pattern, code[kernel]), f"{kernel} has {pattern}"
         assert re.search(pattern, parent[kernel]), f"{kernel} of {variant.parent} lacks {pattern} as well"
+
+
+@pytest.mark.parametrize(
+    ("lab", "variant"),
+    [
+        param
+        for param in cuda_variants()
+        if param.values[1].role == "step"
+        and {"deep_halo.inc", "hopper.h"} & {path.name for path in param.values[1].source.files}
+    ],
+)
+def test_barriers_and_tensor_maps_are_used_as_the_manual_of_ptx_asks(
+    lab: Lab, variant: Variant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A barrier for a part of a block's threads is not aligned, and a map is acquired before its first box."""
+    for code in ptx_of(lab, variant, 90, monkeypatch).values():
+        assert not ALIGNED_IN_PARTS.search(code)
+        if "cp.async.bulk.tensor" in code:
+            assert "fence.proxy.tensormap::generic.acquire" in code.partition("cp.async.bulk.tensor")[0]
 
 
 def test_what_lbm_shows_is_there_to_be_read() -> None:
