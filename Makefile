@@ -75,6 +75,7 @@ dist: .venv/.base
 # What results/record.sh installs, each with what it needs: its lock, the lock that it agrees with, and the packages.
 RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil pycparser click scikit-learn nvidia-ml-py pyopencl[pocl]" \
 	"record-torch:book:torch" "record-lbmpy:book:lbmpy" "record-cpuinfo:book:py-cpuinfo" \
+	"record-openvino:book:openvino" \
 	"record-cuda12:book:cupy-cuda12x cuda-toolkit[cudart,nvrtc]==12.*" \
 	"record-cuda13:record-torch:cupy-cuda13x cuda-toolkit[cudart,nvrtc]==13.*"
 lock: .venv/.base

@@ -5,7 +5,7 @@
 #   WHEELS=FOLDER results/record.sh OUT        without one, from wheels in a folder: for each lock of locks/record*.txt,
 #                                              `pip download --require-hashes --no-deps -r LOCK -d FOLDER` fills it elsewhere
 #   CUDA=12 results/record.sh OUT              with CuPy for another CUDA than 13
-#   PEERS= results/record.sh OUT               without PyTorch and lbmpy where they are missing: some gigabytes less
+#   PEERS= results/record.sh OUT               without PyTorch, lbmpy and OpenVINO where they are missing: some gigabytes less
 #
 # What follows OUT goes to `roofbook record`, such as `--lab lbm`. Packages that this machine's Python has already
 # (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped. Each row
@@ -54,7 +54,7 @@ if command -v nvidia-smi >/dev/null; then
     # Of cuDNN's graphs the peers take convolutions, for which that package needs nothing that PyTorch has not.
     [ -z "${PEERS-torch}" ] || has cudnn || install record-cudnn --no-deps || echo "no nvidia-cudnn-frontend: no int8 by cuDNN" >&2
 fi
-for peer in ${PEERS-torch lbmpy cpuinfo}; do
+for peer in ${PEERS-torch lbmpy cpuinfo openvino}; do
     has "$peer" || install "record-$peer" || echo "no $peer: the rows that need it will say so" >&2
 done
 

@@ -336,7 +336,9 @@ def read_measurement(rows: Sequence[Mapping[str, Any]], history: Sequence[Mappin
 
 INPUT_FACTS = {
     "source": "other images",
-    **dict.fromkeys(("torch", "cudnn graphs", "jax", "lbmpy", "pystencils"), "another version of a library"),
+    **dict.fromkeys(
+        ("torch", "cudnn graphs", "jax", "lbmpy", "openvino", "pystencils"), "another version of a library"
+    ),
 }
 """Facts of a run about its input and the library that it calls, each with the words for a difference.
 

@@ -38,7 +38,7 @@ DTYPES_MULTIPLIED = {"fp32": "float32", "tf32": "tfloat32", "fp16": "float16", "
 def on_cpu(plan: type[Plan]) -> Variant:
     """Return the row of a layer by PyTorch on the host's CPU."""
     return Variant(
-        "torch-cpu", None, None, plan, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
+        "torch-cpu", None, None, plan, "PyTorch on the CPU, fp32, channels last.", "oneDNN, in fp32.",
         needs=frozenset({HOST}), role="peer", options={"precision": "fp32", "channels_last": True},
     )  # fmt: skip
 

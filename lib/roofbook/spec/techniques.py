@@ -237,6 +237,12 @@ _LIST = (
         "tensor core",
     ),
     Technique(
+        "dot-products",
+        ARITHMETIC,
+        "Dot products of a CPU",
+        "An instruction multiplies small types and adds several products to each lane of a vector.",
+    ),
+    Technique(
         "warpgroup-products",
         ARITHMETIC,
         "Products of a warpgroup",

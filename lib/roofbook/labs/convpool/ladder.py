@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...devices import hopper
-from ...peers import one_thread, pytorch
+from ...peers import one_thread, openvino, pytorch
 from ...peers.python_kernel import python_kernel
 from ...spec.hopper_step import CLUSTERS, hopper_step
 from ...spec.plan import ONE_WORK_ITEM, Variant
@@ -243,6 +243,18 @@ LADDER = (
 
 PEERS = (
     pytorch.on_cpu(peers.TorchConvolution),
+    openvino.on_cpu(
+        peers.OpenVino, "fp32", "OpenVINO on the CPU, fp32.", "All products, by code made for the processor.",
+    ),
+    openvino.on_cpu(
+        peers.OpenVino, "bf16", "OpenVINO on the CPU, bf16.",
+        "Operands are exact, results may be rounded to bf16; a CPU with AVX-512 BF16 or AMX multiplies it faster.",
+        result_roundoff=2.0**-8,
+    ),
+    openvino.on_cpu(
+        peers.OpenVino, "int8", "OpenVINO on the CPU, quantised to int8: the input is rounded in each call.",
+        "All products, in bytes, with exact sums: the method of `vnni`, and of AMX where the CPU has it.",
+    ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
         "Shows how fast a CPU can be if it skips the zeros.", needs=frozenset({"host"}), role="peer",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...peers import cc, openmp
+from ...devices.contract import Device
+from ...peers import cc, openmp, openvino
 from ...peers.pytorch import Call
 from ...spec.plan import Case, Variant, least_bytes
-from .plans import SENTINEL
+from .plans import SENTINEL, must_fit_a_byte
 from .plans import layer as case_layer
 from .problem import Layer
 
@@ -58,6 +59,29 @@ class Product(TorchConvolution):
 
     def compute(self) -> None:
         self.out = product(self.x, self.weight)
+
+
+class OpenVino(openvino.Network):
+    """The layer by OpenVINO. Results are rounded to integers, as PyTorch's. In int8 it computes bytes, with exact sums."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes of an input and a result in fp32, and of the weights in the type that is multiplied."""
+        one, width = case_layer(case), {"fp32": 4, "bf16": 2, "int8": 1}[str(variant.options["precision"])]
+        return 4 * (prod(one.x_shape) + prod(one.out_shape)) + width * prod(one.weight_shape)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if variant.dtype == "int8":
+            must_fit_a_byte(inputs)
+        super().__init__(device, variant, case, inputs)
+
+    def network(self, inputs: Mapping[str, Any]) -> Any:
+        weight = inputs["weight"]
+        shape = (1, *inputs["x"].shape)
+        return openvino.convolved_and_pooled(shape, weight, weight.shape[-1] // 2, self.precision)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": np.rint(self.out[0].astype(np.float64))}
 
 
 class OpenMP(openmp.LayerProgram):

@@ -100,6 +100,8 @@ PAIRS = (
      [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
     ("Compared with PyTorch on the host's CPU",
      [("built-lists", "torch-cpu"), ("strips", "torch-cpu"), ("cached-channels", "torch-cpu")]),
+    ("Compared with OpenVINO on the host's CPU",
+     [("vnni", "openvino-int8"), ("vnni-lists-prepared", "openvino-int8"), ("cached-channels", "openvino-fp32")]),
     ("Compared with a page of C", [("vectors", "openmp"), ("cached-channels", "openmp")]),
 )  # fmt: skip
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""

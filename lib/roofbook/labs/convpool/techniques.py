@@ -18,6 +18,8 @@ TAGS = {
     "built-lists": "fission fusion register-tiling",
     "vectors": "vectors mapping",
     "cached-channels": "loop-order",
+    "vnni-lists": "dot-products narrow-types layout",
+    "vnni-lists-prepared": "prepared",
     "strips": "register-tiling staging narrow-types",
     "both-sparse": "sparsity",
     "tiles": "register-tiling staging mapping",
@@ -27,6 +29,7 @@ TAGS = {
     "tensor-split-k": "clusters mapping",
     "tensor-tall": "mapping",
     "warps-int8": "tensor-cores narrow-types prepared",
+    "vnni": "dot-products narrow-types prepared",
 }
 
 UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, "initialisation": PROBE, "whole-program": PROBE}
