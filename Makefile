@@ -32,8 +32,8 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
-# Five processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
-PYTEST = $(BIN)/python -m pytest -n 5 --max-worker-restart 0 --durations 20
+# Four processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed. Each process imports all tests.
+PYTEST = $(BIN)/python -m pytest -n 4 --max-worker-restart 0 --durations 20
 test: checked
 	@$(PYTEST) -m "not thorough"
 

@@ -27,6 +27,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("POCL_AFFINITY", "0")  # bound, those of several processes share a core while another idles
 
+import gc
+import hashlib
+import pickle
 import shutil
 import signal
 import sys
@@ -43,7 +46,8 @@ from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 from roofbook.measure import schedule
 from roofbook.measure.case_run import measure_and_store
-from roofbook.store import row_cache
+from roofbook.paths import write_whole
+from roofbook.store import checker, row_cache
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,6 +59,12 @@ settings.register_profile("thorough", **AT_ANY_PACE)
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("short" if "not thorough" in config.option.markexpr else "thorough")
+    gc.disable()  # until all tests are collected: they stay, so each search for garbage among them is for nothing
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 # Headless, and quiet: a browser that asks nothing of the network by itself.
@@ -85,6 +95,9 @@ def every_device() -> list[Any]:
 
 ABSENT = frozenset(backend.absent for backend in BACKENDS.values())
 """Reasons why a backend has no device here."""
+
+LARGE_FILE = 10_000
+"""Bytes of a Parquet file from which on it is checked once for all tests: each recorded one has more."""
 
 MADE = shutil.ignore_patterns("labs", "techniques", "*.ipynb", "_generated", "_build", "__pycache__")
 """Files that a build makes in book/ and that belong to no checkout."""
@@ -162,6 +175,31 @@ def rows_of_tests_are_not_kept() -> Iterator[None]:
 def device(request: pytest.FixtureRequest) -> Any:
     """Each device in turn: a test that takes it is the same test body on every backend."""
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_file_is_checked_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Check a large Parquet file once for all processes of the tests, and for all folders that link or copy it.
+
+    The recorded files take seconds to check. Tests of the check itself call `checker.check_file`.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "checked"
+
+    def check(data: bytes) -> checker.CheckedFile:
+        if len(data) < LARGE_FILE:
+            return checker.check_file(data)
+        file = folder / hashlib.sha256(data).hexdigest()
+        if file.exists():
+            return checker.CheckedFile(*pickle.loads(file.read_bytes()))
+        checked = checker.check_file(data)
+        if checked.lasting:
+            write_whole(file, pickle.dumps(tuple(checked)))
+        return checked
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_cache, "check_file", check)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -62,10 +62,10 @@ def variants(*names: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Record the peaks and a ladder into a folder, and return it."""
+    """Record some peaks and a ladder into a folder, and return it."""
     folder = tmp_path_factory.mktemp("out")
     for process_result in (
-        run_record(folder, labs=("peaks",)),
+        run_record(folder, *variants("copy", "fma-float32", "launch"), labs=("peaks",)),
         run_record(folder, *variants(*VARIANTS), labs=("stencil",)),
     ):
         assert process_result.exit_code == 0, process_result.output

@@ -497,8 +497,7 @@ CHEATS = (
 )  # fmt: skip
 
 OFTEN = {
-    "one pass", "the dialect", "a swap of two arrays", "zeros are skipped", "a drive, a step and a mean", "six launches",
-    "writes far behind an output", "a const that is cast away", "knows the sizes of the book",
-    "skips each tenth step", "a pool without its last windows", "ends its process",
+    "one pass", "zeros are skipped", "a drive, a step and a mean", "six launches",
+    "writes far behind an output", "knows the sizes of the book", "skips each tenth step", "ends its process",
 }  # fmt: skip
 """Names of those that are judged in each run of the tests."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,14 @@ SWEPT = "buffers"
 """Sweep, of empty kernels, that stands for all sweeps."""
 
 
+PRECOMPILED = ("peaks", "stencil")
+"""Notebooks whose kernels are compiled by several processes beforehand: for few kernels these cost more than they compile."""
+
+
 def few_steps(lab: Lab) -> list[str]:
-    """Return the variants that stand for all of a lab: its first steps, the best one, and those of a sweep."""
+    """Return the variants that stand for all of a lab: its first steps, the best one, and the ends of a sweep."""
     swept = [variant.name for sweep in lab.sweeps if sweep.axis == SWEPT for variant in sweep.variants]
-    return list(dict.fromkeys([*[step.name for step in lab.ladder[:FEW]], lab.best, *swept]))
+    return list(dict.fromkeys([*[step.name for step in lab.ladder[:FEW]], lab.best, *swept[:1], *swept[-1:]]))
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +47,7 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
     """
     from roofbook.book import cached_demonstration, execute
     from roofbook.labs.lenet import demonstration
+    from roofbook.measure import precompile
 
     root, short, pages = unmeasured(), "not thorough" in request.config.option.markexpr, {}
     for notebook in execute.notebooks(root):
@@ -51,6 +57,8 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
         if few:
             parameters["variants"] = few_steps(registry.get(name))
         with pytest.MonkeyPatch.context() as patch:
+            if short and name not in PRECOMPILED:
+                patch.setattr(precompile, "LEAST_KERNELS", sys.maxsize)
             if few and name == "lenet":  # whose demonstration is the reference on a hundred images
                 patch.setattr(demonstration, "IMAGES", 10)
                 patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
