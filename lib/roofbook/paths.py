@@ -62,7 +62,8 @@ def _is_project(folder: Path, start: Path) -> bool:
     """Return whether a folder has SETTINGS or labs, which this user or the owner of `start` made: a lab's code is executed."""
     markers = (folder / SETTINGS, *(folder / "labs").glob("*/__init__.py"))
     with contextlib.suppress(OSError):
-        owners = {os.getuid(), 0, start.stat().st_uid}
+        user = os.getuid() if hasattr(os, "getuid") else 0  # on Windows all files have owner 0
+        owners = {user, 0, start.stat().st_uid}
         return any(marker.is_file() and marker.stat().st_uid in owners for marker in markers)
     return False
 

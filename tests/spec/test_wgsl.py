@@ -5,15 +5,19 @@ The kernels that are run, and the modules that are compiled, need an adapter of 
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from playwright import sync_api as playwright
 
 from roofbook.devices.backends import ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
+from roofbook.paths import LIBRARY
 from roofbook.spec import registry
 from roofbook.spec.source import Source
 from roofbook.spec.wgsl import NotInWgsl
@@ -258,3 +262,49 @@ def test_a_translation_is_the_same_each_time(lab: str, step: str) -> None:
     assert translated("_Noreturn void a(volatile float *x) { x[0] = 1.0f; }") == translated(
         "_Noreturn void a(volatile float *x) { x[0] = 1.0f; }"
     )
+
+
+@pytest.mark.site
+@pytest.mark.parametrize(
+    "lab", [pytest.param(lab, marks=[] if lab == "lbm" else pytest.mark.thorough) for lab in TRANSLATED]
+)
+def test_the_compiler_of_a_browser_takes_each_step(lab: str, tmp_path: Path) -> None:
+    """Chromium's, which is stricter: it asks for a proof that each barrier is reached by a whole group."""
+    if not (program := shutil.which("chromium")):
+        pytest.skip("no chromium on PATH")
+    texts = {name: registry.get(lab).variant(name).text.render("wgsl") for name in TRANSLATED[lab].split()}
+    (tmp_path / "page.html").write_text("<!doctype html><title>WGSL</title>")
+    with playwright.sync_playwright() as playing:
+        flags = [
+            "--no-sandbox",
+            "--enable-unsafe-webgpu",
+            "--use-webgpu-adapter=swiftshader",
+            "--enable-features=Vulkan",
+        ]
+        with playing.chromium.launch(executable_path=program, args=flags) as browser:
+            page = browser.new_page()
+            page.goto((tmp_path / "page.html").as_uri())
+            refused = page.evaluate(COMPILE, texts)
+    without_f16 = {name for name, text in texts.items() if "enable f16;" in text}
+    assert {name: words for name, words in refused.items() if words and name not in without_f16} == {}
+
+
+COMPILE = """async (texts) => {
+  const adapter = await navigator.gpu.requestAdapter(), device = await adapter.requestDevice(), refused = {};
+  for (const [name, code] of Object.entries(texts)) {
+    device.pushErrorScope('validation');
+    const info = await device.createShaderModule({code}).getCompilationInfo();
+    await device.popErrorScope();
+    refused[name] = info.messages.filter(m => m.type === 'error').map(m => `${m.lineNum}: ${m.message}`);
+  }
+  return refused;
+}"""
+"""Compiles each text, and returns the compiler's errors by its name."""
+
+
+def test_the_reasons_on_the_page_are_those_of_the_steps() -> None:
+    page = (LIBRARY.parents[1] / "book" / "webgpu.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (.*) \| (\w+) \| `([\w-]+)` \|$", page, re.M)
+    assert len(lines) > 8
+    for reason, lab, step in lines:
+        assert reason in registry.get(lab).variant(step).lacking("webgpu"), step

@@ -9,7 +9,7 @@ import click
 
 from .. import memory, own_python
 from ..errors import UsageError, program
-from . import authoring, comparing, judging, measuring, publishing, reading, sharing, tuning
+from . import authoring, comparing, judging, measuring, publishing, reading, sharing, trying, tuning
 from .app import app
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "reading",
     "run",
     "sharing",
+    "trying",
     "tuning",
 ]
 

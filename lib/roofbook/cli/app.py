@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SECTIONS = {
     "measuring": "Measure",
+    "trying": "Measure on any GPU",
     "reading": "Read",
     "tuning": "Tune",
     "judging": "Judge kernels of your own",

@@ -76,7 +76,7 @@ class BackgroundGroup:
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """Pause the background group, if there is one, while the block runs."""
-    _signal(signal.SIGSTOP)
+    _signal("SIGSTOP")
     try:
         yield
     finally:
@@ -85,7 +85,7 @@ def paused() -> Iterator[None]:
 
 def resume() -> None:
     """Resume the background group, also after a process that had paused it died."""
-    _signal(signal.SIGCONT)
+    _signal("SIGCONT")
 
 
 def wait_for(task: str, report_waiting: Callable[[], Any] = lambda: None) -> bool:
@@ -139,10 +139,11 @@ def _group() -> tuple[int, Path] | None:
     return (int(group), Path(folder)) if colon and group.isdigit() and int(group) > 1 else None
 
 
-def _signal(number: signal.Signals) -> None:
+def _signal(name: str) -> None:
+    """Send a signal to the group, if there is one. name: not all systems have these signals, and none has then a group."""
     if group := _group():
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group[0], number)
+            os.killpg(group[0], signal.Signals[name])
 
 
 def _is_alive(process: int) -> bool:

@@ -5,13 +5,11 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..devices.contract import Device
 from ..errors import UserFacingError
 from ..spec.plan import Variant
-from ..store.files import StorePart
-from ..store.parquet import Store
 from ..store.schema import CONTROL
 from .background_group import paused
 from .checkpoint import Checkpoint, checkpoint_key
@@ -23,6 +21,10 @@ from .progress import Progress, silent
 from .row import row
 from .sampling import flush_of, sample
 from .verify import References, TooLittleMemory, check_sample, describe_error, prepare, too_long, verify_again
+
+if TYPE_CHECKING:  # a case is measured without a store too, on systems whose processes it does not know
+    from ..store.files import StorePart
+    from ..store.parquet import Store
 
 WAITING = "waits for its turn"
 """Stage in which a process waits for others of this host, which hold the processors or the device."""
@@ -46,8 +48,8 @@ def measure_and_store(
     variants: Sequence[Variant],
     *,
     run: str,
-    store: Store,
-    where: StorePart,
+    store: "Store",
+    where: "StorePart",
     resume: bool = True,
     once: str = "",
     progress: Progress = silent,
@@ -82,7 +84,7 @@ def measure_and_store(
     return stored
 
 
-def _finished(store: Store, setting: Setting, runs: set[str]) -> dict[str, dict[str, int]]:
+def _finished(store: "Store", setting: Setting, runs: set[str]) -> dict[str, dict[str, int]]:
     """Return, for each interrupted run, the keys of the case's stored measurements by this policy, with their last round.
 
     The last round is -1 for a failed row.

@@ -5,7 +5,6 @@ A process that dies releases its locks.
 """
 
 import contextlib
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -62,7 +61,7 @@ class HostLocks:
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
         """Hold the processors shared, for untimed work: it may run during other work and timing on cards, not on the CPU."""
-        with self._processors(fcntl.LOCK_SH):
+        with self._processors(shared=True):
             yield
 
     @contextlib.contextmanager
@@ -73,23 +72,25 @@ class HostLocks:
         """
         with ExitStack() as locks:
             if device.kind == "cpu":
-                locks.enter_context(self._processors(fcntl.LOCK_EX))
+                locks.enter_context(self._processors(shared=False))
             else:
-                locks.enter_context(self._processors(fcntl.LOCK_SH))
-                locks.enter_context(self._locked(f"card-{device.pci_bus_id or device.spec}", fcntl.LOCK_EX))
+                locks.enter_context(self._processors(shared=True))
+                locks.enter_context(self._locked(f"card-{device.pci_bus_id or device.spec}", shared=False))
             yield
 
-    def _processors(self, mode: int) -> AbstractContextManager[object]:
+    def _processors(self, *, shared: bool) -> AbstractContextManager[object]:
         """Lock the processors, behind a gate: else an exclusive lock would wait for as long as shared ones come and go."""
-        with self._locked("gate", fcntl.LOCK_EX):
-            return self._locked("processors", mode)
+        with self._locked("gate", shared=False):
+            return self._locked("processors", shared=shared)
 
-    def _locked(self, name: str, mode: int) -> AbstractContextManager[object]:
+    def _locked(self, name: str, *, shared: bool) -> AbstractContextManager[object]:
         if self.folder is None:
             return nullcontext()
+        import fcntl  # Windows has none; there no folder is named either
+
         file = open_lock(self.folder / name.replace("/", "-"), private=True)
         try:
-            fcntl.flock(file, mode)
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except BaseException:
             file.close()
             raise

@@ -92,7 +92,7 @@ class Place:
 
 
 class Surroundings(Protocol):
-    """What a body needs of the text around it."""
+    """The parts of a module that a body needs."""
 
     axes: set[int]
     unroll: bool
@@ -292,11 +292,11 @@ class Body:
         """Return the name of a function that reads a buffer of narrow integers."""
         kind = memory.element.kind
         size = NARROW[kind]
-        each = 32 // size
-        word = f"{memory.name}[i >> {each.bit_length() - 1}u]"
+        per_word = 32 // size
+        word = f"{memory.name}[i >> {per_word.bit_length() - 1}u]"
         if kind.startswith("i"):
             word = f"bitcast<i32>({word})"
-        picked = f"extractBits({word}, u32(i & {each - 1}) * {size}u, {size}u)"
+        picked = f"extractBits({word}, u32(i & {per_word - 1}) * {size}u, {size}u)"
         return self.around.helper(
             f"{memory.name}_at",
             f"// Element i of an array of {size} bits an element, which WGSL has only in words.\n"
@@ -481,7 +481,7 @@ class Body:
         """Return whether an expression reads a buffer or local memory, so that it is not computed in vain."""
         visitor = _Reads(self.is_pointer)
         visitor.visit(node)
-        return visitor.found
+        return visitor.reads
 
     def alike(self, first: Value, second: Value) -> tuple[Value, Value, Type]:
         """Return both values of a choice in one type."""
@@ -883,33 +883,33 @@ class _Reads(c_ast.NodeVisitor):  # type: ignore[misc]
     """Finds elements of buffers and of local memory, by the names that are arrays or pointers there."""
 
     def __init__(self, is_pointer: Callable[[Node], bool]) -> None:
-        self.is_pointer, self.found = is_pointer, False
+        self.is_pointer, self.reads = is_pointer, False
 
     def visit_ArrayRef(self, node: Node) -> None:
-        self.found = self.found or self.is_pointer(node.name)
+        self.reads = self.reads or self.is_pointer(node.name)
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: Node) -> None:
-        self.found = self.found or node.op == "*"
+        self.reads = self.reads or node.op == "*"
         self.generic_visit(node)
 
 
 class _Leaves(c_ast.NodeVisitor):  # type: ignore[misc]
     """Finds a break or a continue."""
 
-    found = False
+    leaves = False
 
     def visit_Break(self, node: Node) -> None:
-        self.found = True
+        self.leaves = True
 
     def visit_Continue(self, node: Node) -> None:
-        self.found = True
+        self.leaves = True
 
 
 def _leaves(node: Node) -> bool:
     visitor = _Leaves()
     visitor.visit(node)
-    return visitor.found
+    return visitor.leaves
 
 
 def _quals(node: Node) -> list[str]:

@@ -81,7 +81,7 @@ class Module:
 
     def local_memory(self, declared: Node, name: str, element: Type, length: int) -> Memory:
         memory = self.memory(declared, name=name, space="workgroup", element=element, length=length)
-        if not any(memory is known for known in self.local):
+        if not any(memory is listed for listed in self.local):
             self.local.append(memory)
         return memory
 
@@ -139,8 +139,8 @@ def translated(text: str, *, unroll: bool = True) -> str:
     The comment before a kernel lists its arguments in order, by which a host finds their bindings.
     """
     code = _PRAGMA.sub("", _UNROLL.sub(f"{UNROLL}:", text))
-    comments = [(code.count("\n", 0, found.start()) + 1, _plain(found[0])) for found in _COMMENT.finditer(code)]
-    code = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), code)
+    comments = [(code.count("\n", 0, match.start()) + 1, _plain(match[0])) for match in _COMMENT.finditer(code)]
+    code = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), code)
     for word, reason in LACKING.items():
         if re.search(word, code):
             raise NotInWgsl(reason)
@@ -161,11 +161,13 @@ def translated(text: str, *, unroll: bool = True) -> str:
         parts = [_kernel(module, kernel) for kernel in kernels]
     memories = [memory.declaration for memory in module.local]
     functions = ["\n".join(function.lines) for function in module.functions.values()]
-    whole = "\n\n".join([*(["\n".join(memories)] if memories else []), *module.helpers.values(), *functions, *parts])
-    axes = [axis for axis in "xyz" if re.search(rf"\bgroup_{axis}\b", whole)]
+    module_text = "\n\n".join(
+        [*(["\n".join(memories)] if memories else []), *module.helpers.values(), *functions, *parts]
+    )
+    axes = [axis for axis in "xyz" if re.search(rf"\bgroup_{axis}\b", module_text)]
     overrides = [f"override group_{axis}: u32; // work-items of a group, set by the host" for axis in axes]
-    f16 = ["enable f16;"] if "f16" in whole else []
-    return "\n".join([*f16, *overrides, "", whole]).strip() + "\n"
+    f16 = ["enable f16;"] if "f16" in module_text else []
+    return "\n".join([*f16, *overrides, "", module_text]).strip() + "\n"
 
 
 def _kernel(module: Module, node: Node) -> str:

@@ -199,15 +199,15 @@ class Address:
 
     def index(self, lanes: int) -> Value:
         """Return the index in units of `lanes` numbers."""
-        whole: list[tuple[Value, int]] = []
-        rest: list[tuple[Value, int]] = []
+        multiples: list[tuple[Value, int]] = []
+        remainders: list[tuple[Value, int]] = []
         for value, unit in self.terms:
             if value.number == 0:
                 continue
-            (whole if unit % lanes == 0 else rest).append((value, unit))
-        parts = [scaled(value, unit // lanes) for value, unit in whole]
-        if rest:
-            parts.append(divided(added([scaled(value, unit) for value, unit in rest]), lanes))
+            (multiples if unit % lanes == 0 else remainders).append((value, unit))
+        parts = [scaled(value, unit // lanes) for value, unit in multiples]
+        if remainders:
+            parts.append(divided(added([scaled(value, unit) for value, unit in remainders]), lanes))
         return added(parts)
 
 

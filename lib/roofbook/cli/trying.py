@@ -1,0 +1,134 @@
+"""The command `try`: verify and time steps in this process, without a store, a notebook or a page.
+
+It is what runs on systems whose processes and locks the other commands do not know, such as Windows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..devices.backends import ON_REQUEST, WEBGPU, label
+from ..errors import Failed, UsageError, one_of
+from ..terminal import say
+from .app import KNOWN_LAB, SCALES, app, number, of_scale, to_write, writing
+
+if TYPE_CHECKING:
+    from ..devices.contract import Device
+    from ..measure.stats import RatioEstimate
+    from ..spec.lab import Lab
+    from ..spec.plan import Case, Variant
+
+Row = Mapping[str, Any]
+
+
+@app.command("try")
+@KNOWN_LAB
+@click.argument("variants", nargs=-1)
+@click.option(
+    "--device", default=f"{WEBGPU.name}:0", show_default=True, help="A device, as `roofbook devices` names it."
+)
+@click.option("--case", help="A case of the lab.  [default: the first of the scale]")
+@of_scale(default="quick", show_default=True, help=f"{SCALES}.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    callback=number,
+    default=0.2,
+    show_default=True,
+    help="Seconds a step.",
+)
+@to_write("--json", "out", help="A file for the rows, with all samples and the environment.")
+def try_steps(
+    lab: "Lab", variants: tuple[str, ...], device: str, case: str | None, scale: str, budget: float, out: Path | None
+) -> None:
+    """Verify and time steps of LAB in this process: all that run on the device, or VARIANTS alone.
+
+    It keeps no rows, so it needs no project, and it runs on macOS and Windows too. Steps are timed in turns. Each is compared
+    with its parent, if that is among them. The exit code is 1 if a step is wrong.
+
+    \b
+      roofbook try stencil
+      roofbook try lbm flat-grid in-place --case 256x256 --scale published
+    """
+    import json
+
+    from ..devices.find import open_device
+    from ..measure.case_run import measure_case
+    from ..measure.placement import Setting
+    from ..measure.policy import Policy
+    from ..measure.progress import Reporter
+    from ..store.identity import new_run_id
+
+    opened = open_device(device, lab.preferred_backend)
+    chosen_case = next((candidate for candidate in lab.cases(scale) if case in (None, candidate.name)), None)
+    if chosen_case is None:
+        raise one_of(f"case at scale {scale}", str(case), [candidate.name for candidate in lab.cases(scale)])
+    names = variants or tuple(step.name for step in lab.ladder if step.options.get("device") != "host")
+    chosen = [lab.variant(name) for name in names]
+    reasons = {step.name: why_not(lab, chosen_case, step, opened) for step in chosen}
+    runnable = [step for step in chosen if not reasons[step.name]]
+    if not runnable:
+        raise UsageError(f"none of these steps runs on {opened.spec}: {next(iter(reasons.values()))}")
+    rows: list[dict[str, Any]] = []
+    setting = Setting(lab, chosen_case, opened, Policy(budget_s=budget))
+    with Reporter() as reporter:
+        measure_case(setting, runnable, run=new_run_id(), keep=rows.extend, progress=reporter)
+    identity = opened.identity()
+    say(f"{lab.title}, {chosen_case.name}, on {opened.name}: {identity['platform']}, driver {identity['driver']}")
+    for line in (*results(rows), *(f"{name}: not run: {reason}" for name, reason in reasons.items() if reason)):
+        say(line, hang=4)
+    if out is not None:
+        with writing("--json", out):
+            out.write_text(json.dumps(rows, default=str, indent=1), encoding="utf-8")
+    if any(row["status"] == "failed" for row in rows):
+        raise Failed("a step failed")
+
+
+def why_not(lab: "Lab", case: "Case", step: "Variant", device: "Device") -> str:
+    """Return why a step does not run on a case and a device; '' if it does."""
+    from ..measure.placement import target_of
+
+    target = target_of(step, device)
+    if target is None or target.device is not device:
+        lacking = step.lacking(device.backend) if device.backend in ON_REQUEST else ""
+        return f"{label(device.backend)} lacks {lacking}" if lacking else f"not on {device.spec}"
+    return lab.skip_reason(step, case) or ""
+
+
+def results(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each row of a run: its time with the interval, and the ratio to its parent or to its A/A control."""
+    from ..analysis import format as show
+    from ..measure.stats import median_ci, paired_ratio
+    from ..store.schema import CONTROL
+
+    steps = {row["variant"]: row for row in rows if row["role"] != CONTROL}
+    controls = {row["variant"]: row for row in rows if row["role"] == CONTROL}
+    times = {name: [s / row["units"] for s in row["samples_s"]] for name, row in steps.items()}
+    unit, seconds = show.time_unit(time for samples in times.values() for time in samples)
+    for name, row in steps.items():
+        if row["status"] == "failed":
+            yield f"{name}: failed: {row['reason']}"
+            continue
+        median = median_ci(times[name])
+        text = show.interval(*(value / seconds for value in (median.estimate, median.low, median.high)))
+        yield f"{name}: {text} {unit} a {row['unit']}, verified{_beside(row, steps.get(row['parent']), paired_ratio)}"
+    for name, row in controls.items():
+        if row["status"] == steps[name]["status"] == "ok":
+            yield f"{name}, measured twice{_beside(steps[name], row, paired_ratio, 'its control')}"
+
+
+def _beside(row: Row, compared: Row | None, ratio_of: Any, name: str = "") -> str:
+    """Return by how much a row is faster than another of its rounds, in words; '' without another."""
+    from ..analysis import format as show
+    from ..measure.stats import by_round
+
+    if compared is None or compared["status"] == "failed":
+        return ""
+    compared_s, own_s = by_round(compared["samples_s"], compared["rounds"], row["samples_s"], row["rounds"])
+    if len(own_s) < 2:
+        return ""
+    ratio: RatioEstimate = ratio_of(compared_s / compared["units"], own_s / row["units"])
+    factor = show.factor(ratio.estimate, ratio.low, ratio.high)
+    return f"; {factor} times as fast as {name or compared['variant']}, in one run"

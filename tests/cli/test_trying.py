@@ -1,0 +1,77 @@
+"""`roofbook try`: steps are verified and timed in one process, also on a system without the functions of Linux."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.devices.backends import ON_REQUEST, WEBGPU
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.spec import registry
+
+Command = Callable[..., tuple[Any, str, str]]
+
+AS_ON_WINDOWS = """
+import os, psutil, signal, subprocess, sys, tempfile
+for name in ("fcntl", "resource", "pwd", "grp", "termios", "pyopencl", "cupy"):
+    sys.modules[name] = None  # an import of it fails
+for module, names in (
+    (os, "getuid fork killpg setsid statvfs sched_getaffinity sched_setaffinity getloadavg O_NONBLOCK O_CLOEXEC O_NOFOLLOW"),
+    (signal, "SIGHUP SIGCHLD SIGTSTP SIGCONT SIGSTOP SIGUSR1 SIGALRM pthread_sigmask sigwaitinfo sigtimedwait setitimer"),
+):
+    for name in names.split():
+        delattr(module, name)
+sys.argv = ["roofbook", *sys.argv[1:]]
+from roofbook.cli import main
+main()
+"""
+"""The command in a Python that lacks what Windows lacks, and any other backend than WebGPU."""
+
+
+@pytest.fixture(scope="module")
+def cpu() -> str:
+    """PoCL's device, which these tests time instead of an adapter."""
+    try:
+        return open_device("opencl:pocl").spec
+    except UsageError as reason:
+        pytest.skip(str(reason))
+
+
+def test_steps_are_verified_timed_and_compared(command: Command, cpu: str, tmp_path: Path) -> None:
+    options = ["--device", cpu, "--scale", "test", "--budget", "0.01", "--json", str(tmp_path / "rows.json")]
+    code, out, err = command("try", "stencil", "checked", "no-ifs", "tensor-none", *options)
+    assert code and "unknown variant 'tensor-none'" in err
+    code, out, err = command("try", "stencil", "checked", "no-ifs", "tasks-16", *options)
+    assert not code, err
+    lines = " ".join(out.split())
+    assert "a pass, verified; " in lines and "times as fast as checked, in one run" in lines
+    assert "checked, measured twice; " in lines
+    assert "tasks-16: not run: not on this case: the width is not a multiple of 2048" in lines
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["variant"] for row in rows] == ["checked", "no-ifs", "checked"] and rows[0]["samples_s"]
+    code, _, err = command("try", "stencil", "--case", "7x7", *options)
+    assert code and "7x48" in err
+
+
+def test_a_wrong_step_fails(command: Command, cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(registry.get("stencil")), "check", lambda *_: (2.0, 1.0, "error of everything"))
+    code, out, err = command("try", "stencil", "flat", "--device", cpu, "--scale", "test", "--budget", "0.01")
+    assert code == 1 and "flat: failed: wrong" in out and "a step failed" in err
+
+
+def test_it_runs_without_the_functions_of_linux(tmp_path: Path) -> None:
+    if not ON_REQUEST["webgpu"].devices():
+        pytest.skip(WEBGPU.absent)
+    words = ["try", "stencil", "checked", "float4", "float16", "--scale", "test", "--budget", "0.01"]
+    done = subprocess.run([sys.executable, "-c", AS_ON_WINDOWS, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = " ".join(done.stdout.split())
+    assert lines.count("a pass, verified") == 2
+    assert "float16: not run: WebGPU lacks vectors of eight or sixteen numbers" in lines
