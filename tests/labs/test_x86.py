@@ -17,7 +17,10 @@ from roofbook.spec.plan import Variant
 
 from . import x86
 
-CASES = {"convpool": ["7x6x9x9-k3", "3x9x12x12-k5-w60", "2x130x8x8-k1-w0-x0"]}
+CASES = {
+    "cnn": ["17to10ch-9x17-k3", "5to7ch-6x33-k5", "2to3ch-2x3-k1"],
+    "convpool": ["7x6x9x9-k3", "3x9x12x12-k5-w60", "2x130x8x8-k1-w0-x0"],
+}
 """Lab -> sizes that divide no tile: an odd map, several parts of a map, several turns of channels."""
 STEPS = [
     (lab, variant)

@@ -188,7 +188,7 @@ def test_inputs_are_of_both_signs_and_seeded() -> None:
 
 @pytest.mark.parametrize("variant", [pytest.param(v, id=v.name) for v in LADDER])
 def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Tensor cores are CUDA's alone; OpenCL's alone are explicit vectors, constant arguments, and the base, the host's."""
+    """Tensor cores are CUDA's alone; OpenCL's alone are vectors, constant arguments, x86 instructions and the host's base."""
     assert variant.source
     tensor = variant.source.path.suffix == ".cu"
     opencl = variant.options.get("device") == "host" or variant.name in (
@@ -196,6 +196,7 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
         "four-rows",
         "constant",
         "as-reported",
+        "bf16-dots",
     )
     of_text = {"cuda"} if tensor else {"opencl"} if opencl else {"opencl", "cuda"}
     assert variant.backends == ({"host"} if variant.role == "base" else of_text)
@@ -209,7 +210,8 @@ def test_rounded_operands_say_so() -> None:
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
-        "tensor-turns-bf16", "warps-staged", "warps-fp16", "warps-tf32", "triton-fp16", "triton-tf32",
+        "tensor-turns-bf16", "bf16-dots", "openvino-bf16", "warps-staged", "warps-fp16", "warps-tf32",
+        "triton-fp16", "triton-tf32",
         "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
         "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",

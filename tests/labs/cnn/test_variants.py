@@ -22,11 +22,12 @@ from roofbook.errors import UsageError
 from roofbook.labs.cnn import LAB, forward, peers, plans, tuned, warps
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
-from roofbook.peers import cc, cudnn, pytorch
+from roofbook.peers import cc, cudnn, openvino, pytorch
 from roofbook.spec.lab import by_make
 from roofbook.spec.plan import Case, Runnable, Variant, missing
 
 from ... import mutants
+from .. import x86
 from ..sweep_points import points
 
 LAYERS = [
@@ -62,6 +63,8 @@ def make(device: Device, variant: Variant, case: Case, arrays: Mapping[str, Any]
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.role == "peer" and (reason := LAB.skip_reason(variant, case)):
+        pytest.skip(reason)
+    if reason := x86.lacks(target.device, variant):
         pytest.skip(reason)
     return variant.plan(target.device, variant, case, arrays)
 
@@ -108,6 +111,8 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
         absent = cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
         if variant.plan is tuned.SplitConvolution:
             absent = cudnn.missing()
+        if variant.plan is peers.OpenVino:
+            absent = openvino.missing()
         return by_make(absent) or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
     if variant.plan in TILED:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))

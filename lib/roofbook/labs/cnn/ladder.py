@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from ...peers import one_thread, pytorch
+from ...peers import one_thread, openvino, pytorch
 from ...peers.python_kernel import python_kernel
 from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, hopper_step
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
-from . import boxes, four_rows, languages, peers, plans, tensor, tuned, warps
+from . import bf16_dots, boxes, four_rows, languages, peers, plans, tensor, tuned, warps
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -164,6 +164,13 @@ LADDER = (
         frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
+        "bf16-dots", "four-rows", Source.of(HERE / "bf16_dots.k", **LAYER), bf16_dots.Bf16Dots,
+        "For a CPU with AVX-512 BF16: an instruction adds 32 products of bf16, two in each lane. Rounding operands is timed.",
+        "Twice the products of a multiply-add in fp32, at the same rate of instructions: twice as fast.",
+        frozenset({"cpu", "vector-types", "avx512-bf16"}), kind="cpu", options={"operand_roundoff": 2.0**-8},
+        differs=("source", "plan", "options"), dtype="bfloat16", predicts={"cpu": about(2)},
+    ),
+    Variant(
         "warps-staged", "double-buffered", WARPS.with_knobs(WEIGHTS="STAGED"), warps.Warps,
         "Tensor cores from OpenCL, by PTX in the text: products of a warp. Operands are fp16, laid out beforehand.",
         "On an H200 this product's peak is ten times that of FMAs. Local memory is busy for a third of the products' time, so "
@@ -288,6 +295,14 @@ LADDER = (
 
 PEERS = (
     pytorch.on_cpu(peers.TorchConvolution),
+    openvino.on_cpu(
+        peers.OpenVino, "fp32", "OpenVINO on the CPU, fp32.", "All products, by code made for the processor.",
+    ),
+    openvino.on_cpu(
+        peers.OpenVino, "bf16", "OpenVINO on the CPU, bf16.",
+        "The method of `bf16-dots`; a CPU with AMX multiplies tiles of bf16 instead.",
+        operand_roundoff=2.0**-8,
+    ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
         "Shows how fast a CPU can be without a library.", needs=frozenset({"host"}), role="peer",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...peers import cc, openmp
+from ...peers import cc, openmp, openvino
 from ...peers.pytorch import Call
 from ...spec.plan import LAID_OUT, UNFOLDED, Case, Variant, least_bytes, stated_conditions
 from . import plans
@@ -68,6 +68,19 @@ class Product(TorchConvolution):
     def compute(self) -> None:
         columns = unfolded(self.x, self.weight) if self.columns is None else self.columns
         self.out = product(columns, self.weight, self.bias, 1 + self.x.shape[2] - self.weight.shape[2])
+
+
+class OpenVino(openvino.Network):
+    """The layer by OpenVINO. A unit is an inference."""
+
+    traffic = staticmethod(least_bytes)
+
+    def network(self, inputs: Mapping[str, Any]) -> Any:
+        shape = (1, *inputs["x"].shape)
+        return openvino.convolved_and_pooled(shape, inputs["weight"], 0, self.precision, inputs["bias"])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": self.out[0].astype(np.float64)}
 
 
 class OpenMP(openmp.LayerProgram):

@@ -21,6 +21,7 @@ TAGS = {
     "double-buffered": "double-buffering",
     "vectors": "vectors",
     "four-rows": "register-tiling mapping -layout",
+    "bf16-dots": "dot-products precision layout",
     "warps-staged": "tensor-cores precision prepared",
     "warps-fp16": "layout -staging",
     "warps-tf32": "precision",
