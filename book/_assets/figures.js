@@ -1,5 +1,5 @@
 // Labels of the points of a figure, shown where a reader points, taps or goes by the keyboard. A figure is one stop of the Tab
-// key; arrows go from point to point, Escape hides the label.
+// key; arrows go from point to point, Enter opens a point's step, Escape hides the label. And each figure as a file.
 (() => {
   "use strict";
   const REACH = 24; // most pixels between a pointer and the point that it chooses
@@ -19,10 +19,73 @@
       if (!points.length) continue;
       figure.setAttribute("role", "group");
       points.forEach((point, index) => {
-        point.setAttribute("role", "img");
+        if (point.localName !== "a") point.setAttribute("role", "img");
         point.setAttribute("aria-label", point.dataset.tip);
         point.setAttribute("tabindex", index ? -1 : 0);
       });
+    }
+  }
+
+  // A figure as it is seen, as a drawing of its own: in the page's ink and font, with whole addresses and without labels.
+  function alone(figure) {
+    const copy = figure.cloneNode(true), { color, fontFamily } = getComputedStyle(figure);
+    const [, , width, height] = figure.getAttribute("viewBox").split(" ").map(Number);
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", width * 1.5);
+    copy.setAttribute("height", height * 1.5);
+    Object.assign(copy.style, { color, fontFamily, maxWidth: "" });
+    for (const point of pointsOf(copy)) {
+      if (point.hasAttribute("href")) point.setAttribute("href", new URL(point.getAttribute("href"), location).href);
+      for (const name of ["data-tip", "tabindex", "role", "class"]) point.removeAttribute(name);
+    }
+    return { text: new XMLSerializer().serializeToString(copy), width: width * 1.5, height: height * 1.5 };
+  }
+
+  function save(blob, figure, suffix) {
+    const link = document.createElement("a");
+    const title = figure.querySelector("title").textContent.toLowerCase();
+    link.download = `${title.replace(/[^a-z0-9.]+/g, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 80)}.${suffix}`;
+    link.href = URL.createObjectURL(blob);
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  }
+
+  function saveDrawing(figure) {
+    save(new Blob([alone(figure).text], { type: "image/svg+xml" }), figure, "svg");
+  }
+
+  async function savePicture(figure) {
+    const { text, width, height } = alone(figure), picture = new Image();
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    await picture.decode();
+    const canvas = document.createElement("canvas"), ink = canvas.getContext("2d");
+    [canvas.width, canvas.height] = [2 * width, 2 * height];
+    ink.fillStyle = getComputedStyle(document.body).backgroundColor;
+    ink.fillRect(0, 0, canvas.width, canvas.height);
+    ink.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => save(blob, figure, "png"));
+  }
+
+  const WRITERS = { SVG: saveDrawing, PNG: savePicture };
+
+  function saveByButton({ target }) {
+    const button = target.closest?.(".figure-files > button"), figure = button?.closest("figure").querySelector("svg.roofbook-figure");
+    if (figure) WRITERS[button.textContent](figure);
+  }
+
+  function offerFiles() {
+    for (const caption of document.querySelectorAll("figure.roofbook > figcaption:not([data-files])")) {
+      caption.dataset.files = "";
+      if (!caption.parentElement.querySelector(":scope > svg.roofbook-figure")) continue;
+      const files = document.createElement("span");
+      files.className = "figure-files";
+      for (const name of Object.keys(WRITERS)) {
+        const button = document.createElement("button");
+        Object.assign(button, { type: "button", textContent: name });
+        files.append(button);
+      }
+      const csv = caption.querySelector(":scope > a.csv");
+      csv ? csv.after(files) : caption.firstChild.after(files);
     }
   }
 
@@ -71,8 +134,19 @@
     next.focus();
   }
 
+  // A click near a point opens what its label names. A first tap shows the label alone.
+  let shownBefore = null, pressed = null; // at the start of a press: a focus that moves hides the label before the click
+  function openPoint(event) {
+    if (!event.target.closest?.("svg.roofbook-figure")) return;
+    const link = event.target.closest("a[data-tip]"), near = link ?? pressed;
+    if (event.pointerType === "touch" && near !== shownBefore) return event.preventDefault();
+    if (!link && near?.localName === "a" && near.ownerSVGElement.contains(event.target)) location.href = near.getAttribute("href");
+  }
+
   addEventListener("pointermove", followPointer);
-  addEventListener("pointerdown", followPointer);
+  addEventListener("pointerdown", (event) => { shownBefore = current; followPointer(event); pressed = current; });
+  addEventListener("click", openPoint);
+  addEventListener("click", saveByButton);
   addEventListener("keydown", moveByKey);
   addEventListener("focusin", ({ target }) => {
     if (!target.matches("[data-tip]:focus-visible")) return;
@@ -81,6 +155,7 @@
   });
   addEventListener("focusout", ({ target }) => target === current && show(null));
   document.body.append(tip);
-  prepare();
-  new MutationObserver(prepare).observe(document.querySelector("article, main") ?? document.body, { childList: true, subtree: true });
+  const prepareAll = () => { prepare(); offerFiles(); };
+  prepareAll();
+  new MutationObserver(prepareAll).observe(document.querySelector("article, main") ?? document.body, { childList: true, subtree: true });
 })();

@@ -136,7 +136,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     )
     (book / "index.md").write_text(f"# All that is generated\n\n{directives}\nThe end of the page.\n", encoding="utf-8")
     (book / "_toc.yml").write_text(
-        "format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n- file: history\n"
+        "format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n- glob: techniques/*\n- file: history\n"
     )
     site = root / "_build" / "html"
     warnings = build_site(book, site, "--keep-going")

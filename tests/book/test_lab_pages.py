@@ -190,7 +190,7 @@ def test_a_labs_story_does_not_hold_its_results_sweeps_and_published_figures(nam
         ("lab.ladder(", "results"), ("ladder_chart", "results"),
         ("peers(", "results"), ("lab.failed", "results"), ("peak_table", "roofline"), ("roofline", "roofline"),
         ("counters", "roofline"), ("timeline", "roofline"), ("resources", "roofline"), ("lab.parts", "roofline"),
-        ("sweep_table", "sweeps"), ("lab.published(", "published"),
+        ("lab.sweep(", "sweeps"), ("lab.published(", "published"),
         ("steps(", "story"), ("summary", "story"),
     ):  # fmt: skip
         assert [page for page, text in code_by_page.items() if call in text] in ([page_of_call], []), call

@@ -63,5 +63,6 @@ def test_a_sweep_without_a_measured_point_says_so_after_its_question(lab: str, t
     """Measure nothing: then no note lists other rows of the store, or names an error."""
     page = Experiment(lab, {"scale": "test", "results": str(tmp_path)})
     for sweep in registry.get(lab).sweeps:
-        for output in (page.sweep_table(sweep.axis), page.line_sweep(sweep.axis), page.heat_map(sweep.axis)):
+        drawn = (getattr(page, draw)(sweep.axis) for draw in ("sweep", "sweep_table", "line_sweep", "heat_map"))
+        for output in drawn:
             assert re.match(rf"{re.escape(sweep.question)} On [\w-]+: \w.*\.$", repr(output)), output

@@ -24,7 +24,7 @@ def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[floa
     assert ax.get_yscale() == "log"
     (dots,) = ax.collections
     lines = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
-    return lines | {str(dots.get_label()): np.asarray(dots.get_offsets(), float)[:, 1].tolist()}
+    return lines | {"a step": np.asarray(dots.get_offsets(), float)[:, 1].tolist()}
 
 
 def test_a_descent_has_each_verified_rung_the_fastest_so_far_the_fastest_peer_and_the_bound() -> None:

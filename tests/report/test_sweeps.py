@@ -5,10 +5,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_hex
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
+from roofbook.report.bars import THICK
+from roofbook.report.effect_style import EFFECT_COLOURS
 
 from .inspection import axes
 from .rows import frame, row, shapes, sweep_rows
@@ -22,6 +25,19 @@ def test_sweep_grid_and_heat_map() -> None:
     assert any("work-group too large" in note for note in figure.notes) and any("16 \u00d7" in n for n in figure.notes)
     with pytest.raises(UsageError, match="at least one time"):
         report.heat_map(grid * math.nan)
+
+
+def test_points_that_are_no_numbers_are_bars_in_the_colours_of_their_effects() -> None:
+    figure = report.point_bars(CaseData(sweep_rows(), ["fused"], "256x256"), "wg")
+    bars = [patch for patch in axes(figure).patches if patch.get_height() == THICK]
+    assert [to_hex(bar.get_facecolor()) for bar in bars] == [
+        EFFECT_COLOURS[word] for word in ("slower", "faster", "faster")
+    ]
+    assert [record["wg"] for record in figure.records] == ["2x4", "16x1", "16x4"]
+    assert {record["compared_with"] for record in figure.records} == {"fused"}
+    assert "failed: work-group too large" in figure.svg and any("Bold: the fastest point" in n for n in figure.notes)
+    with pytest.raises(UsageError, match="no single sweep"):
+        report.point_bars(CaseData(sweep_rows(), ["fused"], "256x256"), "tile")
 
 
 def labels(axis: Any) -> list[str]:

@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 
 from roofbook.report.effect_style import EFFECT_COLOURS, LEGEND
 from roofbook.report.technique_forest import MOST_LANES, device_marks, figures_of
+from roofbook.report.technique_links import technique_links
 from roofbook.report.techniques_table import (
     effects_alone,
     never_paid,
@@ -88,6 +89,17 @@ def test_a_technique_of_many_steps_has_a_figure_for_each_lab_on_one_axis() -> No
     assert [figure.title.partition(": ")[2] for figure in figures] == ["Convolution layer", "Rsqrt stencil"]
     assert len({axes(figure).get_xlim() for figure in figures}) == 1
     assert figures_of(STAGING, [], DEVICES) == []
+
+
+def test_a_step_links_to_its_techniques() -> None:
+    assert technique_links(STEPS[1].tags, "../") == (
+        '<a href="../techniques/layout.html">Data layout</a>, '
+        '<a href="../techniques/staging.html">without Staging in local memory</a>'
+    )
+    assert technique_links(STEPS[0].tags, "", "on-site") == (
+        '<a class="on-site" href="techniques/staging.html" hidden>Staging in local memory</a>'
+    )
+    assert technique_links((), "") == ""
 
 
 def test_only_a_backend_beside_cuda_is_hollow() -> None:

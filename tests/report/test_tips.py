@@ -32,7 +32,9 @@ def tips(figure: report.Figure) -> list[str]:
 def test_a_bar_says_its_ratio_with_the_interval_and_its_time_and_a_cross_all_of_its_reason() -> None:
     texts = tips(report.ladder_chart(DATA))
     assert [tip.partition(":")[0] for tip in texts] == ["sequential", "port", "fused", "soa", "peer"]
-    assert re.fullmatch(r"fused: 38\.\d \[.*\] times as fast as sequential; 11\d\s?µs per step", texts[2])
+    assert re.fullmatch(
+        r"fused: 38\.\d \[.*\] times as fast as sequential; 11\d\s?µs per step; faster than port", texts[2]
+    )
     assert texts[0].startswith("sequential: base; ") and texts[3] == "soa: failed: wrong result: max error 3 > 1e-6"
 
 
@@ -62,21 +64,18 @@ def test_a_line_says_each_of_its_points_also_where_one_has_no_time() -> None:
 
 
 def test_the_way_to_the_fastest_step_goes_over_its_parents() -> None:
-    from roofbook.analysis.readings import newest
-    from roofbook.report.roofs import way_to_fastest_step
-
     table = rows(a=(1.0, 1e12, "float32"), b=(1.0, 2e12, "float32"), c=(1.0, 4e12, "float32"), d=(1.0, 3e12, "float32"))
     table.loc[table["variant"] == "d", "parent"] = "b"
-    readings = newest(table, "256x256")
-    assert way_to_fastest_step(["a", "b", "c", "d"], readings) == ["a", "b", "c"]
-    assert way_to_fastest_step(["a", "c", "d"], readings) == ["a", "c"], "what has no place is stepped over"
-    assert (
-        way_to_fastest_step(["d", "a", "b"], readings) == ["a", "b", "d"] and way_to_fastest_step(["c"], readings) == []
-    )
+    data = CaseData(table, ["a", "b", "c", "d"], "256x256")
+    assert data.way_to_fastest(data.order) == ["a", "b", "c"]
+    assert data.way_to_fastest(["a", "c", "d"]) == ["a", "c"], "what has no place is stepped over"
+    assert data.way_to_fastest(["d", "a", "b"]) == ["a", "b", "d"] and data.way_to_fastest(["c"]) == []
+    gone = CaseData(table[table["variant"] != "b"], ["a", "c"], "256x256", parents={"c": "b", "b": "a"})
+    assert gone.way_to_fastest(["a", "c"]) == ["a", "c"], "as is a step without a time"
     figure = chart(table)
-    assert "Strong arrows: the ladder's way from a to its fastest step, c." in figure.notes
+    assert "Arrows: the ladder's way from a to its fastest step, c." in figure.notes
     arrows = [getattr(text, "arrow_patch", None) for text in figure.drawing.axes[0].texts]
-    assert [arrow.get_linewidth() for arrow in arrows if arrow] == [1.3, 1.3, 0.8]
+    assert sum(arrow is not None for arrow in arrows) == 2
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +125,12 @@ def test_a_pointer_near_a_point_learns_what_it_is(tab: Any) -> None:
 @pytest.mark.site
 def test_a_figure_is_one_stop_of_the_keyboard_and_arrows_go_through_its_points(tab: Any) -> None:
     at = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-    for text in ("first", "sequential: base", "step 1, sequential", "last"):
+    files = ("CSV", "SVG", "PNG")
+    for text in ("first", "sequential: base", *files, "step 1, sequential", *files, "last"):
         tab.keyboard.press("Tab")
         assert tab.evaluate(at).startswith(text)
-    tab.keyboard.press("Shift+Tab")
-    tab.keyboard.press("Shift+Tab")
+    for _ in range(2 * len(files) + 2):
+        tab.keyboard.press("Shift+Tab")
     assert tab.evaluate(SAID).endswith("(1 of 5, by arrow keys)")
     for key, text in (
         ("ArrowRight", "port"),
@@ -149,6 +149,21 @@ def test_a_figure_is_one_stop_of_the_keyboard_and_arrows_go_through_its_points(t
 
 
 @pytest.mark.site
+def test_a_click_near_a_point_opens_its_step_and_each_figure_is_a_file(tab: Any) -> None:
+    for below in (5, 17):
+        tab.evaluate("location.href = '#'")
+        mark = tab.locator("[data-tip^=fused]").first.bounding_box()
+        tab.mouse.click(mark["x"] + 5, mark["y"] + below)
+        tab.wait_for_function("location.href.endsWith('#step-fused')")
+    for suffix, begin in (("SVG", b"<svg "), ("PNG", b"\x89PNG")):
+        with tab.expect_download() as downloaded:
+            tab.locator(".figure-files button", has_text=suffix).first.click()
+        content = Path(downloaded.value.path()).read_bytes()
+        assert content.startswith(begin) and downloaded.value.suggested_filename.endswith(suffix.lower())
+    assert b"data-tip" not in content and len(content) > 5000
+
+
+@pytest.mark.site
 def test_a_tap_says_what_a_point_is_and_so_does_a_figure_that_comes_later(browser: Any, page: str) -> None:
     context = browser.new_context(has_touch=True, viewport={"width": 390, "height": 800})
     tab = context.new_page()
@@ -160,6 +175,12 @@ def test_a_tap_says_what_a_point_is_and_so_does_a_figure_that_comes_later(browse
     box = tab.locator("[data-tip^=peer]").first.bounding_box()
     tab.touchscreen.tap(box["x"] + 3, box["y"] + 3)
     assert tab.evaluate(SAID).startswith("peer: ")
+    tab.touchscreen.tap(2, 2)
+    step = tab.locator("[data-tip^=fused]").first.bounding_box()
+    tab.touchscreen.tap(step["x"] + 3, step["y"] + 3)
+    assert tab.evaluate(SAID).startswith("fused: ") and "#step-fused" not in tab.evaluate("location.href")
+    tab.touchscreen.tap(step["x"] + 3, step["y"] + 3)
+    tab.wait_for_function("location.href.endsWith('#step-fused')")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
 

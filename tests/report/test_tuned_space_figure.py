@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofbook.analysis.tuned_space import TunedSpace, tuned_spaces
+from roofbook.report.effect_style import EFFECT_COLOURS
 from roofbook.report.tuned_space_figure import parallel_coordinates, strategies_table
 
 from .rows import frame, row
@@ -57,8 +58,8 @@ def test_the_figure_names_knobs_values_and_the_fastest_point(space: TunedSpace) 
     for text in ("CHUNK", "PARTS", "48", "time, "):
         assert f">{text}" in figure.svg
     assert "the fastest point: CHUNK = 16, PARTS = 1" in figure.svg
-    assert figure.svg.count("#2c9156") == 1, "one of four right points is green"
-    assert figure.notes[0] == "Green: the fastest 1 of 4 right points. 1 points failed."
+    assert figure.svg.count(EFFECT_COLOURS["faster"]) == 1, "one of four right points is the fastest"
+    assert figure.notes[0] == "Blue: the fastest 1 of 4 right points. 1 points failed."
 
 
 def test_replays_count_points_until_the_fastest(space: TunedSpace) -> None:

@@ -1,14 +1,14 @@
-"""One look a variant: the same in all figures of its lab, told apart also by who sees no red or no green."""
-
-from itertools import combinations
+"""Looks of marks and lines: colours for effects alone, markers and dashes for names."""
 
 import numpy as np
-import pytest
 from matplotlib.colors import to_hex
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.report import figure, variant_style
+from roofbook.report import figure as figure_module
+from roofbook.report import variant_style
+from roofbook.report.bars import THICK
+from roofbook.report.effect_style import EFFECT_COLOURS, effect_of, shown_effect
 from roofbook.spec.lab import Series
 
 from .inspection import axes
@@ -33,52 +33,44 @@ def lab(colour: str, seen: str) -> np.ndarray:
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-@pytest.mark.parametrize("seen", SEEN)
-def test_colours_are_told_apart(seen: str) -> None:
-    def apart(first: str, second: str) -> float:
-        return float(np.linalg.norm(lab(first, seen) - lab(second, seen)))
-
-    assert min(apart(*pair) for pair in combinations(variant_style.COLOURS, 2)) >= 20
-    assert (
-        min(
-            apart(colour, reserved)
-            for colour in variant_style.COLOURS
-            for reserved in (variant_style.FIRST, figure.COLOURS["failed"])
-        )
-        >= 12
-    )
+def test_28_lines_are_told_apart_without_colour() -> None:
+    styles = variant_style.styles_in_order([str(at) for at in range(28)])
+    assert len({(style.marker, style.hollow, style.dashes) for style in styles.values()}) == 28
 
 
-def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
-    styles = variant_style.styles_in_order([str(at) for at in range(43)])
-    assert (
-        len({(style.colour, style.marker) for style in styles.values()}) == 43
-        and styles["0"].colour == variant_style.FIRST
-    )
-
-
-def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> None:
-    data = CaseData(lab_rows(), ORDER, "256x256", lab_order=ORDER)
-    styles = variant_style.styles_of(data)
-    assert variant_style.styles_of(data.with_order(["fused", "peer", "new"])) == styles | {
-        "new": variant_style.style_at(len(ORDER) - 1)
-    }
+def test_a_bar_has_the_colour_of_its_effect_over_its_parent() -> None:
+    data = CaseData(lab_rows(), ORDER, "256x256")
     for chart in (data, data.with_order(["sequential", "fused", "peer"])):
-        bars = [bar for bar in axes(report.ladder_chart(chart)).patches if bar.get_height() == 0.36]
+        bars = [bar for bar in axes(report.ladder_chart(chart)).patches if bar.get_height() == THICK]
         names = [name for name in chart.order if name in chart.readings and chart.readings[name].ok]
-        assert [to_hex(bar.get_facecolor()) for bar in bars] == [styles[name].colour for name in names]
-        assert [bar.get_hatch() for bar in bars] == [None] * (len(names) - 1) + ["////"], "a library's is hatched"
+        effects = {name: effect_of(chart.readings[name], chart.readings) for name in names}
+        assert [to_hex(bar.get_facecolor()) for bar in bars] == [EFFECT_COLOURS[effects[name]] for name in names]
+        assert effects["peer"] == "peer" and effects["sequential"] == "start"
     (dots,) = axes(report.descent(data)).collections
     assert [to_hex(colour) for colour in dots.get_facecolor()] == [
-        styles[name].colour for name in ("sequential", "port", "fused")
+        EFFECT_COLOURS[effects_of] for effects_of in ("start", "faster", "faster")
     ]
 
 
-def test_a_series_has_the_colours_of_its_lab() -> None:
+def test_an_undecided_step_has_the_colour_of_no_effect_and_a_kernel_of_another_language_that_of_a_peer() -> None:
+    rows = frame(row("a", 1e-5), row("b", 1e-5, parent="a"), row("c", 1e-6, parent="a", role="dsl"))
+    readings = CaseData(rows, ["a", "b", "c"], "256x256").readings
+    assert [effect_of(readings[name], readings) for name in "abc"] == ["start", "same", "peer"]
+    assert shown_effect("undecided") == "same" and shown_effect("slower") == "slower"
+
+
+def test_the_lines_of_a_series_are_of_ink_and_those_of_peers_of_theirs() -> None:
     over = Series("n", "Which?", "n", ((1.0, "one"), (2.0, "two")), ("fused", "peer"))
-    rows = frame(*(row(name, 1e-4, case=case) for name in ("fused", "peer") for case in ("one", "two")))
-    drawn = [container[0] for container in axes(report.series(rows, over, lab_order=ORDER)).containers]
-    styles = variant_style.styles_in_order(ORDER)
-    assert [(line.get_color(), line.get_marker()) for line in drawn] == [
-        (styles[name].colour, styles[name].marker) for name in ("fused", "peer")
-    ]
+    peer = {"role": "peer"}
+    rows = frame(
+        *(
+            row(name, 1e-4, case=case, **more)
+            for name, more in (("fused", {}), ("peer", peer))
+            for case in ("one", "two")
+        )
+    )
+    figure = report.series(rows, over)
+    drawn = [container[0] for container in axes(figure).containers]
+    assert [line.get_color() for line in drawn] == [figure_module.INK, EFFECT_COLOURS["peer"]]
+    assert len({line.get_marker() for line in drawn}) == 2 and "Purple: peers." in figure.notes
+    assert [record["n"] for record in figure.records] == [1.0, 2.0] * 2

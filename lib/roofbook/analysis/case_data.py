@@ -54,8 +54,8 @@ class CaseData:
     """Variant -> the type whose plain steps are as exact, as `Lab.exact_as`, if that is not its own."""
     conditions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Variant -> the differences of its result or time from a plain step's, as `Lab.conditions`; only variants with some."""
-    lab_order: Sequence[str] = ()
-    """`order` of the whole lab, even if only a few variants are shown: a variant's colour depends on its place there."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Variant -> its parent in the lab's ladder, also of variants without a time here."""
 
     @cached_property
     def readings(self) -> dict[str, Reading]:
@@ -108,6 +108,22 @@ class CaseData:
         steps_and_bases = [reading for reading in good if reading.role in ("step", "base")]
         best = fastest(reading for reading in steps_and_bases if reading.role == "step")
         return steps_and_bases, best, fastest(peers_on(best.row["device"], good)) if best else None
+
+    def way_to_fastest(self, names: Sequence[str]) -> list[str]:
+        """Return the ladder's way to the fastest step among `names`: its ancestors among them, the first ancestor first.
+
+        It passes steps that are not among them. Empty if none of its ancestors is.
+        """
+        steps = (reading for reading in self.verified(names) if reading.role == "step")
+        best = fastest(steps)
+        way: list[str] = []
+        name = best.variant if best else ""
+        while name and name not in way:
+            way.insert(0, name)
+            reading = self.readings.get(name)
+            name = self.parents.get(name) or (reading.parent if reading else None) or ""
+        placed = [name for name in way if name in names]
+        return placed if len(placed) > 1 else []
 
     def with_order(self, order: Sequence[str]) -> "CaseData":
         """Return this data with other variants, or with the variants in another order."""

@@ -140,7 +140,7 @@ class LabData(ABC):
             counted_bytes=self._counted_bytes(case.name),
             exact_as={v.name: lab.exact_as(v) for v in lab.all_variants() if lab.exact_as(v) != v.dtype},
             conditions={v.name: conditions for v in lab.all_variants() if (conditions := lab.conditions(v))},
-            lab_order=order,
+            parents={v.name: v.parent for v in lab.all_variants() if v.parent},
         )
 
     @property

@@ -21,6 +21,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from ..escaping import escape, raw_html
 from ..paths import cache_key, write_whole
+from ..report.figure import STEP_LINK
 from . import card_links, extension_code, lab_pages, page_html, terms
 from .case_markup import case_options, mark_sentences, split_cases
 from .device_choices import HERE, LARGE, SCRIPTS, DeviceChoice, cells_file, cells_script, choices, raw_cells
@@ -98,6 +99,8 @@ def finish(
     """
     (lab, page), to_root = lab_and_page(docname), "../" * docname.count("/")
     html = page_html.on_site(_SEPARATOR.join(outputs.values()))
+    if page != STORY:
+        html = html.replace(f'href="{STEP_LINK}', f'href="../{lab}.html{STEP_LINK}')
     html = mark_sentences(page_html.scroll_tables(page_html.unique_svg_ids(html, "d")))
     address = f"{to_root}{page_html.TABLES}/{lab}/{page}/{choice.stem}/"
     html, tables = page_html.split_files(html, address, f"{lab}-{choice.stem}")

@@ -10,6 +10,7 @@ from ..analysis.lab_data import LabData, Measured
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
+from ..report.figure import STEP_LINK
 from ..report.html import number_of
 from ..report.ladder_descent import GlanceRow, glance_row
 from ..spec import registry
@@ -61,6 +62,7 @@ def _card(data: RecordedData) -> str:
     words = " ".join([fastest_step_sentence(lab, measured, case), *bases, *[f"{comparison}."] * bool(comparison)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     chart = report.descent(data.on(), title=f"{case}, {data.store_device}").html
+    chart = chart.replace(f'href="{STEP_LINK}', f'href="labs/{lab.name}.html{STEP_LINK}')
     return f'<section class="descent">{head}\n{chart}\n{MarkdownIt().render(words)}</section>\n'
 
 

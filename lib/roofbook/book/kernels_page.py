@@ -12,9 +12,11 @@ from ..devices.backends import languages
 from ..escaping import escape, file_name, markdown, markdown_code, raw_html
 from ..paths import cache_key, write_whole
 from ..report.html import with_code
+from ..report.technique_links import technique_links
 from ..spec import registry
 from ..spec.lab import Lab
 from ..spec.plan import Variant
+from ..spec.techniques import step_tags
 from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest
@@ -167,9 +169,11 @@ def _kernel(lab: Lab, variant: Variant, variant_texts: Sequence[Text], version: 
 
 
 def _notes(lab: Lab, variant: Variant, parent: Variant | None, variant_texts: Sequence[Text]) -> Iterator[str]:
-    """Yield further differences, the host's part, knobs and constants, as HTML."""
+    """Yield further differences, the host's part, techniques, knobs and constants, as HTML."""
     if differs := " ".join(_differs(variant, parent, variant_texts)):
         yield differs
+    if links := technique_links(step_tags(lab).of_step(variant.name), "../../"):
+        yield f"Techniques: {links}."
     sizes, size = constants(lab, variant), size_of(lab)
     same_file = parent and parent.source and variant.source and parent.source.path == variant.source.path
     knobs = [

@@ -4,7 +4,7 @@ A figure that cannot be drawn, because part of the ladder was left out or failed
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -208,6 +208,25 @@ class Page(ABC):
 
     @mark_case
     @noted
+    def sweep(self, axis: str, case: str | None = None) -> "Figure":
+        """Return a sweep as a figure, with the table of its points in a fold: a line, a map, or a bar for each point."""
+        chosen = self.data.case(case).name
+        sweep = self._swept_on(axis, chosen)
+        table = report.sweep(self.data.on(chosen), axis)
+        kind = report.sweep_kind([row.cells[0].text for row in table.rows])
+        if kind == "map":
+            figure = self._heat_map(sweep, chosen)
+        elif kind == "line":
+            rows = self.data.rows[(self.data.rows["axis"] == axis) & (self.data.rows["case"] == chosen)]
+            title = f"{sweep.question} On {chosen}"
+            figure = report.line_sweep(rows, axis, title=title, notes=self._left_out(sweep))
+        else:
+            title = f"{sweep.question} On {chosen}"
+            figure = report.point_bars(self.data.on(chosen), axis, title=title, notes=self._left_out(sweep))
+        return replace(figure, more=("All points as a table", table))
+
+    @mark_case
+    @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:
         """Return the time at each point of a sweep, compared with the variant it starts from and with the best point."""
         sweep = self._swept_on(axis, self.data.case(case).name)
@@ -243,8 +262,12 @@ class Page(ABC):
     @noted
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
         """Return the time by the two numbers of each sweep point, such as the two sides of a work-group."""
+        chosen = self.data.case(case).name
+        return self._heat_map(self._swept_on(axis, chosen), chosen)
+
+    def _heat_map(self, sweep: Sweep, case: str) -> "Figure":
+        """Draw the map of a sweep whose points are pairs of numbers."""
         data, chosen = self.data, self.data.case(case)
-        sweep = self._swept_on(axis, chosen.name)
         reasons_by_point = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
         skipped = {point: reason for point, reason in reasons_by_point.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
@@ -286,13 +309,15 @@ class Page(ABC):
 
     @noted
     def series_chart(self, axis: str) -> "Figure | Note":
-        """Return a chart of the time of some variants over a property of the case, such as its sparsity."""
-        data, series = self.data, self.data.series(axis)
+        """Return a chart of the time of some variants over a property of the case, such as its sparsity.
+
+        The table of its crossings is in a fold.
+        """
+        series = self.data.series(axis)
         rows = self._rows_of(series)
-        options = {"skipped": self._skipped(series), "lab_order": data.order}
-        return self.keep(
-            "series_chart", axis, (rows, series, options), partial(noted(report.series), rows, series, **options)
-        )
+        skipped = self._skipped(series)
+        draw = partial(noted(_series_figure), rows, series, skipped)
+        return self.keep("series_chart", axis, (rows, series, skipped), draw)
 
     @noted
     def crossings(self, axis: str) -> Table:
@@ -352,6 +377,15 @@ class Page(ABC):
         return report.failed(
             data.rows, origin=f"{data.device.name} by {label(data.device.backend)}, scale {data.scale}"
         )
+
+
+def _series_figure(rows: "pd.DataFrame", series: Series, skipped: Mapping[tuple[str, str], str]) -> "Figure":
+    """Draw a series, with the table of its crossings in a fold if it has pairs that may cross."""
+    figure = report.series(rows, series, skipped=skipped)
+    if not series.against:
+        return figure
+    table = report.crossings(rows, series, skipped=skipped)
+    return replace(figure, more=("Where the lines cross, as a table", table))
 
 
 def published_of(data: LabData, store: Store) -> Table:

@@ -89,7 +89,7 @@ def page(known: TechniqueEffects, devices: Sequence[StoreDevice]) -> str:
     """Return the page of a technique as Markdown."""
     technique, measured = known.technique, [step for step in known.steps if step.effects]
     about = markdown(technique.about)
-    if technique.term:
+    if technique.term and technique.term not in technique.about:
         about += f" See {{term}}`{technique.term}`."
     parts = [f"# {markdown(technique.name)}", about, markdown(tables.summary(known))]
     if alone := tables.effects_alone(known):

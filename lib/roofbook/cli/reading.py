@@ -213,8 +213,9 @@ def chart(lab: "Lab", case: str, out: Path, on: str | None, only: tuple[str, ...
     if not chosen:
         raise one_of("device in the store", on, [data.store_device.id for data in newest])
     shown_data = max(chosen, key=newest.__getitem__)
+    parents = {variant.name: variant.parent for variant in lab.ladder if variant.parent}
     drawing = ladder_chart(
-        CaseData(shown_data.rows, order, name, lab.bases, lab_order=all_names),
+        CaseData(shown_data.rows, order, name, lab.bases, parents=parents),
         f"{lab.title}, {case}, on {shown_data.store_device}",
     )
     with writing("--out", out):

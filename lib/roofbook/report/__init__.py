@@ -36,4 +36,6 @@ from .status import states as states
 from .step_pairs import pairs as pairs
 from .sweeps import heat_map as heat_map
 from .sweeps import line_sweep as line_sweep
+from .sweeps import point_bars as point_bars
 from .sweeps import sweep_grid as sweep_grid
+from .sweeps import sweep_kind as sweep_kind

@@ -49,13 +49,16 @@ def colour_of(reading: Reading, readings: Mapping[str, Reading]) -> str:
     return EFFECT_COLOURS[effect_of(reading, readings)]
 
 
-def legend_marks(effects: Collection[str]) -> list[Any]:
-    """Return the marks of a legend for those effects that a figure shows, in the order of LEGEND."""
+def legend_marks(effects: Collection[str], *, short: bool = False) -> list[Any]:
+    """Return the marks of a legend for those effects that a figure shows, in the order of LEGEND.
+
+    short: with a word for each.
+    """
     from matplotlib.lines import Line2D
 
     present = {"same" if effect == START else effect for effect in effects}
     return [
-        Line2D([], [], marker="s", ls="none", ms=6, color=EFFECT_COLOURS[effect], label=label)
+        Line2D([], [], marker="s", ls="none", ms=6, color=EFFECT_COLOURS[effect], label=effect if short else label)
         for effect, label in LEGEND.items()
         if effect in present
     ]

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -19,20 +19,12 @@ from .html import csv_link, csv_of, note
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+    from .html import Table
+
 INK = "#010203"  # placeholder that no palette has; it becomes currentColor, the page's text colour
 PAPER, NIGHT = "#fbfbfa", "#15181c"  # text colours on dark and on light tiles
-COLOURS = {
-    "step": "#3d7fc1",
-    "again": "#1f9d94",
-    "peer": "#c9701a",
-    "probe": "#1f9d94",
-    "base": "#85898f",
-    "sweep": "#3d7fc1",
-    "failed": "#d0435b",
-    "published": "#9a63c9",
-    "best": "#2c9156",
-}
-SERIES = ("#3d7fc1", "#c9701a", "#2c9156", "#9a63c9", "#d0435b", "#1f9d94", "#85898f")
+COLOURS = {"failed": "#d0435b", "kernel": "#85898f", "to device": "#1f9d94", "to host": "#a07d1f"}
+"""Colours of marks that show no effect of a step; effect_style.py has those of effects."""
 FONT = 11.5
 _STANDALONE_STYLE = (
     "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
@@ -90,6 +82,8 @@ class Figure:
     warnings: Sequence[str] = ()
     records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """One for each point."""
+    more: "tuple[str, Figure | Table] | None" = field(default=None, repr=False)
+    """Summary of a fold below the figure, and what is in it; None for no fold."""
 
     @property
     def html(self) -> str:
@@ -98,7 +92,11 @@ class Figure:
         below += "".join(note(text, "figure-note") for text in self.notes)
         csv = csv_link(self.title, self.csv) if self.records else ""
         caption = f"<figcaption>{escape(self.title)}{csv}{below}</figcaption>"
-        return f'<figure class="roofbook">\n{self.svg}\n{caption}\n</figure>'
+        fold = ""
+        if self.more:
+            summary, folded = self.more
+            fold = f"\n<details><summary>{escape(summary)}</summary>\n{folded.html}</details>"
+        return f'<figure class="roofbook">\n{self.svg}\n{caption}\n</figure>{fold}'
 
     @property
     def csv(self) -> str:
@@ -198,11 +196,6 @@ STEP_LINK = "#step-"
 """Begin of the address of a step on its lab's first page; the lab's other pages complete it."""
 
 
-def step_links(names: Iterable[str]) -> list[str]:
-    """Return the address of each step on its lab's first page."""
-    return [f"{STEP_LINK}{name}" for name in names]
-
-
 def _with_tips(drawing: str) -> str:
     """Return an SVG with the texts of `add_tips` as data-tip attributes, which _assets/figures.js reads.
 
@@ -243,8 +236,11 @@ LONGEST_DESCRIPTION = 1200
 """Most characters of a description; a figure with more text in it has a table beside it."""
 
 
-def describe(drawing: "Drawing", extra: str = "") -> str:
-    """Describe a drawing for readers who cannot see it: its axes, its lines, all text in it in order, and `extra`."""
+def describe(drawing: "Drawing", extra: str = "", *, with_texts: bool = True) -> str:
+    """Describe a drawing for readers who cannot see it: its axes, its lines, all text in it in order, and `extra`.
+
+    with_texts: whether the text in it is part of the description, which `extra` may say better.
+    """
     sentences = []
     for ax in drawing.axes:
         sentences += [
@@ -254,7 +250,7 @@ def describe(drawing: "Drawing", extra: str = "") -> str:
         lines = [text.get_text() for text in legend.get_texts()] if legend else []
         sentences += [f"lines: {', '.join(lines)}"] * bool(lines)
         words = [" ".join(text.get_text().split()) for text in ax.texts]
-        sentences += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
+        sentences += [f"in it: {', '.join(word for word in words if word)}"] * (any(words) and with_texts)
     text = "; ".join([*sentences, *[extra] * bool(extra)])
     return text if len(text) <= LONGEST_DESCRIPTION else f"{text[: LONGEST_DESCRIPTION - 1]}\u2026"
 

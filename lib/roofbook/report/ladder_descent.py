@@ -10,10 +10,11 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
+from .bars import address_of
 from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, ratio_cell, run_count_notes, share_cell
+from .effect_style import EFFECT_COLOURS, PEER, effect_of, legend_marks
 from .figure import INK, Figure, add_tips, describe, finish, style
 from .html import ON_DEMAND, Cell, Row, Table
-from .variant_style import styles_of
 
 SIZE = 3.7, 2.5
 """Width and height of a descent in inches: two fit side by side, and on a phone each takes the full width."""
@@ -28,7 +29,7 @@ def descent(data: CaseData, title: str = "") -> Figure:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     steps, best, peer = _ranked(data)
-    times, positions, styles = [reading.median for reading in steps], range(1, len(steps) + 1), styles_of(data)
+    times, positions = [reading.median for reading in steps], range(1, len(steps) + 1)
     with style():
         drawing = Drawing(figsize=SIZE)
         ax = drawing.add_axes((0.0, 0.0, 1.0, 1.0))
@@ -37,13 +38,13 @@ def descent(data: CaseData, title: str = "") -> Figure:
         ax.step(
             positions, list(accumulate(times, min)), where="post", color=INK, lw=1.2, alpha=0.7, label="fastest so far"
         )
-        colours = [styles[reading.variant].colour for reading in steps]
-        dots = ax.scatter(positions, times, s=25, c=colours, label="a step", zorder=2.5)
+        effects = [effect_of(reading, data.readings) for reading in steps]
+        dots = ax.scatter(positions, times, s=25, c=[EFFECT_COLOURS[effect] for effect in effects], zorder=2.5)
         numbered = zip(positions, steps, strict=True)
-        add_tips(dots, *(f"step {number}, {step.variant}: {show.duration(step.median)}" for number, step in numbered))
+        tips = [f"step {number}, {step.variant}: {show.duration(step.median)}" for number, step in numbered]
+        add_tips(dots, *tips, links=[address_of(step) for step in steps])
         if peer:
-            colour = styles[peer.variant].colour
-            ax.axhline(peer.median, color=colour, lw=1.6, ls="--", label="fastest peer")
+            ax.axhline(peer.median, color=EFFECT_COLOURS[PEER], lw=1.6, ls="--", label="fastest peer")
         if floor := bound_of(data.bounds, best):
             ax.axhline(floor.seconds, color=INK, lw=1.4, label="bound")
         lowest, highest = ax.get_ylim()
@@ -54,13 +55,27 @@ def descent(data: CaseData, title: str = "") -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("step of the ladder")
         ax.set_ylabel(f"time per {steps[0].row['unit']}")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=1.4)
+        lines, _ = ax.get_legend_handles_labels()
+        handles = [*legend_marks(effects, short=True), *lines]
+        ax.legend(
+            handles=handles,
+            loc="lower center",
+            bbox_to_anchor=(0.45, 1.0),
+            ncols=2,
+            columnspacing=1.0,
+            handlelength=1.4,
+        )
         ends = [
             (reading.variant, show.duration(reading.median)) for reading in (steps[0], best, *([peer] if peer else []))
         ]
         kinds = zip(("first step", "fastest step", "fastest peer"), ends, strict=False)
         description = "; ".join(f"{kind}: {name}, {time}" for kind, (name, time) in kinds)
-        return finish(drawing, title or f"The ladder on {data.case}", description=describe(drawing, description))
+        records = [
+            {"step": number, "variant": step.variant, "parent": step.parent, "effect": effect, "seconds": step.median}
+            for number, (step, effect) in enumerate(zip(steps, effects, strict=True), 1)
+        ]
+        described = describe(drawing, description)
+        return finish(drawing, title or f"The ladder on {data.case}", description=described, records=records)
 
 
 def _tick(seconds: float) -> str:

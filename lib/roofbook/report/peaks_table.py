@@ -11,10 +11,11 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
 from .columns import Column, Fields, Line, count_column, table, table_of_readings, text_column
-from .figure import FONT, INK, SERIES, Figure, describe, finish, style
+from .figure import FONT, INK, Figure, describe, finish, style
 from .html import Cell, Table
 from .line_chart import Point, add_line, finish_axes, line_axes
 from .roofs import binary_size
+from .variant_style import style_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +162,7 @@ def bandwidths(rows: "pd.DataFrame", device: str) -> Figure:
         top, descriptions = 0.0, list[str]()
         for number, name in enumerate(action for action in ACTIONS if action in lines):
             points = [_point(name, size, reading) for size, reading in sorted(lines[name], key=itemgetter(0))]
-            add_line(ax, name, points, color=SERIES[number], marker="osD"[number])
+            add_line(ax, name, points, **style_at(number).of())
             highest = max(points, key=lambda point: (point.y, point.x))
             descriptions.append(f"{name}: at most {show.number(highest.y)} GB/s, at {binary_size(highest.x)}")
             top = max(top, *(point.high for point in points))
@@ -180,7 +181,13 @@ def bandwidths(rows: "pd.DataFrame", device: str) -> Figure:
             "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
         description = describe(ax.figure, "; ".join(descriptions))
-        return finish(ax.figure, f"Bandwidth of {device} by working set", notes, description=description)
+        records = [
+            {"stream": name, "bytes": size, "seconds": reading.median, "low": reading.low, "high": reading.high}
+            for name, line in lines.items()
+            for size, reading in line
+        ]
+        title = f"Bandwidth of {device} by working set"
+        return finish(ax.figure, title, notes, description=description, records=records)
 
 
 def _point(name: str, size: float, reading: Reading) -> Point:

@@ -2,19 +2,21 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_of, newest, number_field, text_field
+from ..analysis.readings import Reading, fastest, home_of, newest, number_field, text_field
 from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
+from .bars import address_of
+from .effect_style import EFFECT_COLOURS, effect_of, legend_marks
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
-from .variant_style import styles_of
 
 DASHES = (
     (0, (5, 2)),
@@ -77,15 +79,16 @@ def roofline_chart(data: CaseData) -> Figure:
     """Draw rate over arithmetic intensity, both logarithmic: a diagonal for each memory level, a flat roof for each dtype.
 
     The newest verified row of each step and peer with `flops` and `bytes` per unit is a marker with its interval: its shape
-    is that of the dtype, its colour that of the variant. Rows from another device than most are left out. Arrows go from
-    parent to child; those on the way to the fastest step are strong. So is the diagonal of the working set. Counted bytes
-    make a second, hollow marker. `warnings` lists points above their diagonal or roof.
+    is that of the dtype, its colour that of its effect over its parent. Rows from another device than most are left out. Arrows
+    lead to the fastest step, and names are those of the steps on this way that gain most, and of the fastest peer: the others
+    have theirs where a reader points. The diagonal of the working set is strong. Counted bytes make a second, hollow marker.
+    `warnings` lists points above their diagonal or roof.
 
     Errors: UsageError without measured peaks, without a variant to draw, if no dtype of the variants has a measured peak,
     and for a count below 0.
     """
     from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if data.peaks is None:
         raise UsageError("no roofline: a peak of this device has no verified time")
@@ -115,7 +118,10 @@ def roofline_chart(data: CaseData) -> Figure:
     }
     letter, unit = show.prefix([min(tops.values())])
     works = list(dict.fromkeys(work_unit(dtype) for dtype in dtypes))
-    frame = _frame(spots, tops, slope, max(slopes.values()), labels)
+    way = data.way_to_fastest(names)
+    named = names_shown(names, readings, way)
+    effects = {name: effect_of(readings[name], data.readings) for name in names}
+    frame = _frame(spots, named, tops, slope, max(slopes.values()), labels)
     with style():
         drawing = Drawing(figsize=(WIDTH, frame.height / UP))
         ax = drawing.add_axes((LEFT, BOTTOM, ACROSS, UP))
@@ -123,23 +129,23 @@ def roofline_chart(data: CaseData) -> Figure:
         ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.top))
         _diagonals(ax, frame, slopes, slope, max(tops.values()))
         _roofs(ax, frame, tops, labels, slope, max(slopes.values()))
-        way_to_fastest = way_to_fastest_step(names, readings)
-        _arrows(ax, names, readings, spots, way_to_fastest)
-        styles = styles_of(data)
+        _arrows(ax, spots, way)
         tips = {name: _tip(name, spot, tops, slope) for name, spot in spots.items()}
         for name, spot in spots.items():
             failed = any(name in names for names in warnings)
-            _marker(ax, spot, COLOURS["failed"] if failed else styles[name].colour, tips[name])
-        _names(ax, frame, spots)
+            colour = COLOURS["failed"] if failed else EFFECT_COLOURS[effects[name]]
+            _marker(ax, spot, colour, tips[name], address_of(readings[name]))
+        _names(ax, frame, {name: spots[name] for name in named})
         ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick / unit)))
+        ax.xaxis.set_major_locator(LogLocator(10, numticks=6))
         for side in (ax.xaxis, ax.yaxis):
             side.set_minor_locator(NullLocator())
         ax.grid(True)
         ax.set_xlabel(f"arithmetic intensity, {' or '.join(f'{work}/B' for work in works)}")
         ax.set_ylabel(" or ".join(f"{letter}{work}/s" for work in works))
         hollow = [name for name, spot in spots.items() if spot.counted]
-        _legends(ax, dtypes, tops, bool(hollow), frame.height)
+        _legends(ax, dtypes, tops, bool(hollow), frame.height, effects.values())
         notes: list[str] = [
             StandingNote(
                 "Work is modelled, not counted: the fewest FLOPs and bytes that the algorithm needs. If the lab models "
@@ -147,11 +153,8 @@ def roofline_chart(data: CaseData) -> Figure:
                 "point left; work beyond the model moves it down."
             )
         ]
-        notes += (
-            [f"Strong arrows: the ladder's way from {way_to_fastest[0]} to its fastest step, {way_to_fastest[-1]}."]
-            if way_to_fastest
-            else []
-        )
+        notes += [f"Arrows: the ladder's way from {way[0]} to its fastest step, {way[-1]}."] if way else []
+        notes += ["Other points have their names where you point at them."] * (len(named) < len(names))
         notes += [
             StandingNote(
                 "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
@@ -162,27 +165,37 @@ def roofline_chart(data: CaseData) -> Figure:
         notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
-        description = describe(drawing, f"reached: {'; '.join(tips.values())}")
-        return finish(drawing, f"Roofline of {case}", notes, list(warnings.values()), description)
+        reached = [tips[name] for name in named] + [tips[name] for name in names if name not in named]
+        description = describe(drawing, f"reached: {'; '.join(reached)}", with_texts=False)
+        records = [
+            {
+                "variant": name, "role": readings[name].role, "parent": readings[name].parent, "effect": effects[name],
+                "dtype": spot.dtype, "flop_per_byte": spot.x, "flop_per_byte_counted": spot.counted, "flop_per_s": spot.y,
+                "low": spot.low, "high": spot.high, "roof": min(tops.get(spot.dtype, math.inf), spot.x * slope),
+            }
+            for name, spot in spots.items()
+        ]  # fmt: skip
+        return finish(drawing, f"Roofline of {case}", notes, list(warnings.values()), description, records)
 
 
-def way_to_fastest_step(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:
-    """Return the ladder's way to the fastest step among `names`: its ancestors among them, the first ancestor first.
+MOST_NAMES = 10
+"""Most names on a roofline."""
 
-    Empty if none of its ancestors is among them.
+
+def names_shown(names: Sequence[str], readings: Mapping[str, Reading], way: Sequence[str]) -> list[str]:
+    """Return the names that a roofline shows: all if they are few, else some steps of the way and the fastest peer.
+
+    Of the way these are the first step, the fastest, and those between that gain most over the step before them.
     """
-    best = min(
-        (readings[name] for name in names if readings[name].role == "step"),
-        key=lambda reading: reading.median,
-        default=None,
-    )
-    steps_on_way: list[str] = []
-    name = best.variant if best else ""
-    while name and name not in steps_on_way:
-        steps_on_way.insert(0, name)
-        name = (readings[name].parent or "") if name in readings else ""
-    placed = [name for name in steps_on_way if name in names]
-    return placed if len(placed) > 1 else []
+    if len(names) <= MOST_NAMES:
+        return list(names)
+    fastest_step = fastest(readings[name] for name in names if readings[name].role == "step")
+    path = list(way) or ([fastest_step.variant] if fastest_step else [])
+    gains = {name: readings[before].median / readings[name].median for before, name in pairwise(path)}
+    between = sorted(path[1:-1], key=lambda name: -gains[name])[: MOST_NAMES - 3]
+    peer = fastest(readings[name] for name in names if readings[name].role == "peer")
+    chosen = {*path[:1], *path[-1:], *between, peer.variant if peer else ""}
+    return [name for name in names if name in chosen]
 
 
 def _tip(name: str, spot: Spot, tops: Mapping[str, float], slope: float) -> str:
@@ -234,6 +247,7 @@ def _warnings(
 
 def _frame(
     spots: Mapping[str, Spot],
+    named: Sequence[str],
     tops: Mapping[str, float],
     slope: float,
     steepest: float,
@@ -252,12 +266,12 @@ def _frame(
     for ridge in (roof - math.log10(slope) for roof in roofs):  # a ridge is clear of the names or right of their start
         column = ridge + 0.28 if column - 0.28 < ridge <= column else column
     lid = min(roofs[-1], column + math.log10(slope))
-    height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (top - bottom) - FOOT))
+    height = max(3.6, (1.1 * len(named) + 1.2) * LINE / ((lid - bottom) / (top - bottom) - FOOT))
     gap = 2.2 * LINE / height * (top - bottom)
     places = spread_apart(roofs, gap, bottom + gap / 2, top - gap / 2)
     corner = min(places) - gap / 2 - math.log10(steepest) - 0.06
     label = LETTER * max(len(line) for text in labels.values() for line in text.split("\n"))
-    name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer name may leave the axes
+    name = min(2.5, LETTER * max(len(name) for name in named))  # a longer name may leave the axes
     lefts, rights = (
         ((min(xs) - 0.75, 0.0), (corner, label)),
         ((roofs[-1] - math.log10(slope) + 0.3, 0.0), (column, name)),
@@ -295,7 +309,7 @@ def _roofs(
         ax.annotate(label, spot, (-3, 0), textcoords="offset points", ha="right", va="center", size=FONT - 1)
 
 
-def _marker(ax: Any, spot: Spot, colour: str, tip: str) -> None:
+def _marker(ax: Any, spot: Spot, colour: str, tip: str, link: str) -> None:
     shape = _style(spot.dtype)[0]
     if spot.counted:
         ax.plot([spot.x, spot.counted], [spot.y] * 2, color=colour, lw=0.8)
@@ -307,15 +321,17 @@ def _marker(ax: Any, spot: Spot, colour: str, tip: str) -> None:
     # Drawn as by `Axes.errorbar`, which takes milliseconds for each.
     ax.plot([spot.x] * 2, [spot.low, spot.high], marker="_", ms=5, mew=1.0, lw=1.3, color=colour)
     (mark,) = ax.plot([spot.x], [spot.y], shape, ms=6, color=colour)
-    add_tips(mark, tip)
+    add_tips(mark, tip, links=[link])
 
 
 def _style(dtype: str) -> tuple[str, Any]:
     return STYLES.get(dtype, OTHER_STYLE)
 
 
-def _legends(ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted: bool, height: float) -> None:
-    """Draw the legend of the diagonals above the axes; below them that of markers and roofs, if there are several kinds."""
+def _legends(
+    ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted: bool, height: float, effects: Collection[str]
+) -> None:
+    """Draw the legend of the diagonals above the axes; below them those of effects, and of markers and roofs if several."""
     from matplotlib.lines import Line2D
 
     def entry(label: str, dtype: str, roof: bool = False, **line_style: Any) -> Line2D:
@@ -328,44 +344,34 @@ def _legends(ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted:
     entries = [entry(dtype, dtype, dtype in tops) for dtype in dtypes] * (len(dtypes) > 1)
     if counted:
         entries += [entry("bytes modelled", dtypes[0]), entry("bytes counted", dtypes[0], mfc="none")]
-    if entries:
-        count = len(entries)
-        ax.figure.legend(
-            handles=entries, loc="upper left", bbox_to_anchor=(-0.1, -0.5 / height), bbox_transform=ax.transAxes,
-            ncols=count if count <= 4 else -(-count // 2), borderaxespad=0.0, columnspacing=1.2, handlelength=2.6,
-        )  # fmt: skip
+    marks = legend_marks(effects)
+    rows = 0.0
+    for handles, columns in ((marks, 2), (entries, len(entries) if len(entries) <= 4 else -(-len(entries) // 2))):
+        if handles:
+            ax.figure.legend(
+                handles=handles, loc="upper left", bbox_to_anchor=(-0.1, (-0.5 - rows * LINE) / height),
+                bbox_transform=ax.transAxes, ncols=columns, borderaxespad=0.0, columnspacing=1.2, handlelength=2.6,
+            )  # fmt: skip
+            rows += 1.2 * -(-len(handles) // columns)
 
 
-def _arrows(
-    ax: Any,
-    names: Sequence[str],
-    readings: Mapping[str, Reading],
-    spots: Mapping[str, Spot],
-    way_to_fastest: Sequence[str],
-) -> None:
-    """Draw a curved arrow from each parent to its child, left of the markers so that a column of points stays legible.
-
-    Arrows along `way_to_fastest`, which may skip a parent without a point, are strong.
-    """
-    predecessors = dict(zip(way_to_fastest[1:], way_to_fastest, strict=False))
-    for name in names:
-        parent, strong = predecessors.get(name) or readings[name].parent or "", name in predecessors
-        if parent in spots:
-            up = spots[name].y >= spots[parent].y
-            ax.annotate(
-                "",
-                (spots[name].x, spots[name].y),
-                (spots[parent].x, spots[parent].y),
-                arrowprops={
-                    "arrowstyle": "-|>",
-                    "color": INK,
-                    "alpha": 0.85 if strong else 0.25,
-                    "lw": 1.3 if strong else 0.8,
-                    "shrinkA": 3,
-                    "shrinkB": 4,
-                    "connectionstyle": f"arc3,rad={-0.45 if up else 0.45}",
-                },
-            )
+def _arrows(ax: Any, spots: Mapping[str, Spot], way: Sequence[str]) -> None:
+    """Draw a curved arrow from each step of the way to the next, left of the markers."""
+    for before, name in pairwise(way):
+        ax.annotate(
+            "",
+            (spots[name].x, spots[name].y),
+            (spots[before].x, spots[before].y),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": INK,
+                "alpha": 0.7,
+                "lw": 1.0,
+                "shrinkA": 3,
+                "shrinkB": 4,
+                "connectionstyle": f"arc3,rad={-0.45 if spots[name].y >= spots[before].y else 0.45}",
+            },
+        )
 
 
 def _names(ax: Any, frame: Frame, spots: Mapping[str, Spot]) -> None:

@@ -42,13 +42,11 @@ def series(
     series: "Series",
     *,
     skipped: Skipped | None = None,
-    lab_order: Sequence[str] = (),
 ) -> Figure:
     """Draw time per unit, logarithmic, over x: a line for each variant with intervals; crossings of `against` are ringed.
 
-    rows: store rows; the newest of each variant and case of `series` count. lab_order: all variants of the lab, which sets
-    their colours; (): those of the series. A point without a verified time is a gap in its line, and a note gives the reason.
-    Errors: UsageError if no point has a time.
+    rows: store rows; the newest of each variant and case of `series` count. A point without a verified time is a gap in its
+    line, and a note gives the reason. Errors: UsageError if no point has a time.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -59,7 +57,8 @@ def series(
     log = _is_logarithmic(series)
     name, size = show.time_unit(reading.median for reading in good)
     drawn = [variant for variant in series.variants if any(reading.variant == variant for reading in good)]
-    styles = styles_in_order([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
+    styles = styles_in_order(series.variants)
+    roles = {reading.variant: reading.role for reading in readings.values()}
     courses = []
     with style():
         ax = line_axes(xscale="log" if log else "linear", yscale="log")
@@ -68,7 +67,7 @@ def series(
                 time_point(x, readings.get((variant, case)), size, f"{variant} at {show.tick(x)}")
                 for x, case in series.points
             ]
-            add_line(ax, variant, points, **styles[variant].line)
+            add_line(ax, variant, points, **styles[variant].of(peer=roles[variant] in ("peer", "dsl")))
             timed = [(show.tick(point.x), point.y * size) for point in points if not math.isnan(point.y)]
             courses.append(line_description(variant, timed))
         rings = [ring for pair in series.against for ring in _rings(readings, series, *pair)]
@@ -88,9 +87,19 @@ def series(
         labels = fitting_labels(list(places), places, log)
         finish_axes(ax, places, labels, series.along, ylabel, columns=columns)
         notes = [f"Whiskers: {CONFIDENCE} interval of the median." + " Rings mark crossings." * bool(series.against)]
+        notes += ["Purple: peers."] * any(roles[variant] in ("peer", "dsl") for variant in drawn)
+        records = [
+            {
+                "variant": variant, "role": roles[variant], series.axis: x, "case": case, "seconds": reading.median,
+                "low": reading.low, "high": reading.high,
+            }
+            for variant in drawn
+            for x, case in series.points
+            if (reading := readings.get((variant, case))) and reading.ok
+        ]  # fmt: skip
         description = describe(ax.figure, "; ".join(courses))
         return finish(
-            ax.figure, series.question, notes + _gaps(readings, series, skipped or {}), description=description
+            ax.figure, series.question, notes + _gaps(readings, series, skipped or {}), (), description, records
         )
 
 

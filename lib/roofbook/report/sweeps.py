@@ -10,11 +10,13 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, add_tips, describe, finish, style
+from .bars import MEDIAN_WHISKERS, bar, cross, heading, lanes, legend
+from .effect_style import EFFECT_COLOURS, effect_of
+from .figure import COLOURS, FONT, INK, NIGHT, PAPER, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
 from .ladder_table import sweep_readings
 from .line_chart import SLANTED, add_line, finish_axes, line_axes, time_point
-from .variant_style import MARKERS
+from .variant_style import style_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +57,7 @@ def line_sweep(rows: "pd.DataFrame", axis: str, *, title: str = "", notes: Seque
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
             timed = [(str(reading.row["point"]), reading) for reading in readings if reading.ok]
             line = [time_point(places[point], reading, size, f"{label}, {point}") for point, reading in timed]
-            add_line(ax, label, line, color=SERIES[number % len(SERIES)], marker=MARKERS[number % len(MARKERS)])
+            add_line(ax, label, line, **style_at(number).of())
             courses += [line_description(label, [(point, reading.median) for point, reading in timed])] * bool(timed)
             for reading in (reading for reading in readings if not reading.ok):
                 point = str(reading.row["point"])
@@ -77,7 +79,16 @@ def line_sweep(rows: "pd.DataFrame", axis: str, *, title: str = "", notes: Seque
             title or f"Time per {unit} over {axis}",
             [StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."), *notes, *reasons],
             description=describe(ax.figure, "; ".join(courses)),
-        )
+            records=[
+                {
+                    "case": label, axis: reading.row["point"], "seconds": reading.median, "low": reading.low,
+                    "high": reading.high,
+                }
+                for label, readings in lines.items()
+                for reading in readings
+                if reading.ok
+            ],
+        )  # fmt: skip
 
 
 def line_description(name: str, points: Sequence[tuple[str, float]]) -> str:
@@ -133,6 +144,66 @@ def reason_notes(reasons: Mapping[str, str], tried: int) -> list[str]:
         notes.append(f"{subject}: {reason}" if is_one_reason else f"{subject}, such as {first}: {reason}")
     unlisted = sum(map(len, by_frequency[MOST_KINDS:]))
     return notes + [f"{unlisted} of {tried}: other reasons, listed among the failures."] * bool(unlisted)
+
+
+def sweep_kind(points: Collection[str]) -> str:
+    """Return how the points of a sweep are drawn: `line` over a number, `map` over two, else `bars`, one for each point.
+
+    >>> sweep_kind(["1", "2", "4"]), sweep_kind(["1x1", "1x2", "2x1", "2x2"]), sweep_kind(["1x1", "2x2", "4x4"])
+    ('line', 'map', 'bars')
+    """
+    if all(NUMBER.fullmatch(point) for point in points):
+        return "line"
+    pairs = [point.split("/" if "/" in point else "x") for point in points]
+    if any(len(pair) != 2 for pair in pairs):
+        return "bars"
+    across, down = (len({pair[side] for pair in pairs}) for side in (0, 1))
+    return "map" if min(across, down) > 1 and 2 * len(pairs) > across * down else "bars"
+
+
+def point_bars(data: CaseData, axis: str, *, title: str = "", notes: Sequence[str] = ()) -> Figure:
+    """Draw the time of each point of a sweep as a bar, with its interval; its colour compares it with the swept variant.
+
+    Errors: UsageError without such a sweep, or without a verified time.
+    """
+    readings, parent = sweep_readings(data.rows, axis, data.case)
+    good = {point: reading for point, reading in readings.items() if reading.ok}
+    if not good:
+        raise UsageError(f"no point of the sweep over {axis} has a verified time")
+    name, size = show.time_unit(reading.median for reading in good.values())
+    unit = next(iter(good.values())).row["unit"]
+    effects = {point: effect_of(reading, data.readings) for point, reading in good.items()}
+    best = min(good, key=lambda point: good[point].median)
+    with style():
+        ax = lanes(len(readings), (0.0, 1.06 * max(reading.high for reading in good.values()) / size))
+        for lane, (point, reading) in enumerate(readings.items()):
+            heading(ax, lane, point, show.duration(reading.median) if reading.ok else "", point == best)
+            if not reading.ok:
+                cross(ax, lane, point, reading.reason)
+                continue
+            tip = f"{point}: {show.duration(reading.median)}, {effects[point]} {'as' if effects[point] == 'same' else 'than'}"
+            whiskers = (reading.low / size, reading.high / size)
+            bar(ax, lane, reading.median / size, EFFECT_COLOURS[effects[point]], "step", f"{tip} {parent}", whiskers)
+        ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick))
+        ax.set_xlabel(f"time per {unit}, {name}")
+        legend(ax, (), effects=effects.values(), short=True)
+        all_notes = [
+            StandingNote(MEDIAN_WHISKERS),
+            f"Colours compare a point with {parent}, which the sweep starts from. Bold: the fastest point.",
+            *notes,
+        ]
+        words = "; ".join(f"{point} {show.duration(reading.median)}" for point, reading in good.items())
+        records = [
+            {
+                axis: point, "compared_with": parent, "effect": effects[point], "seconds": reading.median,
+                "low": reading.low, "high": reading.high,
+            }
+            for point, reading in good.items()
+        ]  # fmt: skip
+        described = describe(ax.figure, f"bars of time: {words}; fastest: {best}", with_texts=False)
+        return finish(
+            ax.figure, title or f"{parent}: sweep of {axis} on {data.case}", all_notes, (), described, records
+        )
 
 
 def sweep_grid(
@@ -233,9 +304,7 @@ def heat_map(
             elif key in reasons:
                 hatched = Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6)
                 add_tips(ax.add_patch(hatched), f"{_pair(key[1], key[0])}: {reasons[key]}")
-        ax.add_patch(
-            Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
-        )
+        ax.add_patch(Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=INK, lw=2.6))
         slanted = (across + 1) * width > AXIS_CHARACTERS
         ax.set_xticks(
             [number + 0.5 for number in range(width)],
@@ -254,7 +323,12 @@ def heat_map(
         fastest = f"fastest: {fastest_point}, {show.duration(float(times[best]))}"
         slowest = f"slowest: {show.duration(high)}"
         description = f"Heat map; {'; '.join(sides)}; {fastest}; {slowest}"
-        return finish(drawing, title or "Time of each shape", all_notes, description=description)
+        records = [
+            {(xlabel or "across"): frame.columns[column], (ylabel or "down"): frame.index[row], "seconds": float(time)}
+            for (row, column), time in np.ndenumerate(times)
+            if math.isfinite(time)
+        ]
+        return finish(drawing, title or "Time of each shape", all_notes, (), description, records)
 
 
 def _pair(first: str, second: str) -> str:

@@ -22,7 +22,7 @@ def extent(effects: Sequence[Effect]) -> str:
     """Return the range of effects, such as '0.49 to 2.06'; one number for one effect, and a dash for none."""
     estimates = [effect.ratio.estimate for effect in effects]
     ends = (
-        list(dict.fromkeys(show.factor(estimate) for estimate in (min(estimates), max(estimates)))) if effects else []
+        list(dict.fromkeys(show.number(estimate) for estimate in (min(estimates), max(estimates)))) if effects else []
     )
     return " to ".join(ends) or show.DASH
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..analysis import format as show
 from ..analysis.tuned_space import REPLAYS, TunedSpace
 from ..measure.search_strategy import SAMPLERS
-from .figure import COLOURS, INK, WIDTH, Figure, describe, finish, style
+from .effect_style import EFFECT_COLOURS
+from .figure import INK, WIDTH, Figure, describe, finish, style
 from .html import Cell, Row, Table
 
 MOST_LINES = 400
@@ -36,7 +37,7 @@ def parallel_coordinates(space: TunedSpace) -> Figure:
             is_best = number < best_count
             ax.plot(
                 axes, [*heights, math.log(seconds / times[0]) / span], lw=1.6 if is_best else 0.6, zorder=2 if is_best else 1,
-                color=COLOURS["best"] if is_best else COLOURS["base"], alpha=0.9 if is_best else 0.25,
+                color=EFFECT_COLOURS["faster" if is_best else "same"], alpha=0.9 if is_best else 0.25,
             )  # fmt: skip
         for axis, of_knob in enumerate(values.values()):
             ax.axvline(axis, color=INK, lw=0.8)
@@ -51,7 +52,7 @@ def parallel_coordinates(space: TunedSpace) -> Figure:
         ax.spines["left"].set_visible(False)
         ax.set_xlim(-0.1, len(values) + 0.5)
         failed = len(space.results) - len(space.timed)
-        notes = [f"Green: the fastest {best_count} of {len(space.timed)} right points. {failed} points failed."]
+        notes = [f"Blue: the fastest {best_count} of {len(space.timed)} right points. {failed} points failed."]
         if len(timed) < len(space.timed):
             notes.append(f"Drawn: the fastest {MOST_LINES}.")
         fastest = ", ".join(f"{knob} = {value}" for knob, value in timed[0][0].items())

@@ -82,6 +82,20 @@ def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(built_sit
     assert rows and all(text.count(f'id="{row_id}"') == 1 for row_id in rows)
 
 
+def test_whether_a_technique_pays_and_all_that_is_slower_on_a_device(open_page: Open) -> None:
+    """One click to a technique's effects, and a second on a point to its step; one to all that is slower on a device."""
+    tab = open_page("techniques.html")
+    tab.locator("#what-made-something-slower-by-device summary", has_text="NVIDIA H200, CUDA").click()
+    slower = tab.locator("#what-made-something-slower-by-device details[open] tbody tr")
+    assert slower.count() > 20 and slower.first.locator("td.slower").inner_text().startswith("0.")
+    tab.locator(".technique-list a", has_text="Staging in local memory").click()
+    assert tab.url.endswith("techniques/staging.html")
+    alone = tab.locator("li", has_text="local-tile").first.inner_text()
+    assert re.search(r"Convolution layer: local-tile is 0\.\d+ to 0\.\d+ times as fast as fissioned", alone)
+    tab.locator("a[data-tip^='cnn local-tile: slower']").first.click()
+    assert tab.url.endswith("labs/cnn.html#step-local-tile") and in_sight(tab, "#step-local-tile")
+
+
 @pytest.mark.thorough
 def test_opencl_against_cuda_on_one_gpu(open_page: Open) -> None:
     """One click to the ratios of each lab; two more to the times of a step by both."""

@@ -33,7 +33,7 @@ def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, flo
 
 def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
     figure = timeline_chart(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"])
-    kernels = [lane_bars for (_, colour), lane_bars in sorted(bars(figure).items()) if colour == COLOURS["step"]]
+    kernels = [lane_bars for (_, colour), lane_bars in sorted(bars(figure).items()) if colour == COLOURS["kernel"]]
     assert [len(lane_bars) for lane_bars in kernels] == [10, 4, 3, 3]
     assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
     assert [lane_bars[0] for lane_bars in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]

@@ -43,7 +43,7 @@ TAGS = {
     "tagged-halo": "synchronisation halo",
     "strips": "time-blocking staging",
     "deep-halo": "time-blocking halo",
-    "on-chip": "staging",
+    "on-chip": "layout",
     "deep-halo-momentum": "less-arithmetic",
     "deep-halo-branchless": "branches",
     "deep-halo-pause": "synchronisation",

@@ -15,9 +15,9 @@ from ...report.bars import absences
 from ...report.figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
 
 KINDS = {
-    "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
-    "kernel": (COLOURS["step"], 0.0, 0.22, "kernel"),
-    "to host": (COLOURS["published"], 0.055, 0.11, "copy to the host"),
+    "to device": (COLOURS["to device"], -0.055, 0.11, "copy to the device"),
+    "kernel": (COLOURS["kernel"], 0.0, 0.22, "kernel"),
+    "to host": (COLOURS["to host"], 0.055, 0.11, "copy to the host"),
 }
 """Kind of span -> colour, offset and height in its lane in inches, and name in the legend."""
 MOST_BARS = 90  # bars that can be told apart; of a longer run only the beginning is drawn

@@ -7,6 +7,7 @@ from ...errors import UsageError
 from ...report.bars import (
     MEDIAN_WHISKERS,
     absences,
+    address_of,
     bar,
     cross,
     flag,
@@ -15,9 +16,9 @@ from ...report.bars import (
     legend,
     vertical_line,
 )
+from ...report.effect_style import EFFECT_COLOURS, effect_of
 from ...report.figure import INK, Figure, finish, style
 from ...report.roofs import DASHES, binary_size
-from ...report.variant_style import styles_of
 
 FARTHEST = 3.0  # times the longest bar: a memory level beyond it is named in a note, not drawn
 
@@ -50,7 +51,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     rates = {f"up to {binary_size(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
     levels = {label: rate for label, rate in rates.items() if abs(rate / peak - 1) > 0.05}
     near = {label: rate for label, rate in levels.items() if rate <= FARTHEST * longest}
-    styles = styles_of(data)
+    effects = {name: effect_of(readings[name], readings) for name in good}
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
         for index, name in enumerate(names):
@@ -61,7 +62,8 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
             estimate, low, high = reached[name]
             heading(ax, index, name, f"{_rate_text(estimate)} \u00b7 {show.percent(estimate / peak)}")
             tip = f"{name}: {_rate_text(estimate)}, {show.percent(estimate / peak)} of the fastest stream at this size"
-            bar(ax, index, estimate, styles[name].colour, readings[name].role, tip, (low, high))
+            link = address_of(readings[name])
+            bar(ax, index, estimate, EFFECT_COLOURS[effects[name]], readings[name].role, tip, (low, high), 0.0, link)
         lines, barred = [], [lane for lane, name in enumerate(names) if name in good]
         for index, (label, rate) in enumerate(near.items()):
             dashes = DASHES[index % len(DASHES)]
@@ -70,7 +72,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         flag(ax, peak, barred, f"fastest stream at this size: {_rate_text(peak)}", INK)
         ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick))
         ax.set_xlabel("bandwidth, GB/s")
-        legend(ax, {readings[name].role for name in good}, lines)
+        legend(ax, {readings[name].role for name in good}, lines, effects.values())
         above_peak = [name for name in good if reached[name][1] > peak]
         named = f" (here {', '.join(above_peak)})" if above_peak else ""
         notes = [
@@ -86,7 +88,12 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         idle = [name for name in order if name in readings and readings[name].ok and name not in ready]
         notes += [f"Moves no modelled bytes, so not drawn: {', '.join(idle)}."] * bool(idle)
         notes += absences(order, readings, data.skip_reasons)
-        return finish(ax.figure, title or f"Bandwidth that each variant reaches on {case}", notes)
+        records = [
+            {"variant": name, "role": readings[name].role, "GB/s": rate, "low": low, "high": high}
+            for name, (rate, low, high) in reached.items()
+        ]
+        heading_text = title or f"Bandwidth that each variant reaches on {case}"
+        return finish(ax.figure, heading_text, notes, records=records)
 
 
 def _bandwidth(reading: Reading) -> tuple[float, float, float]:
