@@ -39,7 +39,7 @@ def on_cpu(plan: type[Plan], precision: str, change: str, expect: str, **options
     )  # fmt: skip
 
 
-class Network(Plan):
+class OpenVinoLayer(Plan):
     """Base of the peers by OpenVINO. A unit is an inference, by all cores that this process may use.
 
     The time is that of the whole call, as PyTorch's on a CPU: the input lies in memory as NumPy's fp32 (channels first), and so

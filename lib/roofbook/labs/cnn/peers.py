@@ -70,7 +70,7 @@ class Product(TorchConvolution):
         self.out = product(columns, self.weight, self.bias, 1 + self.x.shape[2] - self.weight.shape[2])
 
 
-class OpenVino(openvino.Network):
+class OpenVino(openvino.OpenVinoLayer):
     """The layer by OpenVINO. A unit is an inference."""
 
     traffic = staticmethod(least_bytes)

@@ -61,7 +61,7 @@ class Product(TorchConvolution):
         self.out = product(self.x, self.weight)
 
 
-class OpenVino(openvino.Network):
+class OpenVino(openvino.OpenVinoLayer):
     """The layer by OpenVINO. Results are rounded to integers, as PyTorch's. In int8 it computes bytes, with exact sums."""
 
     @classmethod
