@@ -101,6 +101,13 @@ def test_colours_show_on_light_and_dark_grounds() -> None:
         assert min(light, dark) >= 3, colour
 
 
+def test_each_figure_has_its_numbers_as_csv() -> None:
+    for name, figure in figures().items():
+        lines = figure.csv.splitlines()
+        assert len(lines) == len(figure.records) + 1 > 1, name
+        assert figure.html.count('<a class="csv" download="') == 1 + bool(figure.more), name
+
+
 def test_figures_save(tmp_path: Path) -> None:
     figure = figures()["line"]
     assert figure.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

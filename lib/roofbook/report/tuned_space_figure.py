@@ -61,6 +61,7 @@ def parallel_coordinates(space: TunedSpace) -> Figure:
             f"{space.lab} {space.step} on {space.case}, {space.device}: one line a point",
             notes,
             description=describe(drawing, f"the fastest point: {fastest}, {show.duration(times[0])}"),
+            records=[{**point, "seconds": seconds} for point, seconds in space.timed],
         )
 
 

@@ -83,7 +83,12 @@ def timeline_chart(data: CaseData, variants: Sequence[str]) -> Figure:
             if name in readings and not readings[name].ok
         ]
         notes += absences(variants, readings, data.skip_reasons)
-        return finish(drawing, f"Timeline of the queues on {case}", notes)
+        records = [
+            {"variant": name, "queue": span.queue, "what": span.what, "start_s": span.start, "end_s": span.end}
+            for name, spans in traced.items()
+            for span in spans
+        ]
+        return finish(drawing, f"Timeline of the queues on {case}", notes, records=records)
 
 
 def overlap_share(spans: Sequence[Span]) -> float:
