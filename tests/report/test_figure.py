@@ -109,7 +109,8 @@ def test_each_figure_has_its_numbers_as_csv() -> None:
 
 
 def test_figures_save(tmp_path: Path) -> None:
-    figure = figures()["line"]
+    figure = figures()["ladder"]
+    assert "#step-" in figure.svg and "#step-" not in figure.save(tmp_path / "a.svg").read_text(encoding="utf-8")
     assert figure.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert ElementTree.parse(figure.save(tmp_path / "a.svg")).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     with pytest.raises(UsageError, match="png"):

@@ -53,9 +53,10 @@ def test_a_bar_has_the_colour_of_its_effect_over_its_parent() -> None:
 
 
 def test_an_undecided_step_has_the_colour_of_no_effect_and_a_kernel_of_another_language_that_of_a_peer() -> None:
-    rows = frame(row("a", 1e-5), row("b", 1e-5, parent="a"), row("c", 1e-6, parent="a", role="dsl"))
-    readings = CaseData(rows, ["a", "b", "c"], "256x256").readings
-    assert [effect_of(readings[name], readings) for name in "abc"] == ["start", "same", "peer"]
+    others = [row("c", 1e-6, parent="a", role="dsl"), row("d", 1e-6, parent="a", role="base")]
+    rows = frame(row("a", 1e-5), row("b", 1e-5, parent="a"), *others)
+    readings = CaseData(rows, ["a", "b", "c", "d"], "256x256").readings
+    assert [effect_of(readings[name], readings) for name in "abcd"] == ["start", "same", "peer", "start"]
     assert shown_effect("undecided") == "same" and shown_effect("slower") == "slower"
 
 

@@ -34,12 +34,14 @@ def shown_effect(relation: Relation) -> str:
 
 
 def effect_of(reading: Reading, readings: Mapping[str, Reading]) -> str:
-    """Return the effect of a verified reading: `peer` for another program, `start` without a verified parent.
+    """Return the effect of a verified reading: `peer` for another program, `start` for a base or without a verified parent.
 
     readings: all readings of the case, in which the parent is looked up.
     """
     if reading.role in ("peer", "dsl"):
         return PEER
+    if reading.role == "base":
+        return START
     ratio = faster(readings.get(reading.parent or ""), reading)
     return shown_effect(ratio.word) if ratio else START
 

@@ -113,6 +113,7 @@ class Figure:
         path = Path(path)
         if path.suffix == ".svg":
             alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+            alone = re.sub(rf' href="{STEP_LINK}[^"]*"', "", alone)  # the page with the steps is not around it
             write_whole(path, alone.replace("</title>\n", f"</title>\n{_STANDALONE_STYLE}\n", 1))
         elif path.suffix == ".png":
             buffer = BytesIO()
