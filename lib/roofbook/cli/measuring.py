@@ -62,7 +62,10 @@ def labs() -> None:
     for lab in labs_here:
         languages = sum(peer.role == "dsl" for peer in lab.peers)
         others = f", {languages} in other kernel languages" if languages else ""
-        say(f"{lab.name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers) - languages} peers{others}", hang=11)
+        say(
+            f"{lab.name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers) - languages} peers{others}",
+            hang=11,
+        )
         say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
