@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from roofbook.book.page_html import on_site
 from roofbook.report.effect_style import EFFECT_COLOURS, LEGEND
 from roofbook.report.technique_forest import MOST_LANES, device_marks, figures_of
-from roofbook.report.technique_links import technique_links
+from roofbook.report.technique_links import technique_links, techniques_of_step
 from roofbook.report.techniques_table import (
     effects_alone,
     never_paid,
@@ -96,10 +97,13 @@ def test_a_step_links_to_its_techniques() -> None:
         '<a href="../techniques/layout.html">Data layout</a>, '
         '<a href="../techniques/staging.html">without Staging in local memory</a>'
     )
-    assert technique_links(STEPS[0].tags, "", "on-site") == (
-        '<a class="on-site" href="techniques/staging.html" hidden>Staging in local memory</a>'
+    assert technique_links((), "") == techniques_of_step("cnn", "sequential") == ""
+    in_story = techniques_of_step("cnn", "local-tile")
+    assert in_story == (
+        '<p class="step-techniques table-note"><a class="technique on-site" href="../techniques/staging.html" hidden>'
+        "Staging in local memory</a></p>"
     )
-    assert technique_links((), "") == ""
+    assert " hidden" not in on_site(in_story), "a notebook has no such page beside it"
 
 
 def test_only_a_backend_beside_cuda_is_hollow() -> None:

@@ -11,6 +11,7 @@ from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .counters_table import changed_counters_of_step
 from .html import Html, html_diff, number_of, with_code
+from .technique_links import techniques_of_step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +75,7 @@ def step(
             f" <code>{escape(variant.parent or '')}</code>, since {escape(reason)}. On such compilers the two steps are the"
             " same program.</p>"
         )
+    parts.append(techniques_of_step(lab, variant.name))
     return Html("".join([*parts, "</div>"]))
 
 
