@@ -68,8 +68,8 @@ def test_a_machine_without_an_adapter_says_what_is_missing(monkeypatch: pytest.M
 def test_the_kernel_is_shown_as_wgsl_or_the_reason_why_not(command: Command) -> None:
     code, out, _ = command("show", "lbm", "fused", "--as", "wgsl")
     assert not code and "@compute @workgroup_size(" in out and "var<storage, read> fused_from: array<f32>;" in out
-    code, _, error = command("show", "stencil", "float16", "--as", "wgsl")
-    assert code and "float16 has no wgsl form: WebGPU lacks vectors of eight or sixteen numbers" in error
+    code, _, error = command("show", "stencil", "streams", "--as", "wgsl")
+    assert code and "streams has no wgsl form: WebGPU lacks devices that are the host's own CPU" in error
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_more_than_an_adapter_has_is_refused(adapter: Any) -> None:
 FEW = [
     ("stencil", "checked"), ("stencil", "local-memory"), ("stencil", "float4"), ("cnn", "unrolled"), ("cnn", "double-buffered"),
     ("lbm", "flat-grid"), ("lbm", "in-place"), ("lbm", "half-storage"), ("convpool", "atomic-pool"),
-    ("convpool", "both-sparse"), ("lenet", "linear-atomic"), ("lenet", "joint"),
+    ("lbm", "walk-down"), ("convpool", "both-sparse"), ("lenet", "linear-atomic"), ("lenet", "joint"),
 ]  # fmt: skip
 
 
@@ -229,7 +229,7 @@ def test_a_measurement_of_a_step_is_a_row(adapter: Any, tmp_path: Path) -> None:
 
     lab, store, policy = registry.get("stencil"), Store(tmp_path), Policy(budget_s=0.01)
     case = lab.cases("test")[0]
-    steps = [lab.variant(name) for name in ("checked", "flat", "float16")]
+    steps = [lab.variant(name) for name in ("checked", "flat", "streams")]
     cells = schedule.plan(lab, [case], steps, adapter, store, policy)
     assert [(cell.variant.name, cell.backend) for cell in cells] == [("checked", "webgpu"), ("flat", "webgpu")]
     done = schedule.bring_up_to_date(cells, adapter, store, policy)

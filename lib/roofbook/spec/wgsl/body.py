@@ -96,6 +96,8 @@ class Surroundings(Protocol):
 
     axes: set[int]
     unroll: bool
+    structures: dict[str, dict[str, Type]]
+    names: set[str]
     builtins: set[str]
 
     def comments_before(self, line: int) -> list[str]: ...
@@ -126,6 +128,13 @@ class Body:
                 return scope[name]
         raise NotInWgsl(f"the name {name}, which the text does not declare")
 
+    def free(self, name: str) -> str:
+        """Return a name of WGSL for a variable, other than the names of buffers and local arrays, which it would hide."""
+        code = safe(name)
+        while code in self.around.names:
+            code += "_"
+        return code
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         self.scopes.append({})
@@ -155,7 +164,9 @@ class Body:
         while not isinstance(node, (c_ast.IdentifierType, c_ast.Struct)):
             node = node.type
         if isinstance(node, c_ast.Struct):
-            raise NotInWgsl("structures of pointers")
+            if safe(node.name) not in self.around.structures:
+                raise NotInWgsl("structures within others")
+            return Type(safe(node.name))
         name = " ".join(word for word in node.names)
         if name not in TYPES:
             raise NotInWgsl(
@@ -218,7 +229,7 @@ class Body:
                     case Memory() as memory:
                         return Address(memory, (), memory.element)
                     case PointerVariable(memory=Memory() as memory) as pointer:
-                        return Address(memory, ((Value(pointer.name, INT), pointer.type.lanes),), pointer.type)
+                        return Address(memory, (), pointer.type).plus(Value(pointer.name, INT))
             case c_ast.BinaryOp(op=op, left=left, right=right):
                 if op == "+" and self.is_pointer(right):
                     left, right = right, left
@@ -252,11 +263,18 @@ class Body:
             case c_ast.StructRef(name=base, type=".", field=c_ast.ID(name=component)):
                 lane = "xyzw".find(component) if len(component) == 1 else "0123".find(component.removeprefix("s"))
                 place = self.place(base)
+                fields = self.fields(place.type)
+                if isinstance(place, Place) and component in fields:
+                    return Place(f"{place.code}.{safe(component)}", fields[component])
                 if lane >= 0 and isinstance(place, Address):
                     return Address(place.memory, (*place.terms, (literal(lane), 1)), place.type.scalar)
-                if lane >= 0 and isinstance(place, Place) and isinstance(place.type, Type):
+                if lane >= 0 and isinstance(place, Place) and isinstance(place.type, Type) and place.type.lanes <= 4:
                     return Place(f"{place.code}.{'xyzw'[lane]}", place.type.scalar)
-        raise NotInWgsl("structures, and arrays of arrays in local memory")
+        raise NotInWgsl("components of long vectors, and arrays of arrays in local memory")
+
+    def fields(self, type: Type | Array) -> dict[str, Type]:
+        """Return the fields of a structure; none for any other type."""
+        return self.around.structures.get(type.kind, {}) if isinstance(type, Type) else {}
 
     def load(self, place: Place | Address) -> Value:
         if isinstance(place, Place):
@@ -267,6 +285,8 @@ class Body:
         memory.loads.add(type)
         stored, name = memory.stored, memory.name
         if memory.element.kind in NARROW and memory.space == "storage":
+            if type.kind not in NARROW:
+                return self.bits(Value(f"{name}[{place.index(place.unit).code}]", UINT), type)
             return Value(f"{self.narrow(memory)}({place.index(1).code})", INT)
         if memory.atomic:
             value = Value(f"atomicLoad(&{name}[{place.index(1).code}])", stored)
@@ -276,12 +296,22 @@ class Body:
             index = place.index(1)
             lane = f"{index.at(UNARY)} & {stored.lanes - 1}"
             value = Value(f"{name}[{index.at(UNARY)} >> {stored.lanes.bit_length() - 1}u][{lane}]", stored.scalar)
+        elif type.lanes > 4:
+            index = self.fours(place, stored)
+            fours = ", ".join(f"{name}[{index.at(ADD)} + {part}]" for part in range(type.lanes // 4))
+            value = Value(f"{type.name}({fours})", type)
         else:
             index = self.kept(place.index(1), "at")
             lanes = [index.code, *(f"{index.at(ADD)} + {lane}" for lane in range(1, type.lanes))]
             parts = ", ".join(f"{name}[{at}]" for at in lanes)
             value = Value(f"vec{type.lanes}({parts})", Type(stored.kind, type.lanes))
         return self.bits(value, type)
+
+    def fours(self, place: Address, stored: Type) -> Value:
+        """Return the index of the first of several vectors of four, by which WGSL has a vector of eight or sixteen numbers."""
+        if stored.lanes != 4:
+            raise NotInWgsl("vectors of eight or sixteen numbers beside others")
+        return self.kept(place.index(4), "at")
 
     def bits(self, value: Value, type: Type) -> Value:
         """Return the bits of a value as another type of the same size."""
@@ -330,6 +360,10 @@ class Body:
             self.emit(f"atomicStore(&{memory.name}[{place.index(1).code}], {self.bits(value, stored).code});")
         elif stored.lanes == type.lanes:
             self.emit(f"{memory.name}[{place.index(type.lanes).code}] = {self.bits(value, stored).code};")
+        elif type.lanes > 4:
+            index, value = self.fours(place, stored), self.kept(value, "value")
+            for lane in range(type.lanes // 4):
+                self.emit(f"{memory.name}[{index.at(ADD)} + {lane}] = {value.code}[{lane}];")
         else:
             index, value = self.kept(place.index(1), "at"), self.kept(value, "value")
             for lane in range(type.lanes):
@@ -448,11 +482,28 @@ class Body:
         if op in ARITHMETIC:
             if (number := folded(op, first, second)) is not None:
                 return literal(number)
+            if type.lanes > 4:
+                return self.by_parts(op, [first, second], type)
             level = ARITHMETIC[op]
             return Value(f"{first.at(level)} {op} {second.at(level + 1)}", type, level)
         if op in ("&", "|", "^"):
             return Value(f"{first.at(UNARY)} {op} {second.at(UNARY)}", type, BITS)
         raise NotInWgsl(f"the operator {op}")
+
+    def by_parts(self, name: str, values: Sequence[Value], type: Type) -> Value:
+        """Return an operation on vectors of eight or sixteen numbers, by a function on their parts of four."""
+        if any(value.type != type for value in values):
+            raise NotInWgsl("vectors of eight or sixteen numbers beside others")
+        words = {"+": "sum", "-": "difference", "*": "product", "/": "quotient"}
+        called = f"{words.get(name, name)}_of_{type.lanes}"
+        arguments = [f"a{number}" for number in range(len(values))]
+        parts = []
+        for part in range(type.lanes // 4):
+            operands = [f"{argument}[{part}]" for argument in arguments]
+            parts.append(f" {name} ".join(operands) if name in words else f"{name}({', '.join(operands)})")
+        heads = ", ".join(f"{argument}: {type.name}" for argument in arguments)
+        text = f"fn {called}({heads}) -> {type.name} {{\n  return {type.name}({', '.join(parts)});\n}}"
+        return Value(f"{self.around.helper(called, text)}({', '.join(value.code for value in values)})", type)
 
     def choice(self, node: Node) -> Value:
         """Return `condition ? a : b`: by select if both may be computed, else by an if before the statement."""
@@ -501,6 +552,8 @@ class Body:
             type = values[0].type
             for value in values[1:]:
                 type = common(Value("", type), value)[2]
+            if type.lanes > 4:
+                return self.by_parts(SAME.get(name, name), values, type)
             arguments = ", ".join(convert(value, type).at(SHIFT) for value in values)
             return Value(f"{SAME.get(name, name)}({arguments})", type)
         if name == "float4_of":
@@ -611,7 +664,7 @@ class Body:
         declared = node.type
         local = "_Atomic" in node.quals or "_Atomic" in _quals(declared)
         if isinstance(declared, c_ast.PtrDecl):
-            pointer = PointerVariable(safe(name), self.type_of(declared), None)
+            pointer = PointerVariable(self.free(name), self.type_of(declared), None)
             if node.init:
                 self.point(pointer, node.init, f"{'let' if 'const' in declared.quals else 'var'} {pointer.name}")
             else:
@@ -621,13 +674,15 @@ class Body:
         if isinstance(declared, c_ast.ArrayDecl):
             scope[name] = self.array(node, local)
             return
-        type, code = self.type_of(declared), safe(name)
+        type, code = self.type_of(declared), self.free(name)
         if type == LONG or type.kind in NARROW:
             type = type if type == LONG else INT
         if type == LONG:
             raise NotInWgsl("integers of 64 bits")
         word = "let" if "const" in node.quals and node.init else "var"
-        if node.init is None:
+        if isinstance(node.init, c_ast.InitList) and set(_numbers(node.init)) != {0}:
+            raise NotInWgsl("structures and vectors that begin with other values than zero")
+        if node.init is None or isinstance(node.init, c_ast.InitList):
             self.emit(f"var {code}: {type.name};")
         elif (
             isinstance(node.init, c_ast.TernaryOp)
@@ -662,10 +717,10 @@ class Body:
         while isinstance(declared, c_ast.ArrayDecl):
             lengths.append(self.constant(declared.dim))
             declared = declared.type
-        element, name = self.type_of(declared), safe(node.name)
+        element, name = self.type_of(declared), self.free(node.name)
         if local:
             if len(lengths) > 1:
-                raise NotInWgsl("structures, and arrays of arrays in local memory")
+                raise NotInWgsl("arrays of arrays in local memory")
             return self.around.local_memory(node, node.name, element, lengths[0])
         if element.kind in NARROW:
             element = INT
@@ -685,7 +740,7 @@ class Body:
         if pointer.memory not in (None, address.memory):
             raise NotInWgsl("pointers that may point into either of two arrays")
         pointer.memory = address.memory
-        index = address.index(pointer.type.lanes)
+        index = address.index(Address(address.memory, (), pointer.type).unit)
         self.emit(f"{target} = {convert(index, INT).code if index.type != LONG else index.code};")
 
     def assign(self, node: Node) -> None:
@@ -784,14 +839,17 @@ class Body:
         match node:
             case c_ast.For(
                 init=c_ast.DeclList(decls=[c_ast.Decl(name=name, init=first)]),
-                cond=c_ast.BinaryOp(op="<", left=c_ast.ID(name=tested), right=last),
-                next=c_ast.UnaryOp(op="p++" | "++", expr=c_ast.ID(name=stepped))
-                | c_ast.Assignment(op="+=", lvalue=c_ast.ID(name=stepped), rvalue=_) as update,
+                cond=c_ast.BinaryOp(op=("<" | "<=" | ">" | ">=") as compared, left=c_ast.ID(name=tested), right=last),
+                next=(
+                    c_ast.UnaryOp(op="p++" | "++" | "p--" | "--", expr=c_ast.ID(name=stepped))
+                    | c_ast.Assignment(op="+=" | "-=", lvalue=c_ast.ID(name=stepped))
+                ) as update,
             ) if name == tested == stepped:
                 by = self.number(update.rvalue) if isinstance(update, c_ast.Assignment) else 1
                 start, end = self.number(first), self.number(last)
                 if by and start is not None and end is not None and not _leaves(node.stmt):
-                    return name, range(start, end, by)
+                    by, beyond = (-by, -1) if "-" in update.op else (by, 1)
+                    return name, range(start, end + (beyond if "=" in compared else 0), by)
         return None
 
     def loop(self, node: Node) -> None:

@@ -18,14 +18,13 @@ LACKING = {
     r"\bconstant_memory\b": "pointers to constant memory",
     r"\bimage_of_shorts\b": "images of 16-bit integers",
     r"\bstruct \w+ \{[^}]*\*": "structures of pointers",
-    r"\bstruct\b": "structures",
-    r"\b(float|int|short|u?char)(8|16)\b": "vectors of eight or sixteen numbers",
+    r"\b(int|short|u?char)(8|16)\b": "vectors of eight or sixteen integers",
     r"\bdouble\b": "numbers of 64 bits",
     r"\b__ldc[ag]\b": "loads that name a cache",
 }
 """Words of a text that WGSL has nothing for -> the reason for a reader."""
-_UNROLL = re.compile(r'_Pragma\("unroll"\)')
-_PRAGMA = re.compile(r'_Pragma\("[^"]*"\)|^\s*#\s*pragma\b.*$', re.M)
+_UNROLL = re.compile(r'_Pragma\("unroll"\)|^[ \t]*#[ \t]*pragma[ \t]+unroll[ \t]*$', re.M)
+_PRAGMA = re.compile(r'_Pragma\("[^"]*"\)|^[ \t]*#[ \t]*pragma\b.*$', re.M)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _PRELUDE = "".join(f"typedef int {name};" for name in TYPES if name.isidentifier() and name not in
                    ("int", "unsigned", "signed", "float", "void", "char", "short", "long"))  # fmt: skip
@@ -50,6 +49,8 @@ class Module:
     several: bool
     """Whether the text has several kernels, so that their buffers have names of their own."""
     unroll: bool = False
+    structures: dict[str, dict[str, Type]] = field(default_factory=dict)
+    """Structure -> the types of its fields by name."""
     memories: dict[int, Memory] = field(default_factory=dict)
     """Memory by the identity of its declaration: what one pass finds of its accesses, the next one uses."""
     names: set[str] = field(default_factory=set)
@@ -66,6 +67,10 @@ class Module:
         above = [text for at, text in self.comments if at <= line]
         self.comments = self.comments[len(above) :]
         return above
+
+    def type_of(self, node: Node) -> Type:
+        """Return the type of a declaration without its pointers and axes."""
+        return Body(self).type_of(node)
 
     def memory(self, declared: Node, **facts: Any) -> Memory:
         """Return the memory of a declaration, with a name that nothing else in the module has."""
@@ -102,20 +107,21 @@ class Module:
         codes = []
         for node, argument in zip(nodes, arguments, strict=True):
             if isinstance(argument, Address):
-                codes.append(convert(argument.index(_type(node).lanes), INT).code)
+                unit = Address(argument.memory, (), self.type_of(node)).unit
+                codes.append(convert(argument.index(unit), INT).code)
             else:
-                codes.append(convert(argument, _type(node)).code)
+                codes.append(convert(argument, self.type_of(node)).code)
         return Value(f"{function.name}({', '.join(codes)})", function.result)
 
     def function(self, node: Node, arguments: Sequence[Value | Address]) -> Function:
         stem = name = safe(node.decl.name)
         while name in {function.name for function in self.functions.values()}:
             name = f"{stem}_{len(self.functions)}"
-        result = _type(node.decl.type)
+        result = self.type_of(node.decl.type)
         body, heads = Body(self, result), []
         changed = _assigned(node.body)
         for parameter, argument in zip(_parameters(node), arguments, strict=True):
-            code, type = safe(parameter.name), _type(parameter)
+            code, type = body.free(parameter.name), self.type_of(parameter)
             word = f"{code}_given" if parameter.name in changed else code
             heads.append(f"{word}: {'i32' if isinstance(argument, Address) else type.name}")
             if word != code:
@@ -155,14 +161,21 @@ def translated(text: str, *, unroll: bool = True) -> str:
                 kernels.append(node)
             defined[node.decl.name] = node
     module = Module(list(comments), defined, len(kernels) > 1, unroll)
+    for node in tree.ext:
+        if isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.Struct) and node.type.decls:
+            module.structures[safe(node.type.name)] = {part.name: module.type_of(part) for part in node.type.decls}
     for _ in range(2):  # the first pass finds by which types each array is accessed
         module.comments = list(comments)
         module.local, module.functions, module.helpers = [], {}, {}
         parts = [_kernel(module, kernel) for kernel in kernels]
     memories = [memory.declaration for memory in module.local]
+    structures = [
+        f"struct {name} {{ {', '.join(f'{safe(part)}: {type.name}' for part, type in fields.items())} }}"
+        for name, fields in module.structures.items()
+    ]
     functions = ["\n".join(function.lines) for function in module.functions.values()]
     module_text = "\n\n".join(
-        [*(["\n".join(memories)] if memories else []), *module.helpers.values(), *functions, *parts]
+        [*structures, *(["\n".join(memories)] if memories else []), *module.helpers.values(), *functions, *parts]
     )
     axes = [axis for axis in "xyz" if re.search(rf"\bgroup_{axis}\b", module_text)]
     overrides = [f"override group_{axis}: u32; // work-items of a group, set by the host" for axis in axes]
@@ -181,7 +194,7 @@ def _kernel(module: Module, node: Node) -> str:
     numbers: list[tuple[str, Type]] = []
     words, changed = [], _assigned(node.body)
     for parameter in _parameters(node):
-        type, code = _type(parameter), safe(parameter.name)
+        type, code = module.type_of(parameter), safe(parameter.name)
         if isinstance(parameter.type, c_ast.PtrDecl):
             constant = "const" in parameter.type.type.quals
             memory = module.memory(parameter, name=parameter.name, space="storage", element=type, constant=constant)
@@ -251,12 +264,8 @@ def _parameters(node: Node) -> list[Node]:
     return [
         parameter
         for parameter in (arguments.params if arguments else [])
-        if not (isinstance(parameter, c_ast.Typename) and _type(parameter).kind == "void")
+        if not isinstance(parameter, c_ast.Typename)  # (void)
     ]
-
-
-def _type(node: Node) -> Type:
-    return Body(Module([], {}, False)).type_of(node)
 
 
 class _Assigned(c_ast.NodeVisitor):  # type: ignore[misc]

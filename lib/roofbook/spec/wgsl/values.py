@@ -22,13 +22,16 @@ class Type:
     """A number, or a vector of `lanes` numbers, of C."""
 
     kind: str
-    """`i32`, `u32`, `f32`, `f16`, `bool`, `void`, one of NARROW, or `i64`, which exists only within an index."""
+    """`i32`, `u32`, `f32`, `f16`, `bool`, `void`, one of NARROW, the name of a structure, or `i64`, which exists only within an
+    index."""
     lanes: int = 1
 
     @property
     def name(self) -> str:
         """The type in WGSL."""
         kind = "i32" if self.kind in NARROW else self.kind
+        if self.lanes > 4:
+            return f"array<vec4<{kind}>, {self.lanes // 4}>"
         return f"vec{self.lanes}<{kind}>" if self.lanes > 1 else kind
 
     @property
@@ -55,12 +58,13 @@ INT, UINT, FLOAT, BOOL, VOID, LONG = map(Type, ("i32", "u32", "f32", "bool", "vo
 SCALARS = {
     "int": INT, "signed int": INT, "signed": INT, "unsigned int": UINT, "unsigned": UINT, "uint": UINT, "float": FLOAT,
     "void": VOID, "char": Type("i8"), "signed char": Type("i8"), "unsigned char": Type("u8"), "uchar": Type("u8"),
-    "short": Type("i16"), "unsigned short": Type("u16"), "ushort": Type("u16"), "half": Type("f16"), "long": LONG,
+    "short": Type("i16"), "unsigned short": Type("u16"), "ushort": Type("u16"), "half": Type("f16"), "long": LONG, "bool": BOOL,
 }  # fmt: skip
 """Types of C that WGSL has, or that its words can hold."""
 TYPES = {
     **SCALARS,
     **{f"{name}{n}": Type(kind, n) for name, kind in (("float", "f32"), ("int", "i32"), ("uint", "u32")) for n in (2, 4)},
+    "float8": Type("f32", 8), "float16": Type("f32", 16),
 }  # fmt: skip
 
 
@@ -88,8 +92,10 @@ def literal(number: int, type: Type = INT) -> Value:
 def convert(value: Value, type: Type) -> Value:
     """Return a value as C converts it to a type."""
     old, new = value.type, type
+    if old == new:
+        return value
     if old.lanes != new.lanes:
-        if old.lanes > 1:
+        if old.lanes > 1 or new.lanes > 4:
             raise NotInWgsl("conversions between vectors of different lengths")
         return Value(f"{new.name}({convert(value, new.scalar).code})", new)
     if "i64" in (old.kind, new.kind) and old.kind != new.kind and new.kind != "i64":
@@ -158,8 +164,8 @@ class Memory:
             return Type("u32" if kind == "f32" else kind)
         if kind in NARROW:
             return UINT if self.space == "storage" else INT
-        wide = {type.lanes for type in self.loads | self.stores} - {1}
-        if len(wide) == 1 and {type.lanes for type in self.stores} <= wide:
+        wide = {min(type.lanes, 4) for type in self.loads | self.stores} - {1}
+        if len(wide) == 1 and {min(type.lanes, 4) for type in self.stores} <= wide:
             return Type(kind, *wide)
         return Type(kind)
 
@@ -189,11 +195,19 @@ class Address:
         """Return the pointer some elements further on."""
         if index.type.kind not in ("i32", "u32", "i64"):
             index = promoted(index)
-        return Address(self.memory, (*self.terms, (index, self.type.lanes)), self.type)
+        return Address(self.memory, (*self.terms, (index, self.unit)), self.type)
+
+    @property
+    def unit(self) -> int:
+        """Number of the memory's numbers in what it points to: four bytes, or two shorts, are a word."""
+        in_word = 32 // NARROW.get(self.memory.element.kind, 32)
+        return self.type.lanes * (1 if self.type.kind in NARROW else in_word)
 
     def seen_as(self, type: Type) -> "Address":
         """Return the pointer after a cast."""
-        if type.kind != self.memory.element.kind and {type.kind, self.memory.element.kind} - {"i32", "u32", "f32"}:
+        words, kinds = {"i32", "u32", "f32"}, {type.kind, self.memory.element.kind}
+        reads_words = self.memory.element.kind in NARROW and type.kind in words and type.lanes == 1
+        if len(kinds) > 1 and kinds - words and not reads_words:
             raise NotInWgsl("pointers to numbers of another size than the memory holds")
         return Address(self.memory, self.terms, type)
 
