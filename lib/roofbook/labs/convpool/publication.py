@@ -95,7 +95,7 @@ PAIRS = (
     ("With warpgroup products",
      [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window"), ("tensor-tall", "tensor-split-k")]),
     ("Every product, on tensor cores by PTX, in both languages", [("warps-int8", "tiles"), ("warps-int8", "tensor-prepared")]),
-    ("Every product, by dot products of bytes on a CPU", [("vnni", "tiles"), ("vnni", "vnni-lists-prepared")]),
+    ("Every product, by dot products of bytes on a CPU", [("vnni", "vnni-lists-prepared")]),
     ("Compared with PyTorch on the GPU",
      [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
     ("Compared with PyTorch on the host's CPU",

@@ -29,7 +29,7 @@ TAGS = {
     "tensor-split-k": "clusters mapping",
     "tensor-tall": "mapping",
     "warps-int8": "tensor-cores narrow-types prepared",
-    "vnni": "dot-products narrow-types prepared",
+    "vnni": "register-tiling -sparsity",
 }
 
 UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, "initialisation": PROBE, "whole-program": PROBE}
