@@ -36,18 +36,13 @@ def steps_of_technique(technique: Technique, steps: Sequence[StepEffects]) -> Ta
 
     def name(step: StepEffects) -> Cell:
         verb = "takes it away from" if step.takes_away(technique) else "over"
-        return Cell(step.step.name, small=f"{verb} {step.step.parent}", href=story_address(step))
-
-    def outcome_cell(step: StepEffects) -> Cell:
-        return Cell(outcome_text(step) or "not measured", "" if step.effects else "absent")
+        return Cell(step.step.name, small=f"{step.lab.title}, {verb} {step.step.parent}", href=story_address(step))
 
     columns: list[Column[StepEffects]] = [
         Column("Step", name),
-        Column("Lab", lambda step: step.lab.title),
         Column("What changes", lambda step: Cell(step.step.change, "change")),
         Column("Also changes", others, "wrap"),
-        Column("Effect", lambda step: extent(step.effects), "num"),
-        Column("Measurements", outcome_cell),
+        Column("Effect", _effect_cell, "num"),
         Column("Code", lambda step: Cell("code", href=f"../labs/{step.lab.name}/kernels.html#{step.step.name}")),
     ]
     caption = f"{technique.name}: the steps"
@@ -150,12 +145,10 @@ def never_paid(steps: Sequence[StepEffects]) -> Table:
     useless = [step for step in steps if step.effects and not step.pays]
     useless.sort(key=lambda step: min(effect.ratio.estimate for effect in step.effects))
     columns: list[Column[StepEffects]] = [
-        Column("Step", lambda step: Cell(step.step.name, href=story_address(step).removeprefix("../"))),
-        Column("Lab", lambda step: step.lab.title),
+        Column("Step", _name_cell),
         Column("What changes", lambda step: Cell(step.step.change, "change")),
         Column("Techniques", _technique_names, "wrap"),
-        Column("Effect", lambda step: extent(step.effects), "num"),
-        Column("Measurements", outcome_text),
+        Column("Effect", _effect_cell, "num"),
     ]
     return table(
         "Steps that are nowhere faster", columns, useless, [RATIO], "techniques", records=effect_records(useless)
@@ -166,8 +159,7 @@ def slower_on(device: str, steps: Sequence[tuple[StepEffects, Effect]]) -> Table
     """Return a table of the measurements on a device in which a step is slower than its parent, the slowest first."""
     ordered = sorted(steps, key=lambda pair: pair[1].ratio.estimate)
     columns: list[Column[tuple[StepEffects, Effect]]] = [
-        Column("Step", lambda pair: Cell(pair[0].step.name, href=story_address(pair[0]).removeprefix("../"))),
-        Column("Lab", lambda pair: pair[0].lab.title),
+        Column("Step", lambda pair: _name_cell(pair[0])),
         Column("What changes", lambda pair: Cell(pair[0].step.change, "change")),
         Column("Techniques", lambda pair: _technique_names(pair[0]), "wrap"),
         Column("Case", lambda pair: pair[1].case),
@@ -187,3 +179,13 @@ def slower_on(device: str, steps: Sequence[tuple[StepEffects, Effect]]) -> Table
 
 def _technique_names(step: StepEffects) -> str:
     return "; ".join(f"{tag.technique.name}{' (taken away)' * tag.taken_away}" for tag in step.tags)
+
+
+def _name_cell(step: StepEffects) -> Cell:
+    """Return the cell of a step's name and lab on the index page."""
+    return Cell(step.step.name, small=step.lab.title, href=story_address(step).removeprefix("../"))
+
+
+def _effect_cell(step: StepEffects) -> Cell:
+    """Return the cell of the range of a step's effect, with its outcomes."""
+    return Cell(extent(step.effects), "num", small=outcome_text(step) or "not measured")
