@@ -107,8 +107,8 @@ def _chart(data: CaseData, order: Sequence[str], way: Collection[str], title: st
 
 
 def address_of(reading: Reading) -> str:
-    """Return the address of a reading's step on its lab's first page; '' for what is no step of the ladder."""
-    return f"{STEP_LINK}{reading.variant}" if reading.role in ("step", "base") else ""
+    """Return the address of a reading's step on its lab's first page; '' for a start of the ladder and for no step of it."""
+    return f"{STEP_LINK}{reading.variant}" if reading.role in ("step", "base") and reading.parent else ""
 
 
 def _effect_words(effect: str, reading: Reading) -> str:
