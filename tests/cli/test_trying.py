@@ -66,6 +66,23 @@ def test_a_wrong_step_fails(command: Command, cpu: str, monkeypatch: pytest.Monk
     assert code == 1 and "flat: failed: wrong" in out and "a step failed" in err
 
 
+def test_two_backends_of_one_model_are_timed_in_the_same_rounds(
+    command: Command, cpu: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not (adapters := ON_REQUEST["webgpu"].devices()):
+        pytest.skip(WEBGPU.absent)
+    monkeypatch.setattr(adapters[0], "name", open_device(cpu).name)
+    options = ["--device", cpu, "--device", "webgpu:0", "--scale", "test", "--budget", "0.01"]
+    code, out, err = command("try", "stencil", "flat", "float4", "streams", *options, "--json", str(tmp_path / "rows"))
+    assert not code, err
+    lines = " ".join(out.split())
+    assert lines.count("times as fast as by OpenCL, in one run") == 2 and lines.count("measured twice; ") == 2
+    assert "streams: not run: WebGPU lacks devices that are the host's own CPU" in lines
+    rows = json.loads((tmp_path / "rows").read_text())
+    rounds = {(row["variant"], row["backend"]): set(row["rounds"]) for row in rows if row["role"] == "step"}
+    assert rounds["flat", "opencl"] & rounds["flat", "webgpu"] and ("streams", "webgpu") not in rounds
+
+
 def test_it_runs_without_the_functions_of_linux(tmp_path: Path) -> None:
     if not ON_REQUEST["webgpu"].devices():
         pytest.skip(WEBGPU.absent)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.devices import find
+from roofbook.devices import find, webgpu
 from roofbook.devices.backends import BACKENDS, ON_REQUEST, WEBGPU
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
 from roofbook.devices.provenance import environment
@@ -87,6 +88,21 @@ def test_an_adapter_is_opened_by_its_name_and_says_what_it_is(adapter: Any) -> N
     known = environment(adapter)
     assert {"backend", "model", "device", "platform", "driver", "limits", "timer"} == set(known["device"])
     assert {"wgpu", "pycparser"} <= set(known["libraries"]) and "wgpu-native" in known["device"]["platform"]
+
+
+def test_the_card_of_an_adapter_is_known_where_there_is_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pynvml: Any = types.ModuleType("pynvml")
+    pynvml.NVMLError, pynvml.nvmlInit = OSError, lambda: None
+    pynvml.nvmlDeviceGetHandleByIndex = lambda at: at
+    pynvml.nvmlDeviceGetPciInfo = lambda handle: types.SimpleNamespace(busId=b"0000:06:00.0")
+    monkeypatch.setitem(sys.modules, "pynvml", pynvml)
+    for count, bus_id in ((1, "0000:06:00.0"), (2, None)):
+        pynvml.nvmlDeviceGetCount = lambda count=count: count
+        info = {"device": "NVIDIA H200", "adapter_type": "DiscreteGPU", "vendor_id": 0x10DE}
+        limits = dict.fromkeys(webgpu.LIMITS, 1 << 20)
+        adapter = types.SimpleNamespace(info=info, limits=limits, features={"timestamp-query"})
+        device = webgpu.WebGPUDevice(adapter, 0)
+        assert (device.kind, device.slug, device.pci_bus_id) == ("gpu", "nvidia-h200", bus_id)
 
 
 def added(adapter: Any, count: int, group: int = 64) -> tuple[np.ndarray, Any]:

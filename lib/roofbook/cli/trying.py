@@ -16,7 +16,6 @@ from .app import KNOWN_LAB, SCALES, app, number, of_scale, to_write, writing
 
 if TYPE_CHECKING:
     from ..devices.contract import Device
-    from ..measure.stats import RatioEstimate
     from ..spec.lab import Lab
     from ..spec.plan import Case, Variant
 
@@ -27,7 +26,10 @@ Row = Mapping[str, Any]
 @KNOWN_LAB
 @click.argument("variants", nargs=-1)
 @click.option(
-    "--device", default=f"{WEBGPU.name}:0", show_default=True, help="A device, as `roofbook devices` names it."
+    "--device",
+    "devices",
+    multiple=True,
+    help=f"A device; may be repeated, to compare backends.  [default: {WEBGPU.name}:0]",
 )
 @click.option("--case", help="A case of the lab.  [default: the first of the scale]")
 @of_scale(default="quick", show_default=True, help=f"{SCALES}.")
@@ -41,15 +43,23 @@ Row = Mapping[str, Any]
 )
 @to_write("--json", "out", help="A file for the rows, with all samples and the environment.")
 def try_steps(
-    lab: "Lab", variants: tuple[str, ...], device: str, case: str | None, scale: str, budget: float, out: Path | None
+    lab: "Lab",
+    variants: tuple[str, ...],
+    devices: tuple[str, ...],
+    case: str | None,
+    scale: str,
+    budget: float,
+    out: Path | None,
 ) -> None:
     """Verify and time steps of LAB in this process: all that run on the device, or VARIANTS alone.
 
     It keeps no rows, so it needs no project, and it runs on macOS and Windows too. Steps are timed in turns. Each is compared
-    with its parent, if that is among them. The exit code is 1 if a step is wrong.
+    with its parent, if that is among them. The exit code is 1 if a step is wrong. With several devices each step is compared
+    with itself on the first of them: the backends of one GPU are timed in the same rounds.
 
     \b
       roofbook try stencil
+      roofbook try stencil float4 --device cuda:0 --device opencl:NVIDIA --device webgpu:0
       roofbook try lbm flat-grid in-place --case 256x256 --scale published
     """
     import json
@@ -61,24 +71,30 @@ def try_steps(
     from ..measure.progress import Reporter
     from ..store.identity import new_run_id
 
-    opened = open_device(device, lab.preferred_backend)
+    opened = [open_device(spec, lab.preferred_backend) for spec in devices or (f"{WEBGPU.name}:0",)]
     chosen_case = next((candidate for candidate in lab.cases(scale) if case in (None, candidate.name)), None)
     if chosen_case is None:
         raise one_of(f"case at scale {scale}", str(case), [candidate.name for candidate in lab.cases(scale)])
     names = variants or tuple(step.name for step in lab.ladder if step.options.get("device") != "host")
     chosen = [lab.variant(name) for name in names]
-    reasons = {step.name: why_not(lab, chosen_case, step, opened) for step in chosen}
-    runnable = [step for step in chosen if not reasons[step.name]]
+    reasons = {
+        (step.name, device.spec): why_not(lab, chosen_case, step, device) for step in chosen for device in opened
+    }
+    runnable = [step for step in chosen if not all(reasons[step.name, device.spec] for device in opened)]
     if not runnable:
-        raise UsageError(f"none of these steps runs on {opened.spec}: {next(iter(reasons.values()))}")
+        raise UsageError(f"none of these steps runs on {opened[0].spec}: {next(iter(reasons.values()))}")
     rows: list[dict[str, Any]] = []
-    setting = Setting(lab, chosen_case, opened, Policy(budget_s=budget))
+    setting = Setting(lab, chosen_case, opened[0], Policy(budget_s=budget))
     with Reporter() as reporter:
-        measure_case(setting, runnable, run=new_run_id(), keep=rows.extend, progress=reporter)
-    identity = opened.identity()
-    say(f"{lab.title}, {chosen_case.name}, on {opened.name}: {identity['platform']}, driver {identity['driver']}")
-    for line in (*results(rows), *(f"{name}: not run: {reason}" for name, reason in reasons.items() if reason)):
-        say(line, hang=4)
+        measure_case(setting, runnable, run=new_run_id(), keep=rows.extend, progress=reporter, others=opened[1:])
+    for device in opened:
+        identity = device.identity()
+        say(f"{lab.title}, {chosen_case.name}, on {device.name}: {identity['platform']}, driver {identity['driver']}")
+        for line in results(rows, device.backend, opened[0].backend):
+            say(line, hang=4)
+        for step in chosen:
+            if reason := reasons[step.name, device.spec]:
+                say(f"{step.name}: not run: {reason}", hang=4)
     if out is not None:
         with writing("--json", out):
             out.write_text(json.dumps(rows, default=str, indent=1), encoding="utf-8")
@@ -97,38 +113,43 @@ def why_not(lab: "Lab", case: "Case", step: "Variant", device: "Device") -> str:
     return lab.skip_reason(step, case) or ""
 
 
-def results(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each row of a run: its time with the interval, and the ratio to its parent or to its A/A control."""
+def results(rows: Sequence[Row], backend: str, first: str) -> Iterator[str]:
+    """Yield a line for each row of a backend: its time with the interval, and the ratios to other rows of its rounds.
+
+    These are its parent or A/A control, and the same step by the backend `first`.
+    """
     from ..analysis import format as show
-    from ..measure.stats import median_ci, paired_ratio
+    from ..measure.stats import median_ci
     from ..store.schema import CONTROL
 
-    steps = {row["variant"]: row for row in rows if row["role"] != CONTROL}
-    controls = {row["variant"]: row for row in rows if row["role"] == CONTROL}
-    times = {name: [s / row["units"] for s in row["samples_s"]] for name, row in steps.items()}
+    steps = {(row["variant"], row["backend"]): row for row in rows if row["role"] != CONTROL}
+    controls = [row for row in rows if row["role"] == CONTROL and row["backend"] == backend]
+    times = {key: [s / row["units"] for s in row["samples_s"]] for key, row in steps.items()}
     unit, seconds = show.time_unit(time for samples in times.values() for time in samples)
-    for name, row in steps.items():
-        if row["status"] == "failed":
+    for (name, by), row in steps.items():
+        if by == backend and row["status"] == "failed":
             yield f"{name}: failed: {row['reason']}"
-            continue
-        median = median_ci(times[name])
-        text = show.interval(*(value / seconds for value in (median.estimate, median.low, median.high)))
-        yield f"{name}: {text} {unit} a {row['unit']}, verified{_beside(row, steps.get(row['parent']), paired_ratio)}"
-    for name, row in controls.items():
-        if row["status"] == steps[name]["status"] == "ok":
-            yield f"{name}, measured twice{_beside(steps[name], row, paired_ratio, 'its control')}"
+        elif by == backend:
+            median = median_ci(times[name, by])
+            text = show.interval(*(value / seconds for value in (median.estimate, median.low, median.high)))
+            parent, same = steps.get((row["parent"], by)), steps.get((name, first)) if by != first else None
+            ratios = _beside(row, parent, str(row["parent"])) + _beside(row, same, f"by {label(first)}")
+            yield f"{name}: {text} {unit} a {row['unit']}, verified{ratios}"
+    for control in controls:
+        row = steps[control["variant"], backend]
+        if row["status"] == control["status"] == "ok":
+            yield f"{control['variant']}, measured twice{_beside(row, control, 'its control')}"
 
 
-def _beside(row: Row, compared: Row | None, ratio_of: Any, name: str = "") -> str:
+def _beside(row: Row, compared: Row | None, name: str) -> str:
     """Return by how much a row is faster than another of its rounds, in words; '' without another."""
     from ..analysis import format as show
-    from ..measure.stats import by_round
+    from ..measure.stats import by_round, paired_ratio
 
     if compared is None or compared["status"] == "failed":
         return ""
     compared_s, own_s = by_round(compared["samples_s"], compared["rounds"], row["samples_s"], row["rounds"])
     if len(own_s) < 2:
         return ""
-    ratio: RatioEstimate = ratio_of(compared_s / compared["units"], own_s / row["units"])
-    factor = show.factor(ratio.estimate, ratio.low, ratio.high)
-    return f"; {factor} times as fast as {name or compared['variant']}, in one run"
+    ratio = paired_ratio(compared_s / compared["units"], own_s / row["units"])
+    return f"; {show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as {name}, in one run"

@@ -136,6 +136,22 @@ def uuids() -> list[str]:
     return [name.decode() if isinstance(name, bytes) else name for name in names]
 
 
+def bus_id_of_only_card() -> str | None:
+    """Return the bus id of the machine's only card; None if there are several, since a driver may not tell which it uses."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        if pynvml.nvmlDeviceGetCount() != 1:
+            return None
+        bus_id = pynvml.nvmlDeviceGetPciInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).busId
+    except ImportError:
+        return None
+    except pynvml.NVMLError:
+        return None
+    return bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
+
+
 def neighbours(pci_bus_id: str | None) -> list[float | None] | None:
     """Return the utilisation in percent of the host's other cards that this process may reach, in the order of the bus.
 

@@ -18,6 +18,7 @@ from . import contract
 from .backends import WEBGPU
 from .contract import BuildFailed, OutOfMemory, Unsupported
 from .host import processors, quiet
+from .nvml import bus_id_of_only_card
 
 FEATURES = ("timestamp-query", "shader-f16", "subgroup")
 """Features that kernels and timers use where an adapter has them."""
@@ -34,6 +35,8 @@ SHOWN_LIMITS = {
 """Limits that decide which kernels run, with their words in a row's environment."""
 NUMBERS_BYTES = 1 << 20
 """Bytes of the buffer that holds the numbers of launches which are not submitted yet."""
+NVIDIA = 0x10DE
+"""Number of the vendor whose cards NVML knows."""
 UNTOLD_UNITS = 128
 """Compute units of a GPU, for plans that launch so many groups: WebGPU does not tell them."""
 UNTOLD_CACHE = 64 << 20
@@ -393,6 +396,8 @@ class WebGPUDevice(contract.Device):
         self.local_bytes = self.limits["max-compute-workgroup-storage-size"]
         self.max_work_group = self.limits["max-compute-invocations-per-workgroup"]
         self.max_clock_mhz = 0
+        if self.info["vendor_id"] == NVIDIA:
+            self.pci_bus_id = bus_id_of_only_card()
         self.features = frozenset(adapter.features) & set(FEATURES)
         self._programs: dict[str, Program] = {}
 

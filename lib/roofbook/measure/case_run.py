@@ -4,6 +4,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,16 +110,21 @@ def measure_case(
     keep: Keep,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
+    others: Sequence[Device] = (),
 ) -> None:
     """Verify, time and verify again `variants`, and pass the rows to `keep`; after an interrupt, those that are complete.
 
     A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Variants that
     do not fit into the memory together with the others are timed after them, in rounds of their own. Samples of incomplete
     measurements go to `checkpoint`, every half minute and at the end. Rows belong to the run that the checkpoint resumes.
+
+    others: further devices, such as the same GPU by other backends. Those of one model are timed in the same rounds.
     """
     stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
-    checkpoint.resume(_by_key(setting, measurements(setting, variants)), run)
+    settings = [replace(setting, device=device) for device in (setting.device, *others)]
+    planned = [measurement for at in settings for measurement in measurements(at, variants)]
+    checkpoint.resume(_by_key(setting, planned), run)
     due, timed, locks = checkpoint.due(), setting.case.scale != UNTIMED, HostLocks.from_environment()
     try:
         references = References(setting)  # the parent holds the processors until this process reports a stage
