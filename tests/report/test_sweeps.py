@@ -40,6 +40,20 @@ def test_points_that_are_no_numbers_are_bars_in_the_colours_of_their_effects() -
         report.point_bars(CaseData(sweep_rows(), ["fused"], "256x256"), "tile")
 
 
+def test_the_worth_of_an_optimisation_is_blue_if_it_is_faster_with_it() -> None:
+    rows = frame(
+        row("best", 1e-4), row("no-soa", 5e-4, "best"), row("no-bits", 1e-4, "best"), row("no-ifs", 5e-5, "best")
+    )
+    data = CaseData(rows, [], "256x256")
+    without = {"SoA": "no-soa", "bits": "no-bits", "ifs": "no-ifs", "lists": "none"}
+    figure = report.worth_bars(data, without, "best")
+    assert [record["effect"] for record in figure.records] == ["faster", "same", "slower"]
+    assert [record["worth"] for record in figure.records] == pytest.approx([5, 1, 0.5], rel=0.01)
+    assert "Without a time: lists." in figure.notes
+    with pytest.raises(UsageError, match=r"no optimisation of best was left out on 256x256 with a verified time"):
+        report.worth_bars(data, {"lists": "none"}, "best")
+
+
 def labels(axis: Any) -> list[str]:
     return [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
 

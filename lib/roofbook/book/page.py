@@ -301,11 +301,13 @@ class Page(ABC):
 
     @mark_case
     @noted
-    def leave_one_out(self, case: str | None = None) -> Table:
-        """Return the effect of each optimisation of the best step, measured by leaving it out."""
+    def leave_one_out(self, case: str | None = None) -> "Figure":
+        """Return the effect of each optimisation of the best step, measured by leaving it out; the table is in a fold."""
         sweep = self._swept_on("without", self.data.case(case).name)
         without = {variant.point or "": variant.name for variant in sweep.variants}
-        return report.leave_one_out(self.data.on(case), without, self.data.lab.best)
+        data, best = self.data.on(case), self.data.lab.best
+        figure = report.worth_bars(data, without, best)
+        return replace(figure, more=("All as a table", report.leave_one_out(data, without, best)))
 
     @noted
     def series_chart(self, axis: str) -> "Figure | Note":

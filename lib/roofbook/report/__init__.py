@@ -39,3 +39,4 @@ from .sweeps import line_sweep as line_sweep
 from .sweeps import point_bars as point_bars
 from .sweeps import sweep_grid as sweep_grid
 from .sweeps import sweep_kind as sweep_kind
+from .sweeps import worth_bars as worth_bars

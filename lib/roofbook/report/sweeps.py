@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import newest, points_in_order
+from ..analysis.readings import faster, newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .bars import MEDIAN_WHISKERS, bar, cross, heading, lanes, legend
-from .effect_style import EFFECT_COLOURS, effect_of
+from .bars import MEDIAN_WHISKERS, bar, cross, heading, lanes, legend, vertical_line
+from .effect_style import EFFECT_COLOURS, effect_of, shown_effect
 from .figure import COLOURS, FONT, INK, NIGHT, PAPER, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
 from .ladder_table import sweep_readings
@@ -204,6 +204,54 @@ def point_bars(data: CaseData, axis: str, *, title: str = "", notes: Sequence[st
         return finish(
             ax.figure, title or f"{parent}: sweep of {axis} on {data.case}", all_notes, (), described, records
         )
+
+
+def worth_bars(data: CaseData, without: Mapping[str, str], best: str) -> Figure:
+    """Draw the worth of each optimisation of the best version: its time without it over its time with it.
+
+    without: optimisation -> name of the variant that is `best` without it. A bar's colour says whether the optimisation makes
+    it faster. Errors: UsageError if `best` or all the others have no verified time.
+    """
+    readings = data.readings
+    with_all = readings.get(best)
+    ratios = {
+        label: ratio
+        for label, name in without.items()
+        if with_all and with_all.ok and name in readings and (ratio := faster(readings[name], with_all))
+    }
+    if not ratios:
+        raise UsageError(f"no optimisation of {best} was left out on {data.case} with a verified time")
+    ends = [end for ratio in ratios.values() for end in (ratio.estimate, ratio.high) if math.isfinite(end)]
+    effects = {label: shown_effect(ratio.word) for label, ratio in ratios.items()}
+    with style():
+        ax = lanes(len(ratios), (0.0, 1.06 * max(*ends, 1.0)))
+        for lane, (label, ratio) in enumerate(ratios.items()):
+            heading(ax, lane, label, f"{show.factor(ratio.estimate)}\u00d7")
+            whiskers = (ratio.low, ratio.high) if math.isfinite(ratio.high) else None
+            text = show.factor(ratio.estimate, ratio.low, ratio.high)
+            tip = f"{label}: {best} is {text} times as fast as without it"
+            bar(ax, lane, ratio.estimate, EFFECT_COLOURS[effects[label]], "step", tip, whiskers)
+        vertical_line(ax, 1.0, range(len(ratios)), color=INK, lw=1.2, alpha=0.6)
+        ax.xaxis.set_major_formatter(lambda tick, _: show.tick(tick) + "\u00d7")
+        ax.set_xlabel(f"times as fast as {best} without it")
+        legend(ax, (), effects=effects.values(), short=True)
+        notes: list[str] = [StandingNote(f"Whiskers: {CONFIDENCE} interval of the ratio.")]
+        missing = [label for label in without if label not in ratios]
+        notes += [f"Without a time: {', '.join(missing)}."] * bool(missing)
+        words = "; ".join(f"{label} {show.factor(ratio.estimate)}" for label, ratio in ratios.items())
+        records = [
+            {
+                "optimisation": label,
+                "effect": effects[label],
+                "worth": ratio.estimate,
+                "low": ratio.low,
+                "high": ratio.high,
+            }
+            for label, ratio in ratios.items()
+        ]
+        described = describe(ax.figure, f"bars, as many times as fast as without it: {words}", with_texts=False)
+        title = f"What each optimisation is worth in {best}, on {data.case}"
+        return finish(ax.figure, title, notes, (), described, records)
 
 
 def sweep_grid(
