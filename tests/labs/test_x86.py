@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
+import numpy as np
 import pytest
 
 from roofbook.devices import opencl, pocl_cpu
@@ -89,3 +91,20 @@ def test_an_instruction_without_a_stand_in_is_named() -> None:
         x86.in_opencl('__asm__("vpaddd %2, %1, %0" : "=v"(a) : "v"(b), "v"(c));')
     with pytest.raises(ValueError, match=r"^assembly of another form$"):
         x86.in_opencl('__asm__("nop");')
+
+
+@pytest.mark.parametrize("element", ["s8", "bf16"])
+def test_the_peak_adds_up_its_products(element: str) -> None:
+    lab = registry.get(registry.PEAKS)
+    variant = lab.variant(f"dots-{element}")
+    few = replace(next(case for case in lab.cases("test") if not lab.skip_reason(variant, case)), units=5)
+    drawn = lab.inputs(few, seed=3)
+    run = variant.plan(cast(Device, x86.InOpenCL(host_cpu())), variant, few, drawn)
+    run.reset()
+    run.run()
+    outputs = run.outputs()
+    error, tolerance, _ = lab.check(few, variant, outputs, lab.reference(few, drawn))
+    assert error <= tolerance and outputs["ends"].any()
+    wrong = {"ends": outputs["ends"] + (np.arange(16) == 3)}
+    assert lab.check(few, variant, wrong, lab.reference(few, drawn))[0] > tolerance
+    run.close()

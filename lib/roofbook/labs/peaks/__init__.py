@@ -15,7 +15,7 @@ from ...devices.backends import CUDA
 from ...spec.lab import Lab, Work
 from ...spec.plan import Case, Plan, Variant
 from ...spec.source import Source
-from . import plans
+from . import dots, plans
 
 HERE = Path(__file__).parent
 HOPPER = range(90, 91)
@@ -67,6 +67,15 @@ def _ptx(element: str) -> Variant:
     )  # fmt: skip
 
 
+def _dots(element: str, types: str, feature: str, change: str) -> Variant:
+    source = Source.of(HERE / "dots.k", TYPES=types)
+    peak = _peak(
+        f"dots-{element}", ARITHMETIC, source, dots.Dots, change, dtype=TENSOR_TYPES[element],
+        needs=frozenset({"cpu", "vector-types", feature}), element=element, feature=feature,
+    )  # fmt: skip
+    return replace(peak, kind="cpu")
+
+
 def _wgmma(element: str) -> Variant:
     source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
@@ -103,6 +112,8 @@ LADDER = (
     _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
     *(_ptx(element) for element in TENSOR_TYPES if element != "e4m3"),
+    _dots("s8", "BYTES", "vnni", "Dot products of four bytes a lane, on a CPU with AVX-512 VNNI."),
+    _dots("bf16", "BF16", "avx512-bf16", "Dot products of two bf16 a lane, on a CPU with AVX-512 BF16."),
     *(_wgmma(element) for element in TENSOR_TYPES),
     _normal(_wgmma("f16")),
     _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),
