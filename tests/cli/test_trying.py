@@ -66,6 +66,16 @@ def test_a_wrong_step_fails(command: Command, cpu: str, monkeypatch: pytest.Monk
     assert code == 1 and "flat: failed: wrong" in out and "a step failed" in err
 
 
+def test_a_step_that_is_too_large_for_a_device_is_not_wrong(
+    command: Command, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = registry.get("stencil").variant("flat")
+    monkeypatch.setattr(step.plan, "submit", lambda run: run.device.several(99))
+    code, out, err = command("try", "stencil", "flat", "--device", cpu, "--scale", "test", "--budget", "0.01")
+    assert not code, err
+    assert "flat: not supported here: 99 parts of" in " ".join(out.split())
+
+
 def test_two_backends_of_one_model_are_timed_in_the_same_rounds(
     command: Command, cpu: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -98,7 +98,7 @@ def try_steps(
     if out is not None:
         with writing("--json", out):
             out.write_text(json.dumps(rows, default=str, indent=1), encoding="utf-8")
-    if any(row["status"] == "failed" for row in rows):
+    if any(row["status"] == "failed" and not _is_refused(row) for row in rows):
         raise Failed("a step failed")
 
 
@@ -128,7 +128,7 @@ def results(rows: Sequence[Row], backend: str, first: str) -> Iterator[str]:
     unit, seconds = show.time_unit(time for samples in times.values() for time in samples)
     for (name, by), row in steps.items():
         if by == backend and row["status"] == "failed":
-            yield f"{name}: failed: {row['reason']}"
+            yield f"{name}: {row['reason'] if _is_refused(row) else 'failed: ' + row['reason']}"
         elif by == backend:
             median = median_ci(times[name, by])
             text = show.interval(*(value / seconds for value in (median.estimate, median.low, median.high)))
@@ -139,6 +139,13 @@ def results(rows: Sequence[Row], backend: str, first: str) -> Iterator[str]:
         row = steps[control["variant"], backend]
         if row["status"] == control["status"] == "ok":
             yield f"{control['variant']}, measured twice{_beside(row, control, 'its control')}"
+
+
+def _is_refused(row: Row) -> bool:
+    """Return whether a device is too small for a step of a failed row, which is then not wrong."""
+    from ..measure.verify import NOT_SUPPORTED
+
+    return str(row["reason"]).startswith(NOT_SUPPORTED)
 
 
 def _beside(row: Row, compared: Row | None, name: str) -> str:

@@ -382,6 +382,10 @@ def run_once(
         return time.perf_counter() - start - judging_s()
 
 
+NOT_SUPPORTED = "not supported here"
+"""Start of the reason of a row whose device is too small for a kernel, or lacks something that it needs."""
+
+
 def reason_of(error: Exception) -> str:
     """Return the reason of a failed row in one line: known kinds of errors in words, others by their type and place.
 
@@ -392,7 +396,7 @@ def reason_of(error: Exception) -> str:
         OutOfMemory: "out of memory",
         MemoryError: "out of memory",
         OutOfTime: "out of time",
-        Unsupported: "not supported here",
+        Unsupported: NOT_SUPPORTED,
         OperandChanged: "not accepted",
         TimedLaunchDiffers: "not accepted",
         FastMath: "not accepted",
