@@ -1,10 +1,10 @@
-// A page on paper: its tables unfolded, in light colours. After printing the page is as before.
+// A page on paper: its tables and figures unfolded, in light colours. After printing the page is as before.
 (() => {
   "use strict";
   const html = document.documentElement;
   let folded = [], theme;
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open]):has(table)")];
+    folded = [...document.querySelectorAll("details:not([open]):has(table, figure)")];
     for (const details of folded) details.open = true;
     theme = html.dataset.theme;
     html.dataset.theme = "light";

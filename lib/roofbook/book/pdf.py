@@ -119,6 +119,6 @@ _SHOW = """({ cells, device }) => {
     for (const place of article.querySelectorAll(".on-device")) place.innerHTML = cells[page][place.dataset.cell] ?? "";
   });
   for (const bar of document.querySelectorAll(".device-bar")) bar.dataset.device = device;
-  for (const folded of document.querySelectorAll("details:has(table)")) folded.open = true;
+  for (const folded of document.querySelectorAll("details:has(table, figure)")) folded.open = true;
   document.documentElement.dataset.theme = "light";
 }"""
