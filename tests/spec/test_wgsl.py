@@ -44,7 +44,7 @@ LACKING = {
     ("lbm", "c-host"): "a driver's functions in C, for a loop in C and for a process that does nothing else",
     ("cnn", "constant"): "a kernel's arguments may point to constant memory",
     ("convpool", "images"): "two-dimensional images that kernels read",
-    ("convpool", "tensor-int8"): "a warp's matrix products on tensor cores",
+    ("convpool", "tensor-int8"): "kernels in CUDA C++",
 }
 """(lab, step) -> a part of the reason why WebGPU does not run it."""
 

@@ -156,8 +156,9 @@ class LabData(ABC):
     def skip_reason(self, variant: Variant, case: Case) -> str:
         """Return the reason why a variant is not measured on a case here; '' if it is."""
         if target_of(variant, self.device) is None:
-            lacking = variant.lacking(self.device.backend) if self.device.backend in ON_REQUEST else ""
-            return f"{label(self.device.backend)} lacks {lacking}" if lacking else "not on this device"
+            has_reason = variant.source is not None and self.device.backend in ON_REQUEST
+            lacking = variant.lacking(self.device.backend) if has_reason else ""
+            return f"{label(self.device.backend)} lacks: {lacking}" if lacking else "not on this device"
         return self.lab.skip_reason(variant, case) or ""
 
     def sweep(self, axis: str) -> Sweep:

@@ -60,7 +60,7 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
     if dialect == WGSL:
         if lacking := chosen.lacking(WEBGPU.name):
-            raise UsageError(f"{variant} has no {dialect} form: {WEBGPU.label} lacks {lacking}")
+            raise UsageError(f"{variant} has no {dialect} form: {WEBGPU.label} lacks: {lacking}")
         print(chosen.source.render(dialect), end="")
         return
     forms = chosen.languages

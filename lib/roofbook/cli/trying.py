@@ -109,7 +109,7 @@ def why_not(lab: "Lab", case: "Case", step: "Variant", device: "Device") -> str:
     target = target_of(step, device)
     if target is None or target.device is not device:
         lacking = step.lacking(device.backend) if device.backend in ON_REQUEST else ""
-        return f"{label(device.backend)} lacks {lacking}" if lacking else f"not on {device.spec}"
+        return f"{label(device.backend)} lacks: {lacking}" if lacking else f"not on {device.spec}"
     return lab.skip_reason(step, case) or ""
 
 
