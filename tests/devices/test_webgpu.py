@@ -5,6 +5,7 @@ All but the first tests need an adapter; Debian's mesa-vulkan-drivers is one for
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import types
@@ -71,6 +72,33 @@ def test_the_kernel_is_shown_as_wgsl_or_the_reason_why_not(command: Command) -> 
     assert not code and "@compute @workgroup_size(" in out and "var<storage, read> fused_from: array<f32>;" in out
     code, _, error = command("show", "stencil", "streams", "--as", "wgsl")
     assert code and "streams has no wgsl form: WebGPU lacks: devices that are the host's own CPU" in error
+
+
+def test_the_list_of_devices_has_them_on_request(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = {
+        "device": "Made-up GPU",
+        "adapter_type": "IntegratedGPU",
+        "backend_type": "Metal",
+        "vendor_id": 1,
+        "description": "",
+    }
+    adapter = types.SimpleNamespace(
+        info=info, limits=dict.fromkeys(webgpu.LIMITS, 1 << 20), features={"timestamp-query"}
+    )
+    monkeypatch.setattr(webgpu, "devices", lambda: [webgpu.WebGPUDevice(adapter, 0)])
+    pytest.importorskip("wgpu")
+    _, out, _ = command("devices", "webgpu")
+    assert (
+        out.startswith("webgpu:0   gpu  Made-up GPU")
+        and "Metal, wgpu-native" in out
+        and not re.search("auto takes|units", out)
+    )
+    assert "webgpu" not in command("devices")[1]
+    code, _, error = command("devices", "vulkan")
+    assert code and "valid: cuda, opencl, webgpu" in error
+    monkeypatch.setattr(webgpu, "devices", list)
+    code, _, error = command("devices", "webgpu")
+    assert code and "no WebGPU adapter" in error
 
 
 @pytest.fixture(scope="module")

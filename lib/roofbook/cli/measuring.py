@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import Failed, UsageError, complain
+from ..errors import Failed, UsageError, complain, one_of
 from ..terminal import say
 from .app import (
     CLUSTER,
@@ -34,20 +34,30 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def devices() -> None:
-    """List the devices, by the names that --device takes."""
+@click.argument("backend", required=False)
+def devices(backend: str | None) -> None:
+    """List the devices, by the names that --device takes: all, or those of BACKEND alone.
+
+    Devices by WebGPU are listed only by `roofbook devices webgpu`.
+    """
     from ..devices import intel
+    from ..devices.backends import BACKENDS, ON_REQUEST
     from ..devices.find import devices as all_devices
     from ..devices.find import no_device, why_auto
 
-    found_devices = all_devices()
+    backends = {**BACKENDS, **ON_REQUEST}
+    if backend not in (None, *backends):
+        raise one_of("backend", str(backend), list(backends))
+    found_devices = all_devices(backend)
     if not found_devices:
-        raise no_device()
+        raise UsageError(backends[backend].absent) if backend else no_device()
     for device in found_devices:
-        units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
+        counts = device.kind == "gpu" and device.backend in BACKENDS  # WebGPU does not tell
+        units = f", {device.compute_units} compute units" if counts else ""
         say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
     warnings = (f"{device.spec}: {device.warning}" for device in found_devices if device.warning)
-    for line in (*warnings, why_auto(), intel.refused()):
+    choice = () if backend else (why_auto(), intel.refused())
+    for line in (*warnings, *choice):
         if line:
             say(line, hang=4)
 
@@ -450,7 +460,6 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     """
     import importlib
 
-    from ..errors import one_of
     from ..spec import registry as all_labs
 
     trainable = sorted(name for name, folder in all_labs.folders().items() if (folder / "train.py").is_file())
