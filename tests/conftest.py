@@ -72,6 +72,7 @@ CHROMIUM_FLAGS = [f"--{flag}" for flag in (
     "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
     "disable-component-update", "disable-sync",
 )]  # fmt: skip
+WEBGPU_FLAGS = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
 
 
 def every_device() -> list[Any]:
@@ -246,15 +247,34 @@ def listens() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A headless Chromium, the system's own; the test is skipped where there is none."""
+def playing() -> Iterator[Any]:
+    """Playwright, of which a process has one."""
     from playwright.sync_api import sync_playwright
 
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+def chromium() -> str:
+    """Return the path of the system's Chromium; skip the test where there is none."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next((program for name in names if (program := shutil.which(name))), None)
     if path is None:
         pytest.skip("no Chromium on PATH; to look at the site: apt-get install chromium (or your system's like)")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield running
-        running.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser(playing: Any) -> Iterator[Any]:
+    """A headless Chromium, the system's own; the test is skipped where there is none."""
+    running = playing.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def browser_with_webgpu(playing: Any) -> Iterator[Any]:
+    """A headless Chromium with WebGPU, on a GPU of software."""
+    running = playing.chromium.launch(executable_path=chromium(), args=[*CHROMIUM_FLAGS, *WEBGPU_FLAGS])
+    yield running
+    running.close()

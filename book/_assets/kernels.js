@@ -2,6 +2,7 @@
    that ends in #NAME opens that kernel's difference, or its text if it has no parent. Without this script the links open files. */
 (() => {
   "use strict";
+  const { run: runnerAddress } = document.currentScript.dataset;
   const LANGUAGE_KEY = "roofbook-language", kernels = new Map(), texts = new Map(), waiting = new Map();
 
   // Called by a kernel's script.
@@ -108,6 +109,24 @@
     return open(kernel, tab);
   }
 
+  // The machinery that runs kernels in the browser is loaded when a reader first asks for it.
+  let runner;
+  const loadRunner = () => runner ??= new Promise((resolve, reject) => {
+    document.head.append(Object.assign(document.createElement("script"), { src: runnerAddress, onload: resolve, onerror: reject }));
+  });
+
+  function addRunButton(root) {
+    const bar = document.createElement("p"), button = document.createElement("button");
+    Object.assign(bar, { className: "run-bar" }).append(Object.assign(button, { type: "button", textContent: "Run it on this device" }));
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      try { await loadRunner(); } catch { bar.append("The script run-here.js could not be loaded."); return; }
+      button.disabled = false;
+      window.roofbookRunHere.open(root, button);
+    }, { once: true });
+    root.append(bar);
+  }
+
   for (const root of document.querySelectorAll(".kernel")) {
     const files = root.querySelector(".kernel-files"), list = document.createElement("div"), panel = document.createElement("div");
     const kernel = { root, panel, tabs: [] }, name = root.dataset.kernel;
@@ -136,6 +155,7 @@
     });
     files.hidden = true;
     root.append(list, panel);
+    if (root.dataset.run) addRunButton(root);
     kernels.set(name, kernel);
   }
 

@@ -61,7 +61,7 @@ READING = (
 )
 """Commands that show rows of a store. `gate` against its rows, `run`, `record` and `profile` measure first."""
 OTHERS = {"best", "build", "check", "devices", "diff", "exercise", "gate", "grade", "init", "judge", "labs", "lint", "new",
-          "pdf", "profile", "pull", "record", "run", "serve", "show", "train", "tune"}  # fmt: skip
+          "pdf", "profile", "pull", "record", "run", "serve", "show", "train", "try", "tune"}  # fmt: skip
 """Commands that show nothing of a store, or that are tried elsewhere: `build` below, the others where they are tested."""
 
 
@@ -222,7 +222,11 @@ def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) ->
     assert {Path(text.file).name for text in texts_by_variant[HOSTILE]} == {
         text.file for text in texts_by_variant[HOSTILE]
     }
-    tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, {HOSTILE: "1"}))
+    tabs, runs = (
+        {HOSTILE: kernels_page.script_address(folder, lab, HOSTILE, "")}
+        for folder in (kernels_page.SCRIPTS, kernels_page.RUN_SCRIPTS)
+    )
+    tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, tabs, runs))
     assert {token.type for token in tokens} <= {"heading_open", "heading_close", "inline", "fence"}
     for token in tokens:
         assert {child.type for child in token.children or ()} <= {"text", "code_inline"}

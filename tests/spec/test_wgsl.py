@@ -6,14 +6,12 @@ The kernels that are run, and the modules that are compiled, need an adapter of 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright import sync_api as playwright
 
 from roofbook.devices.backends import ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
@@ -304,23 +302,14 @@ def test_a_translation_is_the_same_each_time(lab: str, step: str) -> None:
 @pytest.mark.parametrize(
     "lab", [pytest.param(lab, marks=[] if lab == "lbm" else pytest.mark.thorough) for lab in TRANSLATED]
 )
-def test_the_compiler_of_a_browser_takes_each_step(lab: str, tmp_path: Path) -> None:
+def test_the_compiler_of_a_browser_takes_each_step(lab: str, browser_with_webgpu: Any, tmp_path: Path) -> None:
     """Chromium's, which is stricter: it asks for a proof that each barrier is reached by a whole group."""
-    if not (program := shutil.which("chromium")):
-        pytest.skip("no chromium on PATH")
     texts = {name: registry.get(lab).variant(name).text.render("wgsl") for name in TRANSLATED[lab].split()}
     (tmp_path / "page.html").write_text("<!doctype html><title>WGSL</title>")
-    with playwright.sync_playwright() as playing:
-        flags = [
-            "--no-sandbox",
-            "--enable-unsafe-webgpu",
-            "--use-webgpu-adapter=swiftshader",
-            "--enable-features=Vulkan",
-        ]
-        with playing.chromium.launch(executable_path=program, args=flags) as browser:
-            page = browser.new_page()
-            page.goto((tmp_path / "page.html").as_uri())
-            refused = page.evaluate(COMPILE, texts)
+    page = browser_with_webgpu.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    refused = page.evaluate(COMPILE, texts)
+    page.close()
     without_f16 = {name for name, text in texts.items() if "enable f16;" in text}
     assert {name: words for name, words in refused.items() if words and name not in without_f16} == {}
 

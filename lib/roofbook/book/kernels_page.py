@@ -1,11 +1,12 @@
-"""Page of a lab's kernels: each variant's text in every language, its changes, and files to open and to copy.
+"""Page of a lab's kernels: each variant's text in every language, its changes, files to open and to copy, a button to run it.
 
 The page labs/LAB/kernels is Markdown, with a heading for each variant, so that search and links find it. The texts are in
-_build/kernels: plain files, and a script for each variant, which book/_assets/kernels.js loads when a tab is opened.
+_build/kernels: plain files, and a script for each variant, which book/_assets/kernels.js loads when a tab is opened. Those in
+_build/runs are loaded when a reader runs a step in the browser (browser_runs.py).
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..devices.backends import languages
@@ -17,14 +18,17 @@ from ..spec import registry
 from ..spec.lab import Lab
 from ..spec.plan import Variant
 from ..spec.techniques import step_tags
+from .browser_runs import scripts
 from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest
 
-FOLDER = Path("_build", "kernels")
+FOLDER, RUNS = Path("_build", "kernels"), Path("_build", "runs")
 FILES = "kernels"
 """Folder of the site with a folder of plain texts for each lab."""
-SCRIPTS = "_static/kernels"
+RUNNER = ' data-run="../../_static/run-here.js?v="'
+"""Attribute with the address of the script that runs steps in a browser."""
+SCRIPTS, RUN_SCRIPTS = "_static/kernels", "_static/runs"
 
 
 def page_of(root: Path, lab: str) -> Path:
@@ -38,13 +42,15 @@ def update(root: Path, manifest: Manifest, now: InputHashes) -> None:
         page, made_from = page_of(root, lab.name), now.kernels(lab.name)
         if manifest.stale(page, made_from):
             manifest.forget(page)
-            manifest.write(page, _written(lab, root / FOLDER / lab.name), made_from)
+            manifest.write(page, _written(lab, root), made_from)
 
 
 def copy_texts(root: Path, site: Path) -> None:
     """Copy the texts into the site, and remove those that no longer exist."""
-    for target, pattern in ((site / FILES, "*.txt"), (site / SCRIPTS, "*.js")):
-        files = {path.relative_to(root / FOLDER): path for path in (root / FOLDER).glob(f"*/{pattern}")}
+    copies = ((FOLDER, FILES, "*.txt"), (FOLDER, SCRIPTS, "*.js"), (RUNS, RUN_SCRIPTS, "*.js"))
+    for folder, copied, pattern in copies:
+        target = site / copied
+        files = {path.relative_to(root / folder): path for path in (root / folder).glob(f"*/{pattern}")}
         for old in target.glob("*/*"):
             if old.relative_to(target) not in files:
                 old.unlink()
@@ -59,35 +65,51 @@ def _stamp(path: Path) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-def _written(lab: Lab, folder: Path) -> str:
-    """Write the texts of a lab's kernels into `folder`; return its page."""
+def _written(lab: Lab, root: Path) -> str:
+    """Write the texts of a lab's kernels, and the scripts that run them; return its page."""
     texts_by_variant = {variant.name: texts(lab, variant) for variant in (*lab.ladder, *lab.peers)}
-    scripts = {
+    tabs = {
         name: tab_script(lab, lab.variant(name), variant_texts)
         for name, variant_texts in texts_by_variant.items()
         if variant_texts
     }
-    files = {f"{file_name(name)}.js": text for name, text in scripts.items()}
+    runs = scripts(lab)
+    files = {f"{file_name(name)}.js": text for name, text in tabs.items()}
     files |= {
         variant_text.file: variant_text.text
         for variant_texts in texts_by_variant.values()
         for variant_text in variant_texts
     }
+    _write_folder(root / FOLDER / lab.name, files)
+    _write_folder(root / RUNS / lab.name, {f"{file_name(name)}.js": text for name, text in runs.items()})
+    addresses = {name: script_address(SCRIPTS, lab, name, text) for name, text in tabs.items()}
+    return page(
+        lab, texts_by_variant, addresses, {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}
+    )
+
+
+def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files that changed into a folder, and remove all others."""
     for path in folder.glob("*"):
         if path.name not in files:
             path.unlink()
     for name, text in files.items():
         if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
             write_whole(folder / name, text)
-    versions = {name: cache_key(text)[:8] for name, text in scripts.items()}
-    return page(lab, texts_by_variant, versions)
 
 
-def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, str]) -> str:
+def script_address(folder: str, lab: Lab, variant: str, text: str) -> str:
+    """Return the address of a variant's script. It changes with the text, so that browsers load a new one."""
+    return f"../../{folder}/{lab.name}/{file_name(variant)}.js?v={cache_key(text)[:8]}"
+
+
+def page(
+    lab: Lab, texts_by_variant: Mapping[str, list[Text]], addresses: Mapping[str, str], runs: Mapping[str, str]
+) -> str:
     """Return a lab's page as Markdown.
 
-    texts_by_variant: texts of each variant. versions: for each script a word that changes with it, so that browsers load a new
-    one.
+    texts_by_variant: texts of each variant. addresses: of the script with the texts of each variant that has any. runs: of the
+    script of each step that runs in a browser.
     """
     with_texts = [variant for variant in (*lab.ladder, *lab.peers) if texts_by_variant[variant.name]]
     titles = {"peer": "Programs to compare with", "dsl": "Kernels in today's languages"}
@@ -95,7 +117,8 @@ def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, 
     parts = [
         f"# {markdown(lab.title)}: kernels",
         raw_html(
-            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v=" defer></script>'
+            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v="'
+            f"{RUNNER if runs else ''} defer></script>"
         ),
     ]
     for title in ("The steps of the ladder", *titles.values()):
@@ -104,7 +127,11 @@ def page(lab: Lab, texts_by_variant: dict[str, list[Text]], versions: dict[str, 
         for variant in variants:
             parts += [
                 f"### {markdown_code(variant.name)}",
-                raw_html(_kernel(lab, variant, texts_by_variant[variant.name], versions[variant.name])),
+                raw_html(
+                    _kernel(
+                        lab, variant, texts_by_variant[variant.name], addresses[variant.name], runs.get(variant.name)
+                    )
+                ),
             ]
     if libraries:
         items = "\n".join(_item(variant) for variant in libraries)
@@ -128,7 +155,7 @@ def _about(lab: Lab) -> str:
     )
 
 
-def _index(variants: Sequence[Variant], texts_by_variant: dict[str, list[Text]]) -> str:
+def _index(variants: Sequence[Variant], texts_by_variant: Mapping[str, list[Text]]) -> str:
     items = "\n".join(
         f'<li><a href="#{escape(variant.name)}"><code>{escape(variant.name)}</code></a> '
         f"<span>{with_code(variant.change)}</span> <small>{escape(_languages(texts_by_variant[variant.name]))}</small></li>"
@@ -149,8 +176,8 @@ def _item(variant: Variant) -> str:
     )
 
 
-def _kernel(lab: Lab, variant: Variant, variant_texts: Sequence[Text], version: str) -> str:
-    """Return the description of a variant, and the links to its texts, which kernels.js turns into tabs."""
+def _kernel(lab: Lab, variant: Variant, variant_texts: Sequence[Text], address: str, run: str | None) -> str:
+    """Return the description of a variant, and the links to its texts, which kernels.js turns into tabs and a button."""
     name = escape(variant.name)
     parent = lab.variant(variant.parent) if variant.parent else None
     over = f'Over <a href="#{escape(parent.name)}"><code>{escape(parent.name)}</code></a>. ' if parent else ""
@@ -160,10 +187,10 @@ def _kernel(lab: Lab, variant: Variant, variant_texts: Sequence[Text], version: 
         for text in variant_texts
     )
     notes = "\n".join(f'<p class="table-note">{line}</p>' for line in _notes(lab, variant, parent, variant_texts))
-    address = f"../../{SCRIPTS}/{lab.name}/{file_name(variant.name)}.js?v={version}"
+    run_address = f' data-run="{run}"' if run else ""
     return (
         f"<p>{over}{with_code(variant.change)}</p>\n{notes}\n"
-        f'<div class="kernel" data-lab="{lab.name}" data-kernel="{name}" data-script="{address}">'
+        f'<div class="kernel" data-lab="{lab.name}" data-kernel="{name}" data-script="{address}"{run_address}>'
         f'<p class="kernel-files">As plain text: {links}</p></div>'
     )
 

@@ -83,7 +83,7 @@ class Kernel(contract.Kernel):
         if len(self.buffers) > most:
             raise Unsupported(f"{len(self.buffers)} buffers of a kernel: {most} at most")
         entries: list[dict[str, Any]] = [
-            {"binding": argument.binding, "visibility": "COMPUTE", "buffer": {"type": self._access(argument.name)}}
+            {"binding": argument.binding, "visibility": "COMPUTE", "buffer": {"type": self.access(argument.name)}}
             for argument in self.buffers
         ]
         if self.numbers:
@@ -91,7 +91,8 @@ class Kernel(contract.Kernel):
             entries.append({"binding": len(self.buffers), "visibility": "COMPUTE", "buffer": numbers})
         return self.program.device.handle.create_bind_group_layout(entries=entries)
 
-    def _access(self, name: str) -> str:
+    def access(self, name: str) -> str:
+        """Return the type of a buffer's binding, as WebGPU calls it."""
         constant = f"var<storage, read> {name}:" in self.program.text
         return "read-only-storage" if constant else "storage"
 
@@ -99,15 +100,18 @@ class Kernel(contract.Kernel):
         """Return the pipeline for groups of a size."""
         size = (*group, 1, 1)[:3]
         if size not in self._pipelines:
-            device, text = self.program.device, self.program.text
+            device = self.program.device
             if self.local_bytes > device.local_bytes:
                 raise Unsupported(f"{self.local_bytes} bytes of local memory: {device.local_bytes} at most")
-            sizes = {f"group_{axis}": count for axis, count in zip("xyz", size, strict=True)}
-            constants = {name: count for name, count in sizes.items() if f"override {name}:" in text}
-            stage = {"module": self.program.module, "entry_point": self.name, "constants": constants}
+            stage = {"module": self.program.module, "entry_point": self.name, "constants": self.constants(size)}
             layout = device.handle.create_pipeline_layout(bind_group_layouts=[self.layout])
             self._pipelines[size] = _built(lambda: device.handle.create_compute_pipeline(layout=layout, compute=stage))
         return self._pipelines[size]
+
+    def constants(self, group: Sequence[int]) -> dict[str, int]:
+        """Return the constants of the text that a size of groups sets."""
+        sizes = {f"group_{axis}": count for axis, count in zip("xyz", (*group, 1, 1), strict=False)}
+        return {name: count for name, count in sizes.items() if f"override {name}:" in self.program.text}
 
     @cached_property
     def local_bytes(self) -> int:
@@ -117,12 +121,21 @@ class Kernel(contract.Kernel):
         arrays = _LOCAL.findall(self.program.text)
         return sum(lanes[vector] * int(length) for name, vector, length in arrays if re.search(rf"\b{name}\b", body))
 
+    def numbers_of(self, args: Sequence[Any]) -> bytes:
+        """Return the numbers among the arguments of a launch, as their buffer has them."""
+        dtypes = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
+        return b"".join(
+            np.asarray(value, dtypes[argument.dtype]).tobytes()
+            for argument, value in zip(self.arguments, args, strict=True)
+            if argument.binding is None
+        )
+
     def resources(self) -> dict[str, int]:
         return {"local_bytes": self.local_bytes, "work_group_limit": self.program.device.max_work_group}
 
 
 class Program(contract.Program):
-    def __init__(self, module: Any, text: str, device: "WebGPUDevice") -> None:
+    def __init__(self, module: Any, text: str, device: Any) -> None:
         self.module, self.text, self.device = module, text, device
         self._kernels: dict[str, Kernel] = {}
         for name, one_axis, listed in _KERNEL.findall(text):
@@ -152,6 +165,24 @@ def _built(make: Callable[[], Any]) -> Any:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         told = [line for line in lines if not line.startswith(("Validation Error", "Caused by", "In wgpu"))]
         raise BuildFailed(" ".join(told[:3]) or "no message") from error
+
+
+def group_counts(
+    kernel: Kernel, global_size: Sequence[int], local_size: Sequence[int], most: int
+) -> tuple[int, int, int]:
+    """Return the number of groups by axis, `most` along one. A long range of one axis is folded, if the kernel allows it."""
+    if any(size % group for size, group in zip(global_size, local_size, strict=True)):
+        raise RuntimeError(f"{kernel.name} was not launched: groups do not divide the range")
+    groups = [size // group for size, group in zip(global_size, local_size, strict=True)]
+    across, down, deep = (*groups, 1, 1)[:3]
+    if kernel.one_axis and across > most and down == deep == 1:
+        down = next((count for count in range(-(-across // most), most + 1) if across % count == 0), 1)
+        across //= down
+    elif kernel.one_axis and max(down, deep) > 1:
+        raise Unsupported("a range of several axes for a kernel that asks for one")
+    if max(across, down, deep) > most:
+        raise Unsupported(f"{max(across, down, deep)} groups along an axis: {most} at most")
+    return across, down, deep
 
 
 class Numbers:
@@ -211,12 +242,10 @@ class Queue(contract.Queue):
             raise RuntimeError(
                 f"{kernel.name} was not launched: it takes {len(kernel.arguments)} arguments, and {len(args)} are given"
             )
-        counts = self._counts(kernel, global_size, local_size)
-        numbers = b"".join(
-            np.asarray(value, {"i32": np.int32, "u32": np.uint32, "f32": np.float32}[argument.dtype]).tobytes()
-            for argument, value in zip(kernel.arguments, args, strict=True)
-            if argument.binding is None
+        counts = group_counts(
+            kernel, global_size, local_size, self.device.limits["max-compute-workgroups-per-dimension"]
         )
+        numbers = kernel.numbers_of(args)
         place = self.numbers.place(numbers) if numbers else 0
         if place is None:
             self.flush()
@@ -227,22 +256,6 @@ class Queue(contract.Queue):
         encoder.set_pipeline(pipeline)
         encoder.set_bind_group(0, group, [place] if numbers else [])
         encoder.dispatch_workgroups(*counts)
-
-    def _counts(self, kernel: Kernel, global_size: Sequence[int], local_size: Sequence[int]) -> tuple[int, int, int]:
-        """Return the number of groups by axis. A long range of one axis is folded: kernels of one axis count for that."""
-        most = self.device.limits["max-compute-workgroups-per-dimension"]
-        if any(size % group for size, group in zip(global_size, local_size, strict=True)):
-            raise RuntimeError(f"{kernel.name} was not launched: groups do not divide the range")
-        groups = [size // group for size, group in zip(global_size, local_size, strict=True)]
-        across, down, deep = (*groups, 1, 1)[:3]
-        if kernel.one_axis and across > most and down == deep == 1:
-            down = next((count for count in range(-(-across // most), most + 1) if across % count == 0), 1)
-            across //= down
-        elif kernel.one_axis and max(down, deep) > 1:
-            raise Unsupported("a range of several axes for a kernel that asks for one")
-        if max(across, down, deep) > most:
-            raise Unsupported(f"{max(across, down, deep)} groups along an axis: {most} at most")
-        return across, down, deep
 
     def _group(self, kernel: Kernel, args: Sequence[Any]) -> Any:
         """Return the bind group of a launch."""

@@ -1,0 +1,433 @@
+/* Runs a step of a lab on the reader's device by WebGPU: verified, then timed beside its parent and an A/A control. kernels.js loads
+   this file when a reader presses "Run it on this device". The kernels come from scripts of lib/roofbook/book/browser_runs.py.
+   Nothing is sent anywhere. */
+window.roofbookRunHere = (() => {
+  "use strict";
+  const SAMPLE_S = 0.02; // browsers round times to 0.1 ms, which is 0.5 % of it
+  const BUDGET_S = 3;
+  const LEAST_ROUNDS = 7, MOST_ROUNDS = 30, MOST_RUNS = 4096;
+  const steps = new Map(), waiting = new Map();
+
+  /** What stops a run, in a sentence for the reader. */
+  class Told extends Error {
+    constructor(words) { super(/[.?!]$/.test(words) ? words : `${words}.`); }
+  }
+
+  // -- statistics, as lib/roofbook/measure/stats.py has them ------------------------------------------------------------------
+  const LEVEL = 0.95, SIGN_LEVEL = 0.965, LEAST = 1.01, EQUAL = 1.05;
+  const STUDENT_T = { 3: 6.205347, 4: 4.176535, 5: 3.495406 };
+
+  // The largest k for which the k-th smallest and k-th largest of n values hold the median at the level; 0 for none.
+  function rank(n, level) {
+    let total = 0, term = 2 ** -n, k = 0;
+    while (k < Math.floor(n / 2) && total + term <= (1 - level) / 2) {
+      total += term;
+      term = term * (n - k) / (k + 1);
+      k += 1;
+    }
+    return k;
+  }
+
+  const ordered = (values) => [...values].sort((a, b) => a - b);
+  const middles = (values) => [values[(values.length - 1) >> 1], values[values.length >> 1]];
+
+  function medianCi(samples) {
+    const values = ordered(samples), n = values.length, k = rank(n, LEVEL), [a, b] = middles(values);
+    return { estimate: (a + b) / 2, low: values[Math.max(k, 1) - 1], high: values[n - Math.max(k, 1)] };
+  }
+
+  // a / b of samples that belong to the same rounds.
+  function pairedRatio(a, b) {
+    const ratios = ordered(a.map((value, index) => value / b[index])), n = ratios.length;
+    const [lower, upper] = middles(ratios).map(Math.log), estimate = Math.exp((lower + upper) / 2);
+    if (n < 3) return { estimate, low: 0, high: Infinity };
+    let k = rank(n, SIGN_LEVEL), low = ratios[k - 1], high = ratios[n - k];
+    if (n < 6) {
+      const logs = ratios.map(Math.log), mean = logs.reduce((sum, log) => sum + log, 0) / n;
+      const half = STUDENT_T[n] * Math.sqrt(logs.reduce((sum, log) => sum + (log - mean) ** 2, 0) / (n - 1) / n);
+      [low, high] = [Math.exp(mean - half), Math.exp(mean + half)];
+    }
+    return { estimate, low: Math.min(low, estimate), high: Math.max(high, estimate) };
+  }
+
+  function relation({ low, high }) {
+    if (low > LEAST) return "faster";
+    if (high < 1 / LEAST) return "slower";
+    return low >= 1 / EQUAL && high <= EQUAL ? "same" : "undecided";
+  }
+
+  // -- operands, as lib/roofbook/spec/browser_run.py draws them ---------------------------------------------------------------
+  function draw(ranges, sizes, seed) {
+    const mixed = (word) => {
+      word = Math.imul(word ^ word >>> 16, 0x7feb352d);
+      word = Math.imul(word ^ word >>> 15, 0x846ca68b);
+      return (word ^ word >>> 16) >>> 0;
+    };
+    return Object.fromEntries(Object.entries(ranges).map(([name, [low, high]], stream) => {
+      const key = mixed(seed + Math.imul(stream + 1, 0x9e3779b9) | 0), values = new Float32Array(sizes[name]);
+      for (let i = 0; i < values.length; i++) {
+        values[i] = low + Math.fround((high - low) * ((mixed(mixed(i) ^ key) >>> 8) * 2 ** -24));
+      }
+      return [name, values];
+    }));
+  }
+
+  // The worker draws the operands, keeps them, and checks outputs against them in double precision.
+  function work(drawing, check) {
+    let inputs;
+    self.onmessage = ({ data: { params, outputs, drawn } }) => {
+      if (drawn) inputs = drawing(...drawn);
+      self.postMessage(drawn ? inputs : check(params, inputs, outputs));
+    };
+  }
+
+  function startWorker(check) {
+    const source = `const check = ${check};\n(${work})(${draw}, check);`;
+    const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" })), worker = new Worker(address);
+    const ask = (message) => new Promise((resolve, reject) => {
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message: words }) => reject(new Told(`The check failed: ${words}`));
+      worker.postMessage(message);
+    });
+    return { ask, end: () => { worker.terminate(); URL.revokeObjectURL(address); } };
+  }
+
+  // -- the device ------------------------------------------------------------------------------------------------------------
+  async function openDevice() {
+    if (!navigator.gpu) {
+      throw new Told(isSecureContext
+        ? "This browser has no WebGPU. Chrome and Edge have it, and Safari and Firefox in newer versions; it may be switched off."
+        : "A browser gives WebGPU only to pages by https or from this machine, and this page is neither.");
+    }
+    const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (!adapter) throw new Told("This browser has WebGPU, but found no GPU that it lets pages use. Its page about:gpu may say why.");
+    const hasTimestamps = adapter.features.has("timestamp-query");
+    let device;
+    try {
+      device = await adapter.requestDevice({ requiredFeatures: hasTimestamps ? ["timestamp-query"] : [] });
+    } catch (error) {
+      throw new Told(`The browser refused the device: ${error.message}`);
+    }
+    const lost = device.lost.then(({ reason, message }) => {
+      throw new Told(`The device was lost (${message || reason}). A driver stops a kernel that runs for too long; load the page again.`);
+    });
+    lost.catch(() => {}); // it is told where something waits for the device
+    return { device, adapter, hasTimestamps, alive: (promise) => Promise.race([promise, lost]) };
+  }
+
+  // Calls `make`, and raises what WebGPU only notes: wrong kernels and a lack of memory.
+  async function guarded({ device, alive }, name, make) {
+    const words = { validation: "The browser refuses", "out-of-memory": "The device has too little memory for", internal: "The driver failed at" };
+    Object.keys(words).forEach((filter) => device.pushErrorScope(filter));
+    const made = await make();
+    for (const filter of Object.keys(words).reverse()) {
+      const error = await alive(device.popErrorScope());
+      if (error) throw new Told(`${words[filter]} ${name}: ${error.message.split("\n")[0]}`);
+    }
+    return made;
+  }
+
+  async function compiled({ device, alive }, step, code) {
+    const module = device.createShaderModule({ code }), { messages } = await alive(module.getCompilationInfo());
+    const error = messages.find(({ type }) => type === "error");
+    if (error) throw new Told(`The browser's compiler refuses ${step.variant}, line ${error.lineNum}: ${error.message}`);
+    return module;
+  }
+
+  const VIEWS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array };
+
+  // A step on a case, ready to run.
+  async function prepared(gpu, step, recorded, inputs, role) {
+    const { device, alive, hasTimestamps } = gpu, { COMPUTE } = GPUShaderStage;
+    const { STORAGE, UNIFORM, COPY_SRC, COPY_DST, MAP_READ, QUERY_RESOLVE } = GPUBufferUsage;
+    const create = (size, usage) => device.createBuffer({ size: Math.max(16, Math.ceil(size / 16) * 16), usage });
+    const made = await guarded(gpu, step.variant, async () => {
+      const modules = [];
+      for (const text of recorded.texts) modules.push(await compiled(gpu, step, text));
+      const buffers = recorded.buffers.map(({ bytes }) => create(bytes, STORAGE | COPY_SRC | COPY_DST));
+      const launches = [];
+      for (const launch of recorded.launches) {
+        const layouts = launch.bindings.map(([binding, type]) => ({ binding, visibility: COMPUTE, buffer: { type } }));
+        const entries = launch.bindings.map(([binding, , buffer]) => ({ binding, resource: { buffer: buffers[buffer] } }));
+        if (launch.numbers.length) {
+          const numbers = create(launch.numbers.length, UNIFORM | COPY_DST);
+          device.queue.writeBuffer(numbers, 0, new Uint8Array(launch.numbers));
+          layouts.push({ binding: entries.length, visibility: COMPUTE, buffer: { type: "uniform" } });
+          entries.push({ binding: entries.length, resource: { buffer: numbers } });
+        }
+        const layout = device.createBindGroupLayout({ entries: layouts });
+        const pipeline = await alive(device.createComputePipelineAsync({
+          layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+          compute: { module: modules[launch.text], entryPoint: launch.kernel, constants: launch.constants },
+        }).catch((error) => { throw new Told(`The browser refuses the kernel of ${step.variant}: ${error.message.split("\n")[0]}`); }));
+        launches.push({ pipeline, group: device.createBindGroup({ layout, entries }), groups: launch.groups });
+      }
+      const ticks = hasTimestamps && { set: device.createQuerySet({ type: "timestamp", count: 2 }),
+        resolved: create(16, QUERY_RESOLVE | COPY_SRC), read: create(16, MAP_READ | COPY_DST) };
+      return { buffers, launches, ticks };
+    });
+
+    // Inputs, zeros, or NaNs where the plan writes nothing: an element that no kernel writes is found.
+    function reset(only = () => true) {
+      for (const [index, { bytes, input, zeros, restored }] of recorded.buffers.entries()) {
+        if (!only(restored)) continue;
+        const content = input ? inputs[input] : new Uint32Array(Math.ceil(bytes / 4)).fill(zeros ? 0 : 0x7fc00000);
+        device.queue.writeBuffer(made.buffers[index], 0, content);
+      }
+    }
+
+    // Submits `count` runs, and returns the seconds that they took on the device, or until the queue was done.
+    async function run(count) {
+      const encoder = device.createCommandEncoder(), { ticks } = made;
+      const marks = ticks && { timestampWrites: { querySet: ticks.set, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } };
+      const pass = encoder.beginComputePass(marks || {});
+      for (let done = 0; done < count; done++) {
+        for (const [index, repetitions] of recorded.order) {
+          const { pipeline, group, groups } = made.launches[index];
+          pass.setPipeline(pipeline);
+          pass.setBindGroup(0, group);
+          for (let launch = 0; launch < repetitions; launch++) pass.dispatchWorkgroups(...groups);
+        }
+      }
+      pass.end();
+      if (ticks) {
+        encoder.resolveQuerySet(ticks.set, 0, 2, ticks.resolved, 0);
+        encoder.copyBufferToBuffer(ticks.resolved, 0, ticks.read, 0, 16);
+      }
+      const commands = encoder.finish(), begin = performance.now();
+      device.queue.submit([commands]);
+      if (!ticks) {
+        await alive(device.queue.onSubmittedWorkDone());
+        return (performance.now() - begin) / 1e3;
+      }
+      await alive(ticks.read.mapAsync(GPUMapMode.READ));
+      const [first, last] = new BigUint64Array(ticks.read.getMappedRange().slice(0, 16));
+      ticks.read.unmap();
+      return Number(last - first) / 1e9;
+    }
+
+    async function outputs() {
+      const found = {};
+      for (const [name, { buffer, dtype }] of Object.entries(recorded.outputs)) {
+        const { bytes } = recorded.buffers[buffer], staging = create(bytes, MAP_READ | COPY_DST);
+        const encoder = device.createCommandEncoder();
+        encoder.copyBufferToBuffer(made.buffers[buffer], 0, staging, 0, staging.size);
+        device.queue.submit([encoder.finish()]);
+        await alive(staging.mapAsync(GPUMapMode.READ));
+        found[name] = new VIEWS[dtype](staging.getMappedRange().slice(0, bytes));
+        staging.destroy();
+      }
+      return found;
+    }
+
+    return { step, role, recorded, reset, run, outputs, runs: 1, samples: [], rounds: [], status: "ok", reason: "", error: 0 };
+  }
+
+  // Runs a variant once from its inputs, and refuses it if an error is larger than its tolerance.
+  async function verify(gpu, variant, checker) {
+    variant.reset();
+    await guarded(gpu, variant.step.variant, () => variant.run(1));
+    const ratios = await checker.ask({ params: variant.recorded.params, outputs: await variant.outputs() });
+    for (const [name, ratio] of Object.entries(ratios)) {
+      variant.error = Math.max(variant.error, ratio);
+      if (ratio <= 1) continue;
+      const times = ratio < Infinity ? `${ratio.toPrecision(3)} times its tolerance` : "beyond any tolerance";
+      Object.assign(variant, { status: "failed", reason: `wrong: ${name} is ${times}` });
+      throw new Told(`${variant.step.variant} is ${variant.reason}. It has no time.`);
+    }
+  }
+
+  // Finds how many runs make a sample long enough for the browser's clock; the runs before the last are the warm-up.
+  async function calibrate(variant) {
+    while (await variant.run(variant.runs) < SAMPLE_S && variant.runs < MOST_RUNS) variant.runs *= 2;
+  }
+
+  function shuffled(values) {
+    const drawn = values.map((value) => [crypto.getRandomValues(new Uint32Array(1))[0], value]);
+    return drawn.sort(([a], [b]) => a - b).map(([, value]) => value);
+  }
+
+  // Verifies and times a step, its parent if it has one, and an A/A control. progress: called with words and a share of the work.
+  async function measure(step, parent, caseName, progress, isStopped) {
+    const gpu = await openDevice(), seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1, started = new Date();
+    const recordedOf = ({ cases }) => cases.find((recorded) => recorded.case === caseName);
+    const recorded = recordedOf(step), checker = startWorker(step.check), variants = [];
+    const goOn = () => { if (isStopped()) throw new Told("Stopped."); };
+    try {
+      progress("Drawing the operands", 0);
+      const inputs = await checker.ask({ drawn: [step.ranges, recorded.inputs, seed] });
+      const against = parent ?? step;
+      for (const [chosen, role] of [[step, step.role], ...(parent ? [[parent, parent.role]] : []), [against, "again"]]) {
+        goOn();
+        progress(`Checking ${chosen.variant}`, 0);
+        variants.push(await prepared(gpu, chosen, recordedOf(chosen), inputs, role));
+        await verify(gpu, variants.at(-1), checker);
+      }
+      for (const variant of variants) {
+        goOn();
+        progress(`Warming up ${variant.step.variant}`, 0);
+        await calibrate(variant);
+      }
+      let spent = 0, order = [];
+      for (let round = 0; round < MOST_ROUNDS && (round < LEAST_ROUNDS || spent < BUDGET_S); round++) {
+        order = round % 2 ? order.reverse() : shuffled(variants); // drawn in one round, mirrored in the next
+        const seconds = [];
+        for (const variant of order) seconds.push(await variant.run(variant.runs));
+        if (isStopped()) break;
+        order.forEach((variant, index) => { variant.samples.push(seconds[index]); variant.rounds.push(round); });
+        spent += seconds.reduce((sum, second) => sum + second, 0);
+        progress(`Round ${round + 1}`, Math.max((round + 1) / MOST_ROUNDS, Math.min((round + 1) / LEAST_ROUNDS, spent / BUDGET_S)));
+      }
+      if (variants[0].samples.length < 3) throw new Told("Stopped.");
+      for (const variant of variants) {
+        progress(`Checking ${variant.step.variant} again`, 1);
+        await verify(gpu, variant, checker);
+      }
+      if (variants.some(({ samples }) => samples.some((sample) => !(sample > 0)))) {
+        throw new Told("The browser's clock is too coarse: a sample took no time.");
+      }
+      return { gpu, variants, hasParent: Boolean(parent), seed, started };
+    } catch (error) {
+      if (!(error instanceof Told)) await gpu.alive(new Promise((resolve) => { setTimeout(resolve, 100); })); // is the device lost?
+      throw error;
+    } finally {
+      checker.end();
+      gpu.device.destroy();
+    }
+  }
+
+  // -- results ---------------------------------------------------------------------------------------------------------------
+  const perUnit = ({ samples, runs, recorded }) => samples.map((sample) => sample / runs / recorded.params.units);
+  const digits = (value) => Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(value))));
+
+  // 1.80 [1.72, 1.91]; with more digits if these would hide on which side of 1, or of a difference that counts, an end lies.
+  function interval({ estimate, low, high }, limits = []) {
+    const hides = (value, places) => limits.some((limit) => {
+      const rounded = Number(value.toFixed(places));
+      return value !== limit && (rounded === limit || (rounded > limit) !== (value > limit));
+    });
+    let places = digits(estimate);
+    while (places < 5 && [low, high].some((end) => hides(end, places))) places += 1;
+    return `${estimate.toFixed(places)} [${low.toFixed(places)}, ${high.toFixed(places)}]`;
+  }
+  const factor = (ratio) => interval(ratio, [1, LEAST, 1 / LEAST]);
+
+  function time(variant) {
+    const median = medianCi(perUnit(variant)), [unit, scale] = [["s", 1], ["ms", 1e-3], ["us", 1e-6], ["ns", 1e-9]]
+      .find(([, seconds]) => median.estimate >= seconds) ?? ["ns", 1e-9];
+    return `${interval({ estimate: median.estimate / scale, low: median.low / scale, high: median.high / scale })} ${unit}`;
+  }
+
+  // The sentences of a result.
+  function* sentences({ variants, hasParent, gpu }) {
+    const [step, parent] = variants, control = variants.at(-1), against = hasParent ? parent : step;
+    const ratio = (a, b) => pairedRatio(perUnit(a), perUnit(b)), { unit, variant: name } = step.step;
+    yield `${name}: ${time(step)} a ${unit}, verified.`;
+    if (hasParent) {
+      yield `In one run on this device: ${factor(ratio(parent, step))} times as fast as ${parent.step.variant}, ` +
+        `which takes ${time(parent)} a ${unit}: ${relation(ratio(parent, step))}.`;
+    }
+    const noise = ratio(control, against), differs = ["faster", "slower"].includes(relation(noise));
+    yield `${against.step.variant}, measured twice: ${factor(noise)}. ` +
+      (differs ? "The two are the same, so something disturbed this run: do not rely on it." : "The two are the same, so this is the noise.");
+    yield `${step.samples.length} rounds on ${model(gpu)}, timed by ${gpu.hasTimestamps ? "timestamps of the device" : "the clock of the browser"}, with warm caches.`;
+  }
+
+  // The model of the GPU, as far as the browser tells it.
+  function model({ adapter: { info: { vendor, architecture, device, description } } }) {
+    return description || device || `${vendor} ${architecture}`.trim() || "a GPU of an unknown model";
+  }
+
+  // Rows with the fields of the book's store.
+  function rows({ variants, gpu, seed, started }) {
+    const { vendor, architecture, device, description, isFallbackAdapter } = gpu.adapter.info, name = model(gpu);
+    return variants.map(({ step, role, recorded, samples, rounds, runs, status, reason, error }) => ({
+      run: started.toISOString(), started: started.toISOString(), lab: step.lab, variant: step.variant, case: recorded.case,
+      parent: step.parent, role, dtype: step.dtype, device: name.toLowerCase().replace(/[^a-z0-9]+/g, "-"), device_name: name,
+      device_kind: isFallbackAdapter ? "cpu" : "gpu", backend: "webgpu", timed: "kernels", unit: step.unit, units: runs * recorded.params.units,
+      source_sha256: step.source_sha256, samples_s: samples, rounds, status, reason, error, bound: 1,
+      extra: { seed, runs, cache: "warm", timer: gpu.hasTimestamps ? "timestamps of the device" : "the browser's clock" },
+      provenance: { browser: navigator.userAgent, vendor, architecture, device, description, page: document.title },
+    }));
+  }
+
+  // -- the page --------------------------------------------------------------------------------------------------------------
+  const element = (tag, fields = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), fields);
+    made.append(...children);
+    return made;
+  };
+
+  function load(root) {
+    const { kernel: name, run } = root.dataset;
+    if (steps.has(name)) return Promise.resolve(steps.get(name));
+    return new Promise((resolve, reject) => {
+      waiting.set(name, resolve);
+      document.head.append(element("script", { src: run, onerror: () => reject(new Told(`The script of ${name} could not be loaded.`)) }));
+    });
+  }
+
+  // Called by a step's script.
+  function take(step) {
+    steps.set(step.variant, step);
+    waiting.get(step.variant)?.(step);
+  }
+
+  const running = { now: false }; // one run at a time: two would disturb each other
+
+  async function open(root, button) {
+    const status = element("p", { className: "run-status" });
+    status.setAttribute("role", "status");
+    root.append(status);
+    try {
+      const step = await load(root), parentRoot = document.querySelector(`.kernel[data-run][data-kernel="${step.parent}"]`);
+      build(root, button, status, step, parentRoot ? await load(parentRoot) : null);
+    } catch (error) {
+      status.textContent = error.message;
+    }
+  }
+
+  function build(root, button, status, step, parent) {
+    const both = step.cases.filter(({ case: name }) => !parent || parent.cases.some((recorded) => recorded.case === name));
+    const sizes = element("select", {}, ...both.map(({ case: name }) => element("option", { value: name, textContent: name })));
+    const stop = element("button", { type: "button", textContent: "Stop", hidden: true });
+    const bar = element("progress", { max: 1, hidden: true }), result = element("ul", { className: "run-result" });
+    bar.setAttribute("aria-label", "Progress of the run");
+    let isStopped = false;
+    stop.addEventListener("click", () => { isStopped = true; });
+    button.replaceWith(element("label", {}, "Size ", sizes), button, stop, bar);
+    root.append(result);
+
+    async function run() {
+      if (running.now) {
+        status.textContent = "Another run is at work on this page: wait for it, or stop it.";
+        return;
+      }
+      running.now = button.disabled = true;
+      isStopped = stop.hidden = bar.hidden = false;
+      result.replaceChildren();
+      const progress = (words, share) => { status.textContent = `${words}…`; bar.value = share; };
+      try {
+        const measured = await measure(step, parent, sizes.value, progress, () => isStopped);
+        status.textContent = isStopped ? "Stopped; these are the rounds until then." : "Done.";
+        result.append(...[...sentences(measured)].map((text) => element("li", { textContent: text })), element("li", {}, download(measured)));
+      } catch (error) {
+        status.textContent = (error instanceof Told ? error : new Told(`The run failed: ${error.message}`)).message;
+      } finally {
+        running.now = button.disabled = false;
+        stop.hidden = bar.hidden = true;
+      }
+    }
+
+    button.addEventListener("click", run);
+    run();
+  }
+
+  function download(measured) {
+    const text = JSON.stringify(rows(measured), null, 1), [{ step, recorded }] = measured.variants;
+    return element("a", { textContent: "The rows, with all samples (JSON)", download: `${step.lab}-${step.variant}-${recorded.case}.json`,
+      href: URL.createObjectURL(new Blob([text], { type: "application/json" })) });
+  }
+
+  return { take, open, draw, medianCi, pairedRatio };
+})();

@@ -1,0 +1,315 @@
+"""Steps that run in a page by WebGPU: the scripts that the book writes, and their runs in a real browser, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.book import browser_runs, kernels_page
+from roofbook.book.input_hashes import InputHashes
+from roofbook.book.manifest import Manifest
+from roofbook.labs.stencil import problem
+from roofbook.labs.stencil.browser import BROWSER
+from roofbook.labs.stencil.plans import Passes
+from roofbook.measure import stats
+from roofbook.spec import registry
+from roofbook.spec.browser_run import browser_run, drawn
+from roofbook.store.schema import COLUMNS, REQUIRED
+
+from ..axe import violations
+
+ROOT = Path(__file__).parents[2]
+LAB = registry.get("stencil")
+RUN = BROWSER
+SMALL = "66x2048"
+"""The case of the runs: a GPU of software takes two milliseconds a pass."""
+
+
+def step_of(script: str) -> dict[str, Any]:
+    call = re.fullmatch(r"roofbookRunHere\.take\((\{.*\})\);\n", script)
+    assert call
+    step: dict[str, Any] = json.loads(call[1])
+    return step
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of the stencil's kernels as plain HTML, with its scripts. Its runs have the fewest samples."""
+    root, site = tmp_path_factory.mktemp("book"), tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "names_of_site", lambda: ["stencil"])
+        patch.setattr(browser_runs, "browser_run", lambda lab: replace(RUN, cases=(SMALL,)))
+        kernels_page.update(root, Manifest(root), InputHashes(root))
+    shutil.copytree(ROOT / "book" / "_assets", site / "_static")
+    machinery = (site / "_static" / "run-here.js").read_text()
+    for setting in ("SAMPLE_S = 0.02;", "BUDGET_S = 3;"):
+        assert machinery.count(setting) == 1
+        machinery = machinery.replace(setting, f"{setting.partition('=')[0]}= 1e-3;")
+    (site / "_static" / "run-here.js").write_text(machinery)
+    kernels_page.copy_texts(root, site)
+    page = kernels_page.page_of(root, "stencil").read_text()
+    body = "\n".join(re.findall(r"^`+\{raw\} html\n(.*?)\n`+$", page, re.M | re.S))
+    style = '<link rel="stylesheet" href="../../_static/roofbook.css">'
+    (site / "labs" / "stencil").mkdir(parents=True)
+    (site / "labs" / "stencil" / "kernels.html").write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernels</title>{style}<main class="bd-article">'
+        f"<h1>Kernels</h1>{body}</main></html>"
+    )
+    return site
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
+    """Yield a function that opens the page of kernels from the disk; fail on any error of its scripts."""
+    context, errors = browser_with_webgpu.new_context(), list[str]()
+
+    def open_tab(script: str = "") -> Any:
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.add_init_script(script)
+        tab.goto((site / "labs" / "stencil" / "kernels.html").as_uri())
+        return tab
+
+    yield open_tab
+    context.close()
+    assert not errors
+
+
+# -- what the book writes ----------------------------------------------------------------------------------------------
+
+
+def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(site: Path) -> None:
+    folder = site / "_static" / "runs" / "stencil"
+    in_wgsl = {step.name for step in LAB.ladder if step.role == "step" and step.is_for("webgpu", "gpu")}
+    assert {path.stem for path in folder.glob("*.js")} == in_wgsl
+    for name in in_wgsl:
+        step = step_of((folder / f"{name}.js").read_text())
+        (case,) = step["cases"]
+        launches = sum(repetitions for _, repetitions in case["order"])
+        assert launches == (1 if name.startswith("fused") else problem.PUBLISHED_PASSES)
+        assert {buffer["input"]: buffer["restored"] for buffer in case["buffers"]} == {
+            "r": False,
+            "b": False,
+            "g": True,
+        }
+        assert case["buffers"][case["outputs"]["g"]["buffer"]]["input"] == "g"
+        height, width = case["params"]["height"], case["params"]["width"]
+        for launch in case["launches"]:
+            assert f"fn {launch['kernel']}(" in case["texts"][launch["text"]]
+            assert int(np.prod(launch["groups"])) * launch["group"] * 16 >= (height - 2) * width
+    checked = step_of((folder / "checked.js").read_text())["cases"][0]["launches"][0]
+    assert checked["numbers"] == [*np.array([66, 2048], np.int32).tobytes()]
+
+
+def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
+    page = (site / "labs" / "stencil" / "kernels.html").read_text()
+    assert re.findall(r"<script[^>]*>", page) == [
+        '<script src="../../_static/kernels.js?v=" data-run="../../_static/run-here.js?v=" defer>'
+    ]
+    assert page.count('data-run="../../_static/runs/stencil/') == len([*(site / "_static" / "runs").rglob("*.js")])
+
+
+def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
+    assert browser_run(registry.get("lenet")) is None and browser_runs.scripts(registry.get("lenet")) == {}
+
+
+class Rearranging(Passes):
+    """A plan whose operands are in another order than the lab's."""
+
+    def place(self, array: np.ndarray) -> Any:
+        return super().place(array[::-1])
+
+
+class Scaling(Passes):
+    """A plan whose outputs are not what its buffer holds."""
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"g": super().outputs()["g"] * 2}
+
+
+@pytest.mark.parametrize("plan", [Rearranging, Scaling])
+def test_a_plan_that_changes_operands_or_outputs_on_the_host_is_left_out(plan: Any) -> None:
+    case = LAB.case("7x48", "test")
+    inputs = browser_runs.marked_inputs(LAB, case)
+    assert browser_runs.recorded_case(LAB, LAB.variant("checked"), case, inputs)
+    assert browser_runs.recorded_case(LAB, replace(LAB.variant("checked"), plan=plan), case, inputs) is None
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+LOAD = """() => new Promise((resolve, reject) => document.head.append(Object.assign(
+  document.createElement('script'), {src: '../../_static/run-here.js', onload: () => resolve(), onerror: reject})))"""
+"""Loads the machinery without a press."""
+
+
+def test_operands_are_drawn_as_in_python(open_page: Open) -> None:
+    tab = open_page()
+    tab.evaluate(LOAD)
+    sizes = {name: 1000 + number for number, name in enumerate(RUN.ranges)}
+    for seed in (0, 1, 2**31 - 1):
+        there = tab.evaluate(
+            "of => Object.fromEntries(Object.entries(roofbookRunHere.draw(...of)).map(([name, all]) => [name, [...all]]))",
+            [RUN.ranges, sizes, seed],
+        )
+        here = drawn(RUN, sizes, seed)
+        for name, (low, high) in RUN.ranges.items():
+            np.testing.assert_array_equal(np.array(there[name], np.float32), here[name])
+            assert low <= here[name].min() and here[name].max() < high
+            assert here[name].mean() == pytest.approx((low + high) / 2, abs=0.15)
+            assert len(np.unique(here[name])) > 990
+    assert not np.array_equal(here["r"][:1000], here["b"][:1000])
+
+
+def test_statistics_are_those_of_the_book(open_page: Open) -> None:
+    tab, random = open_page(), np.random.default_rng(1)
+    tab.evaluate(LOAD)
+    pairs = [random.lognormal(0, 0.1, (2, n)).tolist() for n in range(1, 70)]
+    there = tab.evaluate(
+        "pairs => pairs.map(([a, b]) => [roofbookRunHere.medianCi(a), roofbookRunHere.pairedRatio(a, b)]"
+        ".map(({estimate, low, high}) => [estimate, low, high === Infinity ? null : high]))",
+        pairs,
+    )
+    for (a, b), (median, ratio) in zip(pairs, there, strict=True):
+        assert median == pytest.approx(stats.median_ci(a)[:3])
+        right = stats.paired_ratio(a, b)
+        assert ratio[:2] == pytest.approx([right.estimate, right.low])
+        assert ratio[2] is None if right.n < 3 else ratio[2] == pytest.approx(right.high)
+
+
+def test_the_check_is_that_of_the_lab(open_page: Open) -> None:
+    tab, case = open_page(), LAB.case("7x48", "test")
+    shape = case.params["height"], case.params["width"]
+    inputs = {name: array.reshape(shape) for name, array in drawn(RUN, dict.fromkeys("rbg", 7 * 48), 3).items()}
+    right = LAB.reference(case, inputs)
+    flat = {name: array.ravel().tolist() for name, array in inputs.items()}
+    params, check = {**case.params, "units": case.units}, RUN.check.read_text(encoding="utf-8")
+    noise = np.random.default_rng(2).uniform(-1, 1, shape) * right["bound"]
+    border = np.zeros(shape)
+    border[0, 0] = 1e-6
+    for error in (0 * noise, 0.2 * noise, 3 * noise, border, noise * np.nan):
+        g = right["g"] + error
+        there = tab.evaluate(
+            "([check, ...of]) => Object.values(eval(check)(...of))", [check, params, flat, {"g": g.ravel().tolist()}]
+        )
+        largest = problem.error_over_bound(g, right, right["bound"])
+        if largest < np.inf:
+            assert there == pytest.approx([largest, problem.mean_square(g, right, inputs["g"], case.units)])
+        else:
+            assert there == [np.inf, np.inf] and not largest < np.inf
+
+
+def press(tab: Any, step: str = "fused") -> Any:
+    """Press the button of a step, and return its part of the page when the run has ended."""
+    part = tab.locator(f'.kernel[data-kernel="{step}"]')
+    part.get_by_role("button", name="Run it on this device").click()
+    part.locator(".run-status").filter(has_text=re.compile(r"[^\u2026]$")).wait_for()
+    return part
+
+
+def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, tmp_path: Path) -> None:
+    tab = open_page()
+    part = press(tab)
+    assert part.locator(".run-status").inner_text() == "Done."
+    said = part.locator(".run-result").inner_text()
+    assert re.search(r"fused: [\d.]+ \[[\d.]+, [\d.]+\] [um]s a pass, verified", said)
+    faster = re.search(r"In one run on this device: ([\d.]+) \[.*\] times as fast as float4, .*: faster", said)
+    assert faster and float(faster[1]) > 2, "one pass over memory in place of twenty-three: the slow one is found slow"
+    assert "float4, measured twice: " in said and re.search(r"7 rounds on .*[Ss]wift[Ss]hader", said)
+    with tab.expect_download() as download:
+        part.get_by_role("link", name="The rows").click()
+    assert download.value.suggested_filename == f"stencil-fused-{SMALL}.json"
+    download.value.save_as(tmp_path / "rows.json")
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(row["variant"], row["role"]) for row in rows] == [
+        ("fused", "step"),
+        ("float4", "step"),
+        ("float4", "again"),
+    ]
+    for row in rows:
+        assert row.keys() <= COLUMNS.keys() and {*REQUIRED} - row.keys() == {"policy", "cell_key", "env_key"}
+        assert row["status"] == "ok" and 0 < row["error"] <= row["bound"] and len(row["samples_s"]) == 7
+        assert row["source_sha256"] == LAB.variant(row["variant"]).text.sha256 and row["backend"] == "webgpu"
+        assert row["rounds"] == [*range(7)] and row["units"] % problem.PUBLISHED_PASSES == 0
+    assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == [], (
+        "this page has not the theme's colours"
+    )
+
+
+@pytest.fixture
+def changed(site: Path) -> Iterator[Callable[[str, str], None]]:
+    """Yield a function that changes the kernel's text in the script of `fused`; the script is restored afterwards."""
+    script = site / "_static" / "runs" / "stencil" / "fused.js"
+    before = script.read_text()
+
+    def change(old: str, new: str) -> None:
+        assert before.count(old) == 1
+        script.write_text(before.replace(old, new))
+
+    yield change
+    script.write_text(before)
+
+
+REFUSED = {
+    "a result that is 0.01 % off": (
+        ("inverseSqrt(", "1.0001 * inverseSqrt("), r"^fused is wrong: .* is [\d.]+ times its tolerance. It has no time\.$",
+    ),
+    "an element that is left out": (("if (k < 131072)", "if (k > 0 && k < 131072)"), r"^fused is wrong: .*It has no time\.$"),
+    "a text that does not compile": (
+        ("inverseSqrt(", "inverseRoot("), r"^The browser's compiler refuses fused, line \d+: .*inverseRoot.*",
+    ),
+}  # fmt: skip
+"""Name -> (a change of the kernel's text, what the page says)."""
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_a_wrong_kernel_has_a_reason_and_no_time(
+    open_page: Open, changed: Callable[[str, str], None], mistake: str
+) -> None:
+    change, words = REFUSED[mistake]
+    changed(*change)
+    part = press(open_page())
+    assert re.search(words, part.locator(".run-status").inner_text())
+    assert part.locator(".run-result").inner_text() == ""
+    assert part.get_by_role("button", name="Run it on this device").is_enabled()
+
+
+LACKING = {
+    "delete Navigator.prototype.gpu": "This browser has no WebGPU.",
+    "navigator.gpu.requestAdapter = async () => null": "found no GPU that it lets pages use",
+    "GPUAdapter.prototype.requestDevice = async () => { throw new Error('not today'); }": "refused the device: not today",
+    """const request = GPUAdapter.prototype.requestDevice;
+    GPUAdapter.prototype.requestDevice = async function (...of) {
+      const device = await request.apply(this, of);
+      setTimeout(() => device.destroy(), 50);
+      return device;
+    }""": "The device was lost",
+    """const create = GPUDevice.prototype.createBuffer;
+    GPUDevice.prototype.createBuffer = function (of) { return create.call(this, { ...of, size: 2 ** 50 }); }""":
+    "fused",
+}  # fmt: skip
+"""A change of the browser -> words of the page's sentence."""
+
+
+@pytest.mark.parametrize("lack", LACKING.values())
+def test_what_is_missing_is_said(open_page: Open, lack: str) -> None:
+    script = next(change for change, words in LACKING.items() if words == lack)
+    assert lack in press(open_page(script)).locator(".run-status").inner_text()
+
+
+def test_a_run_is_stopped(open_page: Open) -> None:
+    part = open_page().locator('.kernel[data-kernel="fused"]')
+    part.get_by_role("button", name="Run it on this device").click()
+    part.get_by_role("button", name="Stop").click()
+    part.locator(".run-status").filter(has_text="Stopped").wait_for()
+    assert part.get_by_role("button", name="Run it on this device").is_enabled()
