@@ -8,7 +8,8 @@ from typing import Any
 from pycparser import c_ast
 from pycparser.c_parser import CParser, ParseError
 
-from .body import UNROLL, Body, PointerVariable, Variable
+from .body import UNROLL, Body
+from .memory_access import PointerVariable, Variable
 from .values import INT, TYPES, Address, Memory, NotInWgsl, Type, Value, convert, safe
 
 Node = Any
