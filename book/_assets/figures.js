@@ -35,7 +35,7 @@
     copy.setAttribute("height", height * 1.5);
     Object.assign(copy.style, { color, fontFamily, maxWidth: "" });
     for (const point of pointsOf(copy)) {
-      if (point.hasAttribute("href")) point.setAttribute("href", new URL(point.getAttribute("href"), location).href);
+      if (point.localName === "a") point.setAttribute("href", new URL(point.getAttribute("href"), location).href);
       for (const name of ["data-tip", "tabindex", "role", "class"]) point.removeAttribute(name);
     }
     return { text: new XMLSerializer().serializeToString(copy), width: width * 1.5, height: height * 1.5 };

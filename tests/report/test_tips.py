@@ -160,7 +160,22 @@ def test_a_click_near_a_point_opens_its_step_and_each_figure_is_a_file(tab: Any)
             tab.locator(".figure-files button", has_text=suffix).first.click()
         content = Path(downloaded.value.path()).read_bytes()
         assert content.startswith(begin) and downloaded.value.suggested_filename.endswith(suffix.lower())
-    assert b"data-tip" not in content and len(content) > 5000
+    assert len(content) > 5000
+
+
+@pytest.mark.site
+def test_a_figure_as_a_file_keeps_its_markers_and_leaves_out_its_labels(browser: Any, page: str) -> None:
+    tab = browser.new_page()
+    tab.set_content(page)
+    with tab.expect_download() as downloaded:
+        tab.locator(".figure-files button", has_text="SVG").last.click()
+    text = Path(downloaded.value.path()).read_text(encoding="utf-8")
+    assert (
+        "data-tip" not in text and "currentColor" in text and 'style="color: rgb' in text.replace("; color", '"color')
+    )
+    ids, used = (set(re.findall(pattern, text)) for pattern in (r' id="([^"]+)"', r'<use href="#([^"]+)"'))
+    assert used and used <= ids, "markers are drawn once and used"
+    tab.close()
 
 
 @pytest.mark.site

@@ -362,6 +362,7 @@ def _arrows(ax: Any, spots: Mapping[str, Spot], way: Sequence[str]) -> None:
             "",
             (spots[name].x, spots[name].y),
             (spots[before].x, spots[before].y),
+            zorder=1.5,  # below the markers, which are to be clicked
             arrowprops={
                 "arrowstyle": "-|>",
                 "color": INK,
