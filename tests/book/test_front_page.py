@@ -31,23 +31,16 @@ def test_gpus_come_first_in_the_order_of_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "chosen"),
-    [
-        ({CUDA: {"lbm": 1}}, CUDA),
-        ({POCL: {"lbm": 9, "cnn": 9}, OPENCL: {"lbm": 1}}, OPENCL),
-        ({CUDA: {"lbm": 9}, OTHER: {"lbm": 1, "cnn": 1}}, OTHER),
-        ({OPENCL: {"lbm": 2}, CUDA: {"lbm": 3}}, CUDA),
-    ],
+    ("ranks", "chosen"),
+    [({CUDA: 1}, CUDA), ({POCL: 9, OPENCL: 1}, OPENCL), ({CUDA: 9, OTHER: 10}, OTHER), ({OPENCL: 3, CUDA: 2}, OPENCL)],
 )
-def test_the_ladders_are_those_of_the_gpu_with_most_rows(
-    cells: dict[StoreDevice, dict[str, int]], chosen: StoreDevice
+def test_the_ladders_are_those_of_the_gpu_with_most_measurements(
+    ranks: dict[StoreDevice, int], chosen: StoreDevice
 ) -> None:
-    recorded = [
-        SimpleNamespace(store_device=place, rows=[None] * count, lab=SimpleNamespace(name=lab))
-        for place, counts in cells.items()
-        for lab, count in counts.items()
-    ]
-    assert {record.store_device for record in front_page.on_one_device(cast(Any, recorded))} == {chosen}
+    records = [SimpleNamespace(store_device=device) for device in ranks for _ in range(2)]
+    by_id = {device.id: count for device, count in ranks.items()}
+    assert {record.store_device for record in front_page.on_one_device(cast(Any, records), by_id)} == {chosen}
+    assert front_page.on_one_device([], by_id) == []
 
 
 def test_a_card_has_the_descent_and_a_sentence_on_the_fastest_kernel(tmp_path: Path) -> None:
@@ -58,7 +51,7 @@ def test_a_card_has_the_descent_and_a_sentence_on_the_fastest_kernel(tmp_path: P
         row("lbmpy", 2e-4),
         row("fused", 1e-3, OPENCL),
     ]
-    html = front_page.ladders(records(tmp_path, *rows))
+    html = front_page.ladders(records(tmp_path, *rows), {CUDA.id: 2, OPENCL.id: 1})
     assert html.count("<section") == html.count("<svg") == 1
     assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in html
     assert f"{GRID}, {H200}, CUDA" in html
@@ -96,7 +89,7 @@ def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -
 
 
 def test_without_records_there_is_no_card_and_no_table() -> None:
-    assert front_page.ladders([]) == "" and front_page.ends([]) == ""
+    assert front_page.ladders([], {}) == "" and front_page.ends([]) == ""
 
 
 def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None:
@@ -109,4 +102,16 @@ def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None
 
 def test_a_lab_without_a_verified_rung_is_left_out(tmp_path: Path) -> None:
     recorded = records(tmp_path, row("fused", 1e-4, status="failed", reason="out of memory", samples_s=[], rounds=[]))
-    assert front_page.ends(front_page.recorded_ends(recorded)) == front_page.ladders(recorded) == ""
+    assert front_page.ends(front_page.recorded_ends(recorded)) == front_page.ladders(recorded, {}) == ""
+
+
+def test_the_first_page_says_what_was_found_as_a_picture_and_in_sentences(tmp_path: Path) -> None:
+    rows = [row("sequential", 1e-2), row("fused", 1e-4), row("lbmpy", 2e-4), row("fused", 1e-3, OPENCL)]
+    html = front_page.found(records(tmp_path, *rows), {CUDA.id: 2, OPENCL.id: 1})
+    assert html.count("<li>") == 1 and "fused" in html and f"On {CUDA}" in html
+    assert "In 1 of 1 labs the fastest kernel is faster than every library" in html
+    (bar,), (peer,) = re.findall(r'<b style="width:([\d.]+)%', html), re.findall(r'<u style="left:([\d.]+)%', html)
+    assert float(bar) == 100 and 80 < float(peer) < 100, (
+        "the peer is fifty times as fast: on a logarithmic axis not far behind"
+    )
+    assert front_page.found([], {}) == ""

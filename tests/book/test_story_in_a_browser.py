@@ -13,9 +13,9 @@ from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.book.page_html import on_site
-from roofbook.report import answer
+from roofbook.report import answer, opening
 from roofbook.report.steps import step
-from roofbook.spec import registry
+from roofbook.spec import changed_lines, registry
 from roofbook.spec.prediction import FASTER, SAME
 
 from ..axe import violations
@@ -29,8 +29,8 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="roofbook.css">
 <style>body {{ color: var(--roofbook-ink); background: var(--roofbook-ground); }} a {{ color: var(--roofbook-accent); }}</style>
 </head>
-<body><main class="bd-article" style="max-width: 52rem; margin: auto"><h1>A lab</h1><h2>The answer</h2>{answer}
-<h2>Steps</h2>{steps}</main></body></html>"""
+<body><main class="bd-article" style="max-width: 52rem; margin: auto"><h1>A lab</h1>{opening}<h2>The answer</h2>{answer}
+<h2>Steps</h2>{steps}</main><script src="story.js"></script></body></html>"""
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +49,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     predictions = {"128x128": FASTER, "1024x1024": SAME}
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-int a;\n+int b;\n"
     steps = [
-        step(LAB.variant(name), rows, dict.fromkeys(CASES, ""), diff, "lbm", predictions=predictions)
+        step(
+            LAB.variant(name),
+            rows,
+            dict.fromkeys(CASES, ""),
+            diff,
+            "lbm",
+            predictions=predictions,
+            excerpt=changed_lines.excerpt(diff),
+        )
         for name in ("fused", "soa")
     ]
     answers = [answer(data, answered(LAB, data)) for data in data_by_case]
-    cells = {"answer": on_site("".join(answers)), "steps": on_site("".join(steps))}
-    shutil.copy(ASSETS / "roofbook.css", folder)
+    first = f'<div data-case="{CASES[0]}">{opening(data_by_case[0])._repr_html_()}</div>'
+    cells = {"opening": on_site(first), "answer": on_site("".join(answers)), "steps": on_site("".join(steps))}
+    for name in ("roofbook.css", "story.js"):
+        shutil.copy(ASSETS / name, folder)
     for theme in ("light", "dark"):
         (folder / f"{theme}.html").write_text(PAGE.format(theme=theme, **cells), encoding="utf-8")
     return folder
@@ -95,22 +105,46 @@ def test_the_answer_names_the_kernel_its_time_its_share_of_the_bound_and_the_pee
     assert tab.locator(".answer").count() == len(CASES)
 
 
-def test_a_step_shows_its_verdicts_in_a_few_lines(open_page: Any) -> None:
+def test_a_step_shows_its_bars_its_effect_and_its_verdict_in_one_view(open_page: Any) -> None:
     tab = open_page("light", 1400)
     heights = [box["height"] for box in (element.bounding_box() for element in tab.locator(".step").all())]
-    assert max(heights) < 190
-    lines = tab.locator(".step .effect > li").all_inner_texts()
-    assert [line.split(":")[0] for line in lines] == ["Confirmed", "Refuted", "Refuted", "Refuted"]
-    colours = {
+    assert max(heights) < 560, "two cases, each in a part of a screen"
+    notes = tab.locator(".step .prediction").all_inner_texts()
+    assert [note.split(". ")[1] for note in notes] == ["Confirmed.", "Refuted.", "Refuted.", "Refuted."]
+    assert tab.locator(".step .why").count() == 3, "each refuted prediction says why"
+    colours = [
         verdict.evaluate("element => getComputedStyle(element).color")
         for verdict in tab.locator(".effect strong").all()
-    }
-    assert len(colours) == 2, "one for confirmed, and one for refuted"
+    ]
+    assert colours[0] == colours[1] != colours[2] == colours[3], (
+        "of the effect: faster, whatever was predicted, or slower"
+    )
+    parent_bar, step_bar = (
+        bar.evaluate("bar => parseFloat(getComputedStyle(bar, '::before').width)")
+        for bar in tab.locator(".step-bars").first.locator("b").all()
+    )
+    assert step_bar == pytest.approx(parent_bar / 2, rel=0.02), "twice as fast: a bar half as long"
 
 
-def test_the_site_links_to_the_code_and_shows_no_difference(open_page: Any) -> None:
+def test_a_reader_goes_through_the_opening_figure_step_by_step(open_page: Any) -> None:
+    tab = open_page("light", 1400)
+    slider, panel = tab.get_by_role("slider", name="Step of the ladder"), tab.locator(".opening-step")
+    assert panel.locator(".opening-name").inner_text().startswith("fused"), "the fastest first"
+    slider.press("ArrowRight")
+    assert panel.locator(".opening-name").inner_text().startswith("soa 250")
+    assert "times as slow" in panel.inner_text() and panel.get_by_text("+int b;").is_visible()
+    tab.get_by_role("button", name="Step before").click()
+    assert "2.00 times as fast" in panel.inner_text()
+    panel.get_by_role("link", name="in the story").click()
+    assert tab.url.endswith("#step-fused")
+    tab.locator('.opening a[data-step="no-finish"]').click()
+    assert slider.input_value() == "0" and tab.get_by_role("button", name="Step before").is_disabled()
+
+
+def test_the_site_shows_the_changed_lines_and_links_to_all_of_the_code(open_page: Any) -> None:
     tab = open_page("light", 1400)
     link = tab.get_by_role("link", name="Code and difference").first
     assert link.is_visible() and link.get_attribute("href") == "lbm/kernels.html#fused"
-    assert tab.locator("details").count() == 0 and tab.get_by_text("int b;").count() == 0
+    assert tab.locator("details").count() == 0, "the whole difference is on the page of kernels"
+    assert tab.locator("#step-fused .step-lines").get_by_text("+int b;").is_visible()
     assert link.bounding_box()["y"] < tab.locator(".step p").first.bounding_box()["y"], "at the height of the heading"

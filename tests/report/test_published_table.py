@@ -216,3 +216,36 @@ def test_each_table_of_a_report_unfolds_below_a_line_that_says_what_is_in_it() -
     assert table.html.count('class="csv"') == 1 and len(table.frame) == 3 and "Old GPU" in table.text
     once = report.published(PublishedFigures(pd.DataFrame(figures[:2]), names, units={"256x256": 100}), lab_rows())
     assert "<details" not in once.html and "Measured on" in once.html
+
+
+def test_where_ours_is_slower_or_differs_twofold_the_number_says_why() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "4", "variant": "fused kernels", "case": "256x256", "device": device, "metric": "time", "unit": "s",
+             "trial": "", "value": value, "seconds": value}
+            for value, device in [(8.0, "Old GPU"), (12.0, "Old GPU"), (80.0, "")]
+        ]
+    )  # fmt: skip
+    figures = PublishedFigures(published, {"fused kernels": "fused"}, units={"256x256": 80000})
+    slower, alike, faster = (row.cells[5] for row in report.published(figures, lab_rows()).rows)
+    assert "theirs is of a Old GPU" in slower.small and "we do not know why ours is slower" in slower.small
+    assert alike.small == "" and "the report names no device" in faster.small and "slower" not in faster.small
+    in_c = PublishedFigures(
+        published,
+        {"fused kernels": "fused"},
+        units={"256x256": 80000},
+        in_c=lambda name: "soa" if name == "fused" else None,
+    )
+    rows = lab_rows()
+    rows = pd.concat([rows, even_soa(rows)], ignore_index=True)
+    slower, *_ = (row.cells[5] for row in report.published(in_c, rows).rows)
+    assert "our launches come from Python" in slower.small and "from a loop in C, as in the report" in slower.small
+
+
+def even_soa(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `fused` as rows of `soa` that take half the time."""
+    copied = rows[(rows["variant"] == "fused") & (rows["case"] == "256x256")].copy()
+    copied["variant"], copied["run"] = "soa", "20990101T000000Z-ffffff"
+    copied["started"] = rows["started"].max() + pd.Timedelta(days=1)
+    copied["samples_s"] = [[sample / 2 for sample in samples] for samples in copied["samples_s"]]
+    return copied

@@ -10,9 +10,11 @@ from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.book.page_html import on_site
-from roofbook.report import answer
-from roofbook.report.steps import effect, step
+from roofbook.report import answer, ladder
+from roofbook.report.html import with_code
+from roofbook.report.steps import UNEXPLAINED, effect, step
 from roofbook.spec import registry
+from roofbook.spec.changed_lines import Excerpt
 from roofbook.spec.prediction import FASTER, SAME
 
 from .rows import even, frame, lab_rows, row
@@ -25,7 +27,9 @@ def words(markup: str) -> str:
 
 
 def lines(markup: str) -> list[str]:
-    return [words(line) for line in re.findall(r"<li.*?</li>", markup)]
+    """Return the text of each case's line, without the names at the bars."""
+    without_bars = re.sub(r'<div class="step-bars .*?</div>', "", markup)
+    return [words(line) for line in re.findall(r"<li.*?</li>", without_bars)]
 
 
 def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
@@ -142,27 +146,56 @@ def test_the_roof_of_a_bound_is_the_memory_or_an_arithmetic() -> None:
     assert "which float16 arithmetic sets." in words(answer(data, answered(LAB, data)))
 
 
-def test_a_line_says_what_came_of_a_prediction_and_the_sentence_what_is_judged() -> None:
+def test_a_line_says_what_came_of_a_prediction_and_why_where_it_was_refuted() -> None:
     soa = {"256x256": 5e-5, "big": 1.5e-4, "same": 1e-4}
     rows = frame(
         *(even("fused", 1e-4, case=case) for case in soa),
         *(even("soa", seconds, "fused", case=case) for case, seconds in soa.items()),
     )
     markup = step(
-        LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"256x256": FASTER, "big": SAME}
-    )
+        LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"256x256": FASTER, "big": SAME},
+        whys={"256x256": "of no use here", "big": "`L2` misses"},
+    )  # fmt: skip
     quick, slow, same = lines(markup)
-    assert quick.startswith("Confirmed: 2.00 times as fast [") and slow.startswith("Refuted: 1.50 times as slow [")
-    assert same.startswith("As fast ["), "nothing was predicted of it"
-    assert re.findall(r'<li class="([\w ]+)"', markup) == ["verdict confirmed", "verdict refuted"]
-    assert "(Judged as: faster on 256x256; as fast on big.)" in words(markup)
-    alone = step(LAB.variant("soa"), rows, {"256x256": ""}, "", "lbm", predictions={"256x256": FASTER})
-    assert "(Judged as: faster.)" in words(alone)
-    some = step(LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"big": FASTER})
-    assert "(Judged as: faster on big.)" in words(some), "a reader who sees another case misses no verdict"
+    assert quick.startswith("2.00 times as fast [") and quick.endswith("on 256x256Predicted: faster. Confirmed.")
+    assert slow.startswith("1.50 times as slow [") and slow.endswith("Predicted: as fast. Refuted.Why: L2 misses.")
+    assert same.startswith("As fast [") and "Predicted" not in same, "nothing was predicted of it"
+    assert re.findall(r'<li class="([\w ]+)"', markup) == ["verdict faster", "verdict slower", "verdict same"]
+    unexplained = step(LAB.variant("soa"), rows, {"big": ""}, "", "lbm", predictions={"big": SAME})
+    assert lines(unexplained)[0].endswith(f"Why: {words(with_code(UNEXPLAINED))}.")
+
+
+def test_two_bars_have_the_times_of_a_step_and_its_parent_and_the_interval_of_the_ratio() -> None:
+    rows = frame(even("fused", 1e-4), even("soa", 5e-5, "fused"), even("tree", 2e-4, "soa"))
+    markup = effect("soa", "fused", rows, {"256x256": ""})
+    assert re.findall(r"<i>(\w+)</i>", markup) == ["fused", "soa"]
+    assert re.findall(r"--at:([\d.]+)%", markup) == ["100", "50"]
+    (low,), (high,) = (re.findall(rf"--{end}:([\d.]+)%", markup) for end in ("low", "high"))
+    assert float(low) <= 50 <= float(high)
+    assert re.findall(r"--at:([\d.]+)%", effect("tree", "soa", rows, {"256x256": ""})) == ["25", "100"]
+    assert "step-bars" not in effect("soa", None, rows, {"256x256": ""}), "nothing to compare with"
+
+
+def test_the_changed_lines_are_on_the_site_alone() -> None:
+    few = Excerpt(["-a", "+b"], 2)
+    markup = step(LAB.variant("soa"), lab_rows(), {"256x256": ""}, "", "lbm", excerpt=few)
+    assert '<div class="step-lines on-site" hidden>' in markup
+    assert "2 changed lines of the kernel" in on_site(markup) and 'on-site" hidden' not in on_site(markup)
+    many = step(LAB.variant("soa"), lab_rows(), {"256x256": ""}, "", "lbm", excerpt=Excerpt(["+b"], 9, of_host=True))
+    assert "1 of 9 changed lines of the host" in words(many)
 
 
 def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": Bound(2e-4, "memory")})
     text = words(answer(data, answered(LAB, data)))
     assert "faster than its bound of 200 µs" in text and "% of its bound" not in text
+
+
+def test_where_a_launch_takes_longer_than_the_bound_there_is_no_share_of_it() -> None:
+    floor = Bound(1e-6, "memory", launch=4e-6)
+    data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": floor})
+    text = words(answer(data, answered(LAB, data)))
+    assert "A launch, 4.00 µs, takes longer than its bound, 1.00 µs" in text and "% of its bound" not in text
+    (cell,) = [row.cells for row in ladder(data).rows if row.cells[0].text == "soa"]
+    assert "launch" in [part.text for part in cell] and "'launch': a launch alone" in " ".join(ladder(data).notes)
+    assert not Bound(1e-6, "memory").is_below_launch, "a launch that was not measured"

@@ -128,7 +128,12 @@ def _is_level(best: Reading, step: Reading) -> bool:
 
 
 def mattered(lab: "Lab", step: str, readings: Mapping[str, Reading]) -> list[Mattered]:
-    """Return the steps that gained most from the lab's first one to this one, each over the nearest before it with a time.
+    """Return the steps that gained most from the lab's first one to this one, the largest gain first, as `way` has them."""
+    return sorted(way(lab, step, readings), key=lambda gain: -gain.ratio.estimate)[:MATTERED]
+
+
+def way(lab: "Lab", step: str, readings: Mapping[str, Reading]) -> list[Mattered]:
+    """Return the gains from the lab's first step to this one, in order, each over the nearest step before it with a time.
 
     A step counts if the gain is beyond the noise and both ran on one device: moving from the host to another device does not
     change a kernel.
@@ -143,7 +148,7 @@ def mattered(lab: "Lab", step: str, readings: Mapping[str, Reading]) -> list[Mat
                 gains.append(Mattered(reading.variant, name, ratio))
             reading = before
         name = lab.variant(name).parent
-    return sorted(gains, key=lambda gain: -gain.ratio.estimate)[:MATTERED]
+    return gains[::-1]
 
 
 def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:

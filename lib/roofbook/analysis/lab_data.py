@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ..devices.backends import CUDA, ON_REQUEST, label
@@ -15,9 +16,9 @@ from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Lab, Series, Sweep
 from ..spec.plan import Case, Variant
 from ..store.schema import PROFILE
-from .answers import Rival, answer
+from .answers import Mattered, Rival, answer, way
 from .case_data import CaseData
-from .readings import FEW_RUNS, Reading, cases_of, fastest, newest
+from .readings import FEW_RUNS, Reading, Speedup, cases_of, faster, fastest, newest
 from .roofline import Bound, Peaks, bound, memory, read_peaks
 from .sentences import ratio_text, time_text
 
@@ -207,6 +208,11 @@ class Measured:
         """The cases of the conclusions."""
         return self._data.cases
 
+    @property
+    def main_case(self) -> str:
+        """Name of the largest case."""
+        return self._data.case().name
+
     def value(self, variant: str, case: str | None = None) -> str:
         """Return the median time per unit with its interval, as text for prose."""
         name = self._data.case(case).name
@@ -268,6 +274,39 @@ class Measured:
         rows = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
         reading = newest(rows, roles=[PROFILE]).get(variant)
         return reading.facts if reading and reading.ok else None
+
+    def ratio(self, variant: str, reference: str, case: str) -> Speedup | None:
+        """Return how many times as fast a variant is as a reference; None if one of them has no time."""
+        reading = self._reading(variant, case)
+        return faster(self._reading(reference, case), reading) if reading else None
+
+    def part(self, variant: str, case: str, name: str) -> float | None:
+        """Return the median seconds of a part of a variant's run, such as its copies; None if the run has none."""
+        reading = self._reading(variant, case)
+        samples = (reading.facts.get("parts") or {}).get(name) if reading and reading.ok else None
+        return float(median(samples)) if samples else None
+
+    def way(self, case: str) -> list[Mattered]:
+        """Return the gains on the way to the fastest step of a case, in order."""
+        return way(self._data.lab, self.fastest(case), self._data.on(case).readings)
+
+    def share_of_bound(self, variant: str, case: str) -> tuple[float, str] | None:
+        """Return (bound over time, what sets the bound) of a variant; None without a time or a measured peak.
+
+        A share above 1 is returned as 1.
+        """
+        seconds, bounds = self.seconds(variant, case), self._data.on(case).bounds or {}
+        floor = bounds.get(variant) or bounds.get(self._data.lab.variant(variant).dtype)
+        if seconds is None or floor is None:
+            return None
+        return min(1.0, floor.seconds / seconds), floor.roof
+
+    def memory_bound(self, variant: str, case: str) -> float | None:
+        """Return the seconds that a variant's own traffic takes at the device's measured bandwidth; None without one."""
+        lab, peaks, chosen = self._data.lab, self._data.peaks, self._data.case(case)
+        if peaks is None:
+            return None
+        return lab.traffic(chosen, lab.variant(variant)) / peaks.bandwidth_for(lab.work(chosen).footprint)
 
     def peak_bandwidth(self) -> float | None:
         """Return the bytes per second of the device's fastest stream through memory; None without measured peaks."""

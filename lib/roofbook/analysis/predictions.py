@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..measure import stats
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from ..spec.plan import Variant
     from .lab_data import LabData
 
+Whys = Mapping[str, str]
+"""Cause of a step's effect by scope: words for kinds of devices, backends, classes of cases, or a case.
+
+The first scope that fits holds.
+"""
 Outcome = Literal["confirmed", "refuted", "undecided"]
 
 
@@ -61,6 +67,20 @@ def of_step(data: "LabData", variant: "Variant") -> dict[str, Prediction]:
             if prediction := predicted(variant.predicts, words):
                 by_case[case.name] = prediction
     return by_case
+
+
+def whys_of_step(data: "LabData", variant: "Variant", whys: Mapping[str, Whys]) -> dict[str, str]:
+    """Return the causes that a lab states of a step's effect on a device, by case; cases without one are left out.
+
+    whys: those of all steps, as `Publication.whys`.
+    """
+    causes = {}
+    for case in data.cases:
+        words = {data.device.kind, data.device.backend, data.lab.case_class(case), case.name}
+        scoped = whys.get(variant.name, {})
+        if cause := next((text for scope, text in scoped.items() if set(scope.split()) <= words), ""):
+            causes[case.name] = cause
+    return causes
 
 
 def counted(data: "LabData") -> Counter[Outcome]:

@@ -48,6 +48,11 @@ class Publication:
     """Case names in results/published whose size the report does not state: no ratio is taken of their times and ours."""
     stand_ins: Mapping[str, str] = {}
     """Variant that figures are mapped to -> the variant beside them on a device that has no measurement of the former."""
+    whys: Mapping[str, Mapping[str, str]] = {}
+    """Causes of effects that refuted a prediction, by step and then by scope, as `predictions.Whys`; without a full stop.
+
+    A cause names its evidence: counters, the compiled code, or another measurement. If there is none, it says which would tell.
+    """
     pairs: Pairs = ()
     """Steps that the lab's page compares with each other, in addition to each step with its parent."""
 
@@ -63,6 +68,10 @@ class Publication:
 
         A name that our runs do not have means that we have no such time.
         """
+        return None
+
+    def in_c(self, variant: str) -> str | None:
+        """Return the variant that is the same step from a host program in C; None if there is none."""
         return None
 
     def fact(self, variant: str, case: str, metric: str) -> str | None:
@@ -82,6 +91,10 @@ class Publication:
         Figures that need a measurement that was not made are left out.
         """
         return {}
+
+    def finding(self, measured: "Measured") -> str:
+        """Return the answer to the question with which the lab's page begins, as Markdown; '' if it was not measured."""
+        return ""
 
     def summary(self, measured: "Measured") -> str:
         """Return the lab's conclusions as Markdown; every number comes from `measured`."""

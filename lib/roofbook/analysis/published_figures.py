@@ -47,6 +47,9 @@ class PublishedFigures:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     """Our variant -> the one that stands in for it without a measurement."""
 
+    in_c: Callable[[str], str | None] = lambda variant: None
+    """Our variant -> the same step from a host program in C, as the report has it; None if there is none."""
+
     def ours(self, variant: str, device: str) -> str | tuple[str, str] | None:
         """Return our counterpart of a published variant on a device; None if there is none."""
         return self.mapping.get((variant, device), self.mapping.get(variant))
@@ -68,4 +71,5 @@ class PublishedFigures:
             report.lack,
             report.unsized,
             report.stand_ins,
+            report.in_c,
         )

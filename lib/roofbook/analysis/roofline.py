@@ -35,6 +35,13 @@ class Bound:
     roof: str
     bandwidth: float = math.nan
     flops: float = math.nan
+    launch: float = math.nan
+    """Seconds that the device's cheapest launch takes; NaN if it was not measured."""
+
+    @property
+    def is_below_launch(self) -> bool:
+        """Whether a launch takes longer: then it, not the bound, is the floor of a kernel that is launched for each unit."""
+        return self.seconds < self.launch
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,8 @@ class Peaks:
 
     bandwidth: Sequence[tuple[float, float]]
     flops: Mapping[str, float] = field(default_factory=dict)
+    launch: float = math.nan
+    """Seconds that the cheapest launch of an empty kernel takes, as a node of a graph where there are graphs."""
 
     def __post_init__(self) -> None:
         if not self.bandwidth:
@@ -107,12 +116,12 @@ def bound(work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32"
     bandwidth = peaks.bandwidth_for(working_set)
     moving = work.bytes / bandwidth
     if work.flops == 0:
-        return Bound(moving, "memory", bandwidth)
+        return Bound(moving, "memory", bandwidth, launch=peaks.launch)
     if dtype not in peaks.flops:
         raise one_of("dtype of a peak", dtype, list(peaks.flops))
     compute = work.flops / peaks.flops[dtype]
     roof = "memory" if moving >= compute else dtype
-    return Bound(max(moving, compute), roof, bandwidth, peaks.flops[dtype])
+    return Bound(max(moving, compute), roof, bandwidth, peaks.flops[dtype], peaks.launch)
 
 
 def work_unit(dtype: str) -> str:
@@ -122,6 +131,10 @@ def work_unit(dtype: str) -> str:
 
 MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"
 """Groups of the lab `peaks`: bandwidths, operations per second, and the costs of launches and barriers."""
+
+
+LAUNCHES = frozenset({"launch", "queue", "graph-node"})
+"""Names of the peaks that are the cost of a launch of an empty kernel."""
 
 
 def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
@@ -141,13 +154,15 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
     """
     good = rows[(rows["status"] == "ok") & (rows["units"] > 0)]
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}
-    streams, flops = dict[float, float](), dict[str, float]()
+    streams, flops, launch = dict[float, float](), dict[str, float](), math.inf
     for row in good.itertuples():
         rate = read_json(row.extra)["amount"] * row.units / min(row.samples_s)
         if group.get(row.variant) == MEMORY:
             streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
         elif group.get(row.variant) == ARITHMETIC and row.dtype != "root":
             flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
+        elif row.variant in LAUNCHES:
+            launch = min(launch, min(row.samples_s) / row.units)
     if not streams or "float32" not in flops:
         raise ValueError("no peaks of this device in the store yet")
-    return Peaks(bandwidth=sorted(streams.items()), flops=flops)
+    return Peaks(sorted(streams.items()), flops, launch if math.isfinite(launch) else math.nan)

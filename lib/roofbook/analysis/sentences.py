@@ -77,5 +77,5 @@ def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]
 
 
 def joined(words: Sequence[str]) -> str:
-    """Return 'a', 'a and b' or 'a, b and c'."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    """Return 'a', 'a and b' or 'a, b and c'; '' for no words."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

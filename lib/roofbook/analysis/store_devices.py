@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..spec.lab import Lab
     from ..spec.plan import Variant
+    from ..store.parquet import Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,16 @@ class StoreDevice:
     def __str__(self) -> str:
         # The name of a platform may end with the backend already.
         return self.name if self.name.endswith(f" {self.backend_label}") else f"{self.name}, {self.backend_label}"
+
+
+RULE = "Each page opens with the GPU that has most recorded measurements over all labs"
+"""Rule for the device that a reader sees first, in a sentence of the pages. `by_extent` counts for it."""
+
+
+def by_extent(store: "Store") -> dict[str, int]:
+    """Return `StoreDevice.id` -> number of measured (lab, variant, case) over all labs."""
+    sql = 'SELECT device, backend, count(DISTINCT (lab, variant, "case")) FROM cells GROUP BY ALL'
+    return {StoreDevice(device, backend, "", "").id: count for device, backend, count in store.query(sql).to_numpy()}
 
 
 def card_of(lab: str, device_id: str, scale: str, id: str) -> str:

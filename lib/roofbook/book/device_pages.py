@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from ..analysis.store_devices import RULE
 from ..escaping import escape, raw_html
 from ..paths import cache_key, write_whole
 from ..report.figure import STEP_LINK
+from ..report.html import html_source
 from . import card_links, extension_code, lab_pages, page_html, terms
 from .case_markup import case_options, mark_sentences, split_cases
 from .device_choices import HERE, LARGE, SCRIPTS, DeviceChoice, cells_file, cells_script, choices, raw_cells
@@ -56,12 +58,25 @@ def add_places(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         return
     devices_of_page = [devices[0], *(without_script(devices) if page == STORY else [])]
     app.env.dependencies[docname].update(str(cells_file(root, lab, device)) for device in devices_of_page)
+    code = "\n\n".join(compact("".join(cell["source"])) for cell in cells_of(notebook))
     for cell in cells_of(notebook):
+        cell["metadata"] = {**cell["metadata"], "tags": [*cell["metadata"].get("tags", []), "remove-input"]}
         data = {"text/html": _PLACE.format(key_of(cell), ""), "text/plain": ""}
-        cell["source"] = compact("".join(cell["source"]))
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     title = notebook["cells"][0]
     notebook["cells"][0] = title | {"source": lab_pages.below_title("".join(title["source"]), raw_html(_BAR))}
+    end = {"cell_type": "markdown", "metadata": {}, "source": _code_of_page(code)} | (
+        {"id": "code"} if "id" in title else {}
+    )
+    notebook["cells"].append(end)
+
+
+def _code_of_page(code: str) -> str:
+    """Return Markdown of a fold with the code of a page's notebook cells."""
+    return raw_html(
+        '<details class="notebook-code"><summary>The code of this page, as the notebook runs it</summary>'
+        f"{html_source(code, 'python')}</details>"
+    )
 
 
 def pages_with_changed_devices(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
@@ -101,6 +116,7 @@ def finish(
     html = page_html.on_site(_SEPARATOR.join(outputs.values()))
     if page != STORY:
         html = html.replace(f'href="{STEP_LINK}', f'href="../{lab}.html{STEP_LINK}')
+    html = _with_targets(html, lab, page)
     html = mark_sentences(page_html.scroll_tables(page_html.unique_svg_ids(html, "d")))
     address = f"{to_root}{page_html.TABLES}/{lab}/{page}/{choice.stem}/"
     html, tables = page_html.split_files(html, address, f"{lab}-{choice.stem}")
@@ -113,6 +129,17 @@ def finish(
     options = case_options("".join(cells.values()), script_by_case)
     scripts = {script_by_case[case]: places for case, places in html_by_case.items()}
     return Finished({**cells, LEGEND: legend, CASES: options}, scripts, tables)
+
+
+_TO_STEP, _STEP_ID = re.compile(r' href="#step-([^"]+)"'), re.compile(r' id="step-([^"]+)"')
+_TO_KERNEL = re.compile(r' href="[\w-]+/kernels\.html#')
+
+
+def _with_targets(html: str, lab: str, page: str) -> str:
+    """Return a page's outputs in which links to steps lead somewhere: to the kernels' page for steps that this page lacks."""
+    kernels, ids = f"{f'{lab}/' * (page == STORY)}kernels.html", set(_STEP_ID.findall(html))
+    html = _TO_KERNEL.sub(f' href="{kernels}#', html)
+    return _TO_STEP.sub(lambda link: link[0] if link[1] in ids else f' href="{kernels}#{link[1]}"', html)
 
 
 def _outputs(root: Path, lab: str, choice: DeviceChoice, keys: Iterable[str]) -> dict[str, str]:
@@ -182,6 +209,7 @@ def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str) -> str:
         f'aria-label="Device and case of this page"><noscript>{noscript}</noscript>'
         f'<label hidden>Device <select name="device">{options}</select></label>'
         f'<label hidden>Case <select name="case">{cases}</select></label>'
+        f'<small class="device-rule">{escape(RULE)}.</small>'
         '<span class="device-said" role="status"></span></div>'
     )
 
@@ -200,6 +228,7 @@ _STEP = re.compile(
     r'(<div class="step" id="step-([^"]+)">(?:(?!<div class="step").)*?)(<ul class="effect">.*?</ul>)', re.S
 )
 _LINE = re.compile(r"<li[^>]*>(.*?)</li>", re.S)
+_BARS = re.compile(r'<div class="step-bars .*?</div>', re.S)
 _NUMBER = re.compile(r'<span data-of="[^"]*">([^<]*)</span>')
 """A number with a card, which belongs to the page's own device."""
 
@@ -223,7 +252,7 @@ def with_other_devices(cells: Mapping[str, str], cells_by_device: Mapping[str, M
 def _effects(cells: Mapping[str, str]) -> dict[str, str]:
     """Return the line of the largest case by step."""
     return {
-        step[2]: _NUMBER.sub(r"\1", lines[-1])
+        step[2]: _NUMBER.sub(r"\1", _BARS.sub("", lines[-1]))
         for html in cells.values()
         for step in _STEP.finditer(html)
         if (lines := _LINE.findall(step[3]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.roofline import COSTS
+from ..analysis.store_devices import by_extent
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
@@ -33,6 +34,7 @@ from . import (
     history_page,
     kernels_page,
     measurements,
+    my_gpu,
     studies,
     techniques_page,
 )
@@ -71,9 +73,22 @@ def update(root: Path) -> None:
             paths = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
             renew(paths, now.recorded(lab.name, store), partial(exercises_page.parts, lab, store))
     renew(
+        [folder / "glance-found.html"],
+        now.ladders(),
+        lambda: front_page.found(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",)))),
+    )
+    renew(
+        [folder / name for name in ("my-gpu.html", "my-gpu-data.js")],
+        now.ladders(),
+        lambda: [
+            make(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",))))
+            for make in (my_gpu.form, my_gpu.script)
+        ],
+    )
+    renew(
         [folder / "glance-ladders.html"],
         now.ladders(),
-        lambda: front_page.ladders(front_page.all_recorded(store)),
+        lambda: front_page.ladders(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",)))),
     )
 
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}

@@ -1,12 +1,17 @@
 """Overview of all labs on the first page, as HTML: ladders on a recorded device, and the fastest kernel on every device."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import report
+from ..analysis import format as show
+from ..analysis import predictions
 from ..analysis.conclusions import about_bases, fastest_step_sentence, peer_comparison
 from ..analysis.lab_data import LabData, Measured
+from ..analysis.readings import Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
@@ -27,26 +32,78 @@ def all_recorded(store: "Store") -> list[RecordedData]:
     return sorted(records, key=lambda data: (data.store_device.kind != "gpu", data.store_device.id))
 
 
-def ladders(records: Sequence[RecordedData]) -> str:
-    """Return a card for each lab: its descent on one recorded device, and sentences about it; '' if nothing is recorded."""
-    cards = "".join(_card(data) for data in on_one_device(records) if _timed(data))
+def ladders(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
+    """Return a card for each lab: its descent on one recorded device, and sentences about it; '' if nothing is recorded.
+
+    ranks: number of measurements by device, as `by_extent`.
+    """
+    cards = "".join(_card(data) for data in on_one_device(records, ranks) if _timed(data))
     return f'<div class="descents">\n{cards}</div>\n' if cards else ""
 
 
-def on_one_device(records: Sequence[RecordedData]) -> list[RecordedData]:
-    """Return the records of one device: a GPU before a CPU, then by number of labs, then by number of rows, peers included."""
-    records_by_device: dict[StoreDevice, list[RecordedData]] = {}
-    for data in records:
-        records_by_device.setdefault(data.store_device, []).append(data)
+def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
+    """Return what the labs found on the device with which all pages open: a picture and three sentences; '' without records.
 
-    def extent(store_device: StoreDevice) -> tuple[bool, int, int]:
-        return (
-            store_device.kind == "gpu",
-            len(records_by_device[store_device]),
-            sum(len(data.rows) for data in records_by_device[store_device]),
-        )
+    The picture has a bar for each lab: how many times as fast as the baseline its fastest kernel is, and its fastest peer.
+    """
+    chosen = [data for data in on_one_device(records, ranks) if _timed(data)]
+    lines, best, counts = list[tuple[LabData, Speedup, Speedup | None, str]](), list[Speedup](), Counter[str]()
+    for data in chosen:
+        case = data.on()
+        _, fastest, peer = case.ranked()
+        base = next(iter(case.verified(data.lab.headline)), None)
+        counts.update(predictions.counted(data))
+        to_base, to_peer = (faster(base, fastest), faster(peer, fastest)) if fastest else (None, None)
+        if fastest and to_base:
+            lines.append((data, to_base, to_peer, fastest.variant))
+            best += [to_peer] if to_peer else []
+    if not lines:
+        return ""
+    most = max(math.log(to_base.estimate) for _, to_base, _, _ in lines)
+    bars = "".join(_found_bar(data, to_base, to_peer, name, most) for data, to_base, to_peer, name in lines)
+    bars += "".join(
+        f'<li><a href="labs/{data.lab.name}.html">{escape(data.lab.title)}</a><span></span><small>Its baseline has no time on '
+        "this device.</small></li>"
+        for data in chosen
+        if data not in [line[0] for line in lines]
+    )
+    ends = [show.factor(end(to_base.estimate for _, to_base, _, _ in lines)) for end in (min, max)]
+    wins = sum(ratio.word == "faster" for ratio in best)
+    judged = counts.total()
+    sentences = [
+        f"On {chosen[0].store_device}, the fastest kernels are {ends[0]} to {ends[1]} times as fast as plain loops on one "
+        "core of its host.",
+        f"In {wins} of {len(best)} labs the fastest kernel is faster than every library and program that we measured beside it."
+        * bool(best),
+        f"Before measuring we predicted what each step would bring: of {judged} predictions {counts['confirmed']} came true, "
+        f"{counts['refuted']} did not, and the others are undecided." * bool(judged),
+    ]
+    text = " ".join(escape(sentence) for sentence in sentences if sentence)
+    return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}</figcaption></figure>\n'
 
-    return records_by_device[max(records_by_device, key=extent)] if records else []
+
+def _found_bar(data: LabData, to_base: Speedup, to_peer: Speedup | None, name: str, most: float) -> str:
+    """Return a lab's bar on a logarithmic axis from 1 to the largest factor. most: its logarithm."""
+    share = 100 * math.log(to_base.estimate) / most if most > 0 else 0.0
+    peer = to_base.estimate / to_peer.estimate if to_peer else 0.0
+    mark = f'<u style="left:{100 * math.log(peer) / most:.1f}%"></u>' if peer > 1 and most > 0 else ""
+    times = f"{show.factor(to_base.estimate)}\u00d7"
+    peer_text = f"; the fastest peer {show.factor(peer)}\u00d7" if peer else ""
+    return (
+        f'<li><a href="labs/{data.lab.name}.html">{escape(data.lab.title)}</a>'
+        f'<span class="found-track"><b style="width:{share:.1f}%"></b>{mark}</span>'
+        f"<small><strong>{times}</strong> <code>{escape(name)}</code>{peer_text}</small></li>"
+    )
+
+
+def on_one_device(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> list[RecordedData]:
+    """Return the records of the device with which all pages open: a GPU before a CPU, then by number of measurements."""
+
+    def rank(device: StoreDevice) -> tuple[bool, int, str]:
+        return device.kind == "gpu", ranks.get(device.id, 0), device.id
+
+    first = max((data.store_device for data in records), key=rank, default=None)
+    return [data for data in records if data.store_device == first]
 
 
 def _card(data: RecordedData) -> str:

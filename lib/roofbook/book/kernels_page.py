@@ -158,10 +158,15 @@ def _about(lab: Lab) -> str:
 def _index(variants: Sequence[Variant], texts_by_variant: Mapping[str, list[Text]]) -> str:
     items = "\n".join(
         f'<li><a href="#{escape(variant.name)}"><code>{escape(variant.name)}</code></a> '
-        f"<span>{with_code(variant.change)}</span> <small>{escape(_languages(texts_by_variant[variant.name]))}</small></li>"
+        f"<span>{with_code(variant.change)}</span> "
+        f"<small>{escape(_languages(texts_by_variant[variant.name]))}{_only_for(variant)}</small></li>"
         for variant in variants
     )
     return f'<nav aria-label="Kernels of this page"><ul class="kernel-index">\n{items}\n</ul></nav>'
+
+
+def _only_for(variant: Variant) -> str:
+    return f"; for {escape(variant.only_for)}" if variant.only_for else ""
 
 
 def _languages(variant_texts: Sequence[Text]) -> str:

@@ -4,7 +4,7 @@ A figure that cannot be drawn, because part of the ladder was left out or failed
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -17,6 +17,7 @@ from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
+from ..escaping import escape
 from ..report.html import Html, Table, number_of, with_code
 from ..spec import registry
 from ..spec.lab import Series, Sweep
@@ -118,6 +119,7 @@ class Page(ABC):
         return self.keep("ladder", data.case, data, partial(report.ladder, data))
 
     ladder_chart = case_method(report.ladder_chart)
+    opening = case_method(report.opening)
     descent = case_method(report.descent)
     peers = case_method(report.peers)
     resources = case_method(report.resources)
@@ -169,28 +171,52 @@ class Page(ABC):
         data = self.data
         return report.pairs(data.rows, publication(data.lab).pairs, cases=[case.name for case in data.cases])
 
-    def steps(self, *names: str) -> Html:
-        """Return each step: its change, the prediction, the measured effect on every case, and its diff in a fold."""
-        return Html("".join(self._step(name) for name in names))
+    def steps(self, *names: str, aside: str = "") -> Html:
+        """Return each step: its change, the prediction, the measured effect on every case, and its diff in a fold.
+
+        aside: summary of a fold that holds all of them, for a side road of the story. Steps that this device cannot run are in
+        a fold of their own.
+        """
+        steps_here, steps_elsewhere = list[str](), list[str]()
+        for name in names:
+            (steps_here if self._runs_here(name) else steps_elsewhere).append(name)
+        parts = [self._step(name) for name in steps_here]
+        if steps_elsewhere:
+            listed = ", ".join(f"<code>{escape(name)}</code>" for name in steps_elsewhere)
+            parts.append(
+                _folded("not-here", f"Without a time on this device: {listed}", map(self._step, steps_elsewhere))
+            )
+        return Html(_folded("aside", escape(aside), parts) if aside else "".join(parts))
+
+    def _runs_here(self, name: str) -> bool:
+        rows, cases = self.data.rows, [case.name for case in self.data.cases]
+        return bool(((rows["variant"] == name) & rows["case"].isin(cases)).any())
 
     def _step(self, name: str) -> str:
         from ..report.steps import step
+        from ..spec import changed_lines
 
         data, lab = self.data, self.data.lab
         variant = lab.variant(name)
         parent = lab.variant(variant.parent) if variant.parent else None
-        diff, case = "", data.case()
+        diff, case, excerpt = "", data.case(), None
         if parent and parent.source and variant.source and parent.source != variant.source:
             shared = set(parent.languages) & set(variant.languages)
             language = next((candidate for candidate in (data.device.backend, *BACKENDS) if candidate in shared), None)
             before, after = (source.of_size(lab.sizes(case)) for source in (parent.source, variant.source))
             diff = after.diff(before, (parent.name, variant.name), language)
+            excerpt = changed_lines.excerpt(diff)
+        elif parent:
+            excerpt = changed_lines.of_host(parent, variant)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
         size = case.name if lab.sizes(case) else ""
         tuned = [v.name for sweep in lab.sweeps if sweep.tunes for v in sweep.variants if v.name != variant.name]
         tuned_parents = [name for name in tuned if name.partition("@")[0] == variant.parent]
         predicted = predictions.of_step(data, variant)
-        return step(variant, data.rows, skipped, diff, lab.name, size, predicted, data.profiles, tuned_parents)
+        whys = predictions.whys_of_step(data, variant, publication(lab).whys)
+        return step(
+            variant, data.rows, skipped, diff, lab.name, size, predicted, data.profiles, tuned_parents, excerpt, whys
+        )
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
         """Return a variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, otherwise as C.
@@ -360,13 +386,20 @@ class Page(ABC):
         return report.bandwidths(self.data.peak_rows, self.data.device.name)
 
     def summary(self) -> "Markdown":
-        """Return the lab's conclusions in sentences, and the result of its predictions. Each number is read from the store;
-        each time or ratio links to its measurement.
+        """Return the answer to the lab's question, its conclusions, and the result of its predictions, in sentences.
+
+        Each number is read from the store; each time or ratio links to its measurement.
         """
         from IPython.display import Markdown
 
-        conclusions = publication(self.data.lab).summary(Measured(self.data, number_of))
-        return Markdown("\n\n".join(filter(None, [conclusions, predictions.sentence(predictions.counted(self.data))])))
+        measured, published = Measured(self.data, number_of), publication(self.data.lab)
+        answer_text = published.finding(measured)
+        parts = [
+            f"**The answer.** {answer_text}" * bool(answer_text),
+            published.summary(measured),
+            predictions.sentence(predictions.counted(self.data)),
+        ]
+        return Markdown("\n\n".join(filter(None, parts)))
 
     @noted
     def published(self) -> Table:
@@ -388,6 +421,11 @@ def _series_figure(rows: "pd.DataFrame", series: Series, skipped: Mapping[tuple[
         return figure
     table = report.crossings(rows, series, skipped=skipped)
     return replace(figure, more=("Where the lines cross, as a table", table))
+
+
+def _folded(css: str, summary: str, parts: Iterable[str]) -> str:
+    """Return parts of a page below a summary that unfolds them. All are HTML."""
+    return f'<details class="steps-{css}"><summary>{summary}</summary>{"".join(parts)}</details>'
 
 
 def published_of(data: LabData, store: Store) -> Table:

@@ -33,8 +33,8 @@ IN_NOTEBOOK = re.compile(r'<details class="in-notebook">.*?</details>', re.S)
 
 
 def on_site(body: str) -> str:
-    """Remove parts that only a notebook unfolds, since the site has a page for them, and show the links to that page."""
-    return re.sub(r'(<a class="[\w -]*\bon-site"[^>]*) hidden>', r"\1>", IN_NOTEBOOK.sub("", body))
+    """Remove parts that only a notebook unfolds, since the site has a page for them, and show those of the site alone."""
+    return re.sub(r'(<(?:a|div|figure) class="[\w -]*\bon-site"[^>]*) hidden>', r"\1>", IN_NOTEBOOK.sub("", body))
 
 
 def scroll_tables(body: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .. import memory
 from ..analysis.recorded import recorded
-from ..analysis.store_devices import StoreDevice
+from ..analysis.store_devices import by_extent
 from ..measure.background_group import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
@@ -109,37 +109,20 @@ class Extent(NamedTuple):
 
 
 def extents(root: Path, lab: str) -> list[Extent]:
-    """List the lab's recorded devices at each scale: GPUs first, then by number of measurements.
-
-    Devices with nearly as many measurements are ordered by measurements over all labs, so that most pages open with one device.
-    """
+    """List the lab's recorded devices at each scale: GPUs first, then by `by_extent`, as on all pages."""
     store = Store(root / "results", ("recorded",))
-    listed = []
+    ranks, listed = by_extent(store), []
     for scale in SCALES:
         records = recorded(registry.get(lab), store, scale)
-        measurements_of = {
-            data.store_device.id: len(data.rows.drop_duplicates(["variant", "case"])) for data in records
-        }
-        gpus = [data.store_device.id for data in records if data.store_device.kind == "gpu"]
-        near_ties = [
-            place for place in gpus if measurements_of[place] >= NEARLY * max(map(measurements_of.__getitem__, gpus))
-        ]
-        ranks = _in_all_labs(store) if len(near_ties) > 1 else {}
-        records.sort(key=lambda data: -measurements_of[data.store_device.id])
-        records.sort(key=lambda data: -ranks.get(data.store_device.id, 0) if data.store_device.id in near_ties else 1)
-        records.sort(key=lambda data: data.store_device.kind != "gpu")
+        records.sort(
+            key=lambda data: (
+                data.store_device.kind != "gpu",
+                -ranks.get(data.store_device.id, 0),
+                data.store_device.id,
+            )
+        )
         listed += [Extent(scale, data.store_device.id, str(data.store_device), len(data.rows)) for data in records]
     return listed
-
-
-NEARLY = 0.9
-"""Share of the largest number of measurements from which on a device counts as a near-tie."""
-
-
-def _in_all_labs(store: Store) -> dict[str, int]:
-    """Return `StoreDevice.id` -> number of measured (lab, variant, case), over all labs."""
-    sql = 'SELECT device, backend, count(DISTINCT (lab, variant, "case")) FROM cells GROUP BY ALL'
-    return {StoreDevice(device, backend, "", "").id: count for device, backend, count in store.query(sql).to_numpy()}
 
 
 @contextlib.contextmanager

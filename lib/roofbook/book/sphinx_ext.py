@@ -182,6 +182,32 @@ def _plain(value: Any) -> str:
     return "all" if value is None else str(value)
 
 
+_END_OF_BAR = '<span class="device-said"'
+
+
+def has_bar(app: Sphinx, pagename: str) -> bool:
+    """Return whether a page has a bar below its title: a lab's pages, and others that offer devices."""
+    return lab_pages.of_lab(pagename) or bool(app.env.metadata.get(pagename, {}).get(device_pages.OFFERED))
+
+
+def without_sidebar(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out the contents at the right of a page with a bar, which has them."""
+    if has_bar(app, pagename):
+        context["theme_secondary_sidebar_items"] = []
+
+
+def _with_contents(body: str, toc: str) -> str:
+    """Return a page with its contents in its bar, or below the list of the lab's pages. toc: as Sphinx makes it."""
+    inner = re.search(r"<ul>(.*)</ul>", toc, re.S)
+    sections = re.search(r"<ul>.*</ul>", inner[1], re.S) if inner else None  # without the title
+    if not sections:
+        return body
+    contents = f'<details class="on-this-page"><summary>On this page</summary>{sections[0]}</details>'
+    if _END_OF_BAR in body:
+        return body.replace(_END_OF_BAR, contents + _END_OF_BAR, 1)
+    return re.sub(r'(<nav class="lab-pages".*?</nav>)', lambda nav: nav[1] + contents, body, count=1, flags=re.S)
+
+
 def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Finish the HTML of a page: one legend of standing notes, scroll regions and CSV files for tables, unique ids in
     figures.
@@ -191,6 +217,8 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
         body = body.replace(
             'role="list" class="citation-list"', 'class="citation-list"'
         )  # these lists have no list items
+        if has_bar(app, pagename):
+            body = _with_contents(body, context.get("toc") or "")
         to_root, folders = "../" * pagename.count("/"), pagename.split("/")
         body, files = split_files(
             scroll_tables(unique_svg_ids(on_site(body))), f"{to_root}{TABLES}/{pagename}/", "-".join(folders)
@@ -292,6 +320,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", run_card)
     app.connect("source-read", list_of_pages, priority=600)
     app.connect("source-read", terms_of_notebooks, priority=700)
+    app.connect("html-page-context", without_sidebar, priority=400)  # before the theme looks
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", add_footer)
     app.connect("build-finished", copy_downloads)

@@ -21,6 +21,7 @@ from .ladder_descent import glance as glance
 from .ladder_table import ladder as ladder
 from .ladder_table import leave_one_out as leave_one_out
 from .ladder_table import sweep as sweep
+from .opening_figure import opening as opening
 from .peaks_table import bandwidths as bandwidths
 from .peaks_table import peaks as peaks
 from .peers_table import peers as peers

@@ -92,6 +92,11 @@ def _share_text(data: CaseData, reading: Reading) -> str:
         return "Unknown: the peak of its precision was not measured here."
     if is_above_bound(floor, reading):
         return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE_REASON)}."
+    if floor.is_below_launch:
+        return (
+            f"A launch, {show.duration(floor.launch)}, takes longer than its bound, {show.duration(floor.seconds)}: "
+            "a share of the bound would say nothing of the kernel."
+        )
     share = show.percent(min(1.0, floor.seconds / reading.median))
     roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"
     return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."

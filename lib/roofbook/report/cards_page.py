@@ -39,7 +39,8 @@ def page(
     head = f"{escape(title)}: measurements on {escape(on)}"
     links = f"""<script>{THEME}</script>
 <link rel="icon" href="../../../_static/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="../../../_static/card.css">"""
+<link rel="stylesheet" href="../../../_static/card.css">
+<script src="../../../_static/measurements.js" defer></script>"""
     body = f"""<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a>
 <a href="../../../history.html">What changed, and why</a></header>
 <main>

@@ -146,12 +146,21 @@ ABOVE_REASON = "a peak was measured too low, or less work is done than is counte
 """Explanation of a variant that is faster than its bound, which nothing can be."""
 
 
+LAUNCH_NOTE = "'launch': a launch alone takes longer than the bound, so a share of it would say nothing of the kernel."
+"""Note on cells of shares without a share."""
+
+
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
-    """Return the cell of the bound as a share of the reading's time; 'above' if the reading is faster than its bound."""
+    """Return the cell of the bound as a share of the reading's time; 'above' if the reading is faster than its bound.
+
+    If a launch takes longer than the bound, the cell has no share.
+    """
     if floor is None or reading.role == "probe":  # a note lists the bounds, and precisions without a peak
         return Cell(show.DASH, "num")
     if is_above_bound(floor, reading):
         return Cell("above", "num above-bound", card_id=reading.id)
+    if floor.is_below_launch:
+        return Cell("launch", "num", card_id=reading.id)
     return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", card_id=reading.id)
 
 

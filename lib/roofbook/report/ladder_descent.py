@@ -11,7 +11,16 @@ from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import address_of
-from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, ratio_cell, run_count_notes, share_cell
+from .cell_format import (
+    ABOVE_REASON,
+    INTERVAL_WORDS,
+    LAUNCH_NOTE,
+    bound_of,
+    device_note,
+    ratio_cell,
+    run_count_notes,
+    share_cell,
+)
 from .effect_style import EFFECT_COLOURS, PEER, effect_of, legend_marks
 from .figure import INK, Figure, add_tips, describe, finish, style
 from .html import ON_DEMAND, Cell, Row, Table
@@ -28,7 +37,7 @@ def descent(data: CaseData, title: str = "") -> Figure:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    steps, best, peer = _ranked(data)
+    steps, best, peer = ranked(data)
     times, positions = [reading.median for reading in steps], range(1, len(steps) + 1)
     with style():
         drawing = Drawing(figsize=SIZE)
@@ -92,7 +101,7 @@ NOTES = (
     "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is, with the "
     f"{CONFIDENCE} interval; {INTERVAL_WORDS}. A peer runs on the same device, whichever backend calls it.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
-    f"time. 'above': the kernel is faster than its bound: {ABOVE_REASON}.",
+    f"time. 'above': the kernel is faster than its bound: {ABOVE_REASON}. {LAUNCH_NOTE}",
 )
 
 
@@ -112,7 +121,7 @@ def glance_row(lab: str, device_label: str, data: CaseData) -> GlanceRow:
 
     lab: its title. device_label: the device in words. Errors: UsageError if no step has a verified time on the case.
     """
-    _, best, peer = _ranked(data)
+    _, best, peer = ranked(data)
     home = home_of([best])
     base = next(iter(data.verified([data.base])), None)
     to_base, to_peer = (faster(reference, best) for reference in (base, peer))
@@ -141,7 +150,8 @@ def glance(lines: Sequence[GlanceRow], caption: str) -> Table:
     return Table(caption, COLUMNS, rows, [row.record for row in lines], notes, "glance", {"seconds": "s"})
 
 
-def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
+def ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
+    """Return `CaseData.ranked`. Errors: UsageError if no step is verified on the case."""
     steps, best, peer = data.ranked()
     if best is None:
         order = ", ".join(data.order)

@@ -30,7 +30,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame") -> Table:
         Column("Figure", _Line.metric),
         Column("Published", _Line.value, "num published"),
         Column("Measured here", lambda line: line.ours.cell, "num"),
-        Column("Published / measured", lambda line: show.number(line.ours.published_over_ours), "num"),
+        Column("Published / measured", _Line.ratio_cell, "num"),
         Column(Cell("Published on", f"published {ASIDE}"), lambda line: Cell(line.figure["device"], "published")),
         Column(Cell("Measured on", ASIDE), lambda line: Cell(line.our_device)),
     ]
@@ -51,6 +51,12 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame") -> Table:
     records = [record for line in lines for record in line.records()]
     listed = table(caption, columns, lines, notes, "published-beside-ours", records=records, units=units)
     return replace(listed, parts=_folds(lines))
+
+
+MOST_ALIKE = 2.0
+"""Largest ratio of a published time to ours that the table leaves without a reason."""
+NOTICED = 1.1
+"""Least ratio of a time from Python to the one from C that counts as a cost of Python's launches."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,26 @@ class _Line:
     ours: _Ours
     our_variant: str | None
     our_device: str
+    in_c: float = math.nan
+    """Seconds of the same from a host program in C, for as many units as were published; NaN if it was not measured."""
+
+    def ratio_cell(self) -> Cell:
+        """Return published over measured, with the reason where ours is slower or they differ more than twofold."""
+        ratio = self.ours.published_over_ours
+        if math.isnan(ratio) or (1 <= ratio <= MOST_ALIKE):
+            return Cell(show.number(ratio), "num")
+        device = self.figure["device"]
+        there = f"theirs is of a {device}" if device else "the report names no device"
+        seconds, reasons = self.figure["seconds"], [there]
+        if not math.isnan(self.in_c):
+            factor = show.number(seconds / self.in_c)
+            reasons.insert(0, f"from a loop in C, as in the report, {show.duration(self.in_c)}, that is {factor}")
+            python = float(self.ours.ours) / self.in_c
+            if python > NOTICED and ratio < 1:
+                reasons.insert(0, "our launches come from Python")
+        if ratio < 1 and len(reasons) == 1:
+            reasons.append("we do not know why ours is slower; a profile of both would tell")
+        return Cell(show.number(ratio), "num differs", small=f"({'; '.join(reasons)})")
 
     def variant_cell(self) -> Cell:
         name = self.figure["table"]
@@ -125,7 +151,13 @@ def _line(
     if figure["case"] in figures.unsized:
         ours = replace(ours, published_over_ours=math.nan)
     is_measured = reading is not None and reading.ok and ours.cell.css != "absent"
-    return _Line(trials, figure, ours, name, _device(reading.row) if reading and is_measured else show.DASH)
+    device = _device(reading.row) if reading and is_measured else show.DASH
+    return _Line(trials, figure, ours, name, device, _seconds_in_c(name, readings, figures, case))
+
+
+def _seconds_in_c(name: str | None, readings: Mapping[str, Reading], figures: PublishedFigures, case: str) -> float:
+    reading = readings.get(figures.in_c(name) or "") if name else None
+    return reading.median * figures.units.get(case, 1) if reading and reading.ok else math.nan
 
 
 def _folds(lines: Sequence[_Line]) -> list[Fold]:

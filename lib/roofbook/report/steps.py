@@ -6,20 +6,26 @@ from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.predictions import outcome
-from ..analysis.readings import Reading, cases_of, faster, fastest, newest
+from ..analysis.readings import Reading, Speedup, cases_of, faster, fastest, newest
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .counters_table import changed_counters_of_step
-from .html import Html, html_diff, number_of, with_code
+from .html import Html, html_diff, html_source, number_of, with_code
 from .technique_links import techniques_of_step
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..spec.changed_lines import Excerpt
     from ..spec.plan import Variant
     from ..spec.prediction import Prediction
 
 NONE: "Mapping[str, Prediction]" = MappingProxyType({})
+NO_WHYS: Mapping[str, str] = MappingProxyType({})
+UNEXPLAINED = (
+    "nobody has looked for the cause on this device yet; `roofbook profile` reads the counters that could tell"
+)
+"""Text in place of the cause of a refuted prediction that the lab states none for."""
 CHANGED_PART = {"plan": "host code", "options": "options"}
 """Words for the parts in which a step with its parent's kernel differs, as `Variant.differs` names them."""
 
@@ -34,15 +40,18 @@ def step(
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
     tuned_parents: Sequence[str] = (),
+    excerpt: "Excerpt | None" = None,
+    whys: Mapping[str, str] = NO_WHYS,
 ) -> Html:
-    """Return a step as HTML: name, change, expected effect, measured effects, and the kernel's difference.
+    """Return a step as HTML: name, change, expected effect, changed lines, measured effects, and the kernel's difference.
 
     cases: name -> why the variant does not run there; '' if it does. diff: unified, of the kernels as they are compiled; may
     be empty. lab: its name. size: the case whose sizes the kernels have as constants; '' for none. predictions: case -> the
     prediction that `expect` makes there. profiles: rows of hardware counters, of any cases. tuned_parents: names of the parent
-    with other sizes of its launch or tiles.
+    with other sizes of its launch or tiles. excerpt: its changed lines. whys: case -> the cause of a refuted prediction.
 
-    A notebook has the kernels' difference to unfold, the site a link to the page that has both; `on_site` chooses.
+    A notebook has the kernels' difference to unfold, the site the excerpt and a link to the page that has both; `on_site`
+    chooses.
     """
     name = escape(variant.name)
     parent_text = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
@@ -51,14 +60,14 @@ def step(
     code = f'<a class="step-code on-site" href="{escape(lab)}/kernels.html#{name}" hidden>{link_text}</a>' * bool(
         variant.source
     )
+    only_for = f" <small>For {escape(variant.only_for)}.</small>" * bool(variant.only_for)
     parts = [
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
-        f"<p>{parent_text}{with_code(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judging_note(predictions, cases)}</p>'
-        if variant.expect
-        else "",
-        effect(variant.name, variant.parent, rows, cases, predictions, profiles, tuned_parents),
+        f"<p>{parent_text}{with_code(variant.change)}{only_for}</p>",
+        f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}</p>' if variant.expect else "",
+        _excerpt_html(excerpt) if excerpt and excerpt.lines else "",
+        effect(variant.name, variant.parent, rows, cases, predictions, profiles, tuned_parents, whys),
     ]
     on_size = f", on {escape(size)}" if size else ""
     if diff:
@@ -79,6 +88,21 @@ def step(
     return Html("".join([*parts, "</div>"]))
 
 
+def _excerpt_html(excerpt: "Excerpt") -> str:
+    """Return the changed lines of a step, which only the site shows."""
+    kind = "of the host's code" if excerpt.of_host else "of the kernel"
+    number = (
+        f"{excerpt.line_count} of {excerpt.changed}"
+        if excerpt.line_count < excerpt.changed
+        else f"{excerpt.line_count}"
+    )
+    plural = "s" * (excerpt.changed != 1)
+    return (
+        f'<div class="step-lines on-site" hidden>{html_source(chr(10).join(excerpt.lines), "diff")}'
+        f'<p class="table-note">{number} changed line{plural} {escape(kind)}</p></div>'
+    )
+
+
 def effect(
     name: str,
     parent: str | None,
@@ -87,11 +111,13 @@ def effect(
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
     tuned_parents: Sequence[str] = (),
+    whys: Mapping[str, str] = NO_WHYS,
 ) -> Html:
-    """Return a list with a line for each case: the prediction's outcome, the ratio to the parent, both times, and counters.
+    """Return a list with a line for each case: the ratio to the parent, both times, the prediction's outcome, and counters.
 
     A case without a time has the reason. If all cases lack a time for the same reason, one line says so. Counters are shown
-    if both variants were counted, and the gain over the parent at its best if one of `tuned_parents` is faster.
+    if both variants were counted, the gain over the parent at its best if one of `tuned_parents` is faster, and the cause of
+    `whys` if the prediction was refuted.
     """
     readings_by_case = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
     reasons = {case: _lack_reason(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
@@ -104,19 +130,22 @@ def effect(
         css, text, cause = "absent", escape(_sentence(reasons[case]).removesuffix(".")), ""
         if not reasons[case]:
             reading, parent_reading = readings_by_case[case][name], readings_by_case[case].get(parent or "")
-            css, text = _effect_line(reading, parent_reading, predictions.get(case))
-            cause = _counters_note(profiles, reading, parent_reading)
+            css, text = _effect_line(reading, parent_reading)
+            on_case = f' <span class="on-case">on {escape(case)}</span>'
+            text = f"{_bars(reading, parent_reading)}{text}{on_case}"
+            cause = _verdict_note(faster(parent_reading, reading), predictions.get(case), whys.get(case, ""))
+            cause += _counters_note(profiles, reading, parent_reading)
             tuned = [readings_by_case[case][tuned] for tuned in tuned_parents if tuned in readings_by_case[case]]
             cause += _tuned_parent_note(reading, parent_reading, fastest(tuned))
+        else:
+            text += f' <span class="on-case">on {escape(case)}</span>'
         mark = f' class="{css}"' * bool(css)
-        lines.append(
-            f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span>{cause}</li>'
-        )
+        lines.append(f'<li{mark} data-case="{escape(case)}">{text}{cause}</li>')
     return Html(f'<ul class="effect">{"".join(lines)}</ul>')
 
 
-def _effect_line(reading: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
-    """Return a CSS class and 'Confirmed: 1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; without a parent only a time."""
+def _effect_line(reading: Reading, parent: Reading | None) -> tuple[str, str]:
+    """Return a CSS class and '1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; without a parent only a time."""
     ratio = faster(parent, reading)
     if ratio is None or parent is None:
         return "", number_of(show.duration(reading.median), reading.id)
@@ -125,14 +154,40 @@ def _effect_line(reading: Reading, parent: Reading | None, prediction: "Predicti
     after = number_of(f"{show.number(reading.median / size)}{show.THIN}{unit}", reading.id)
     words, ends = effect_text(ratio)
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
-    outcome_word = outcome(prediction, ratio) if prediction else ""
-    headline = (
-        f"{outcome_word[:1].upper()}{outcome_word[1:]}: {words}" if outcome_word else f"{words[:1].upper()}{words[1:]}"
-    )
     return (
-        outcome_word and f"verdict {outcome_word}",
-        f"<strong>{headline}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}",
+        f"verdict {ratio.word}",
+        f"<strong>{words[:1].upper()}{words[1:]}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} \u2192 {after}",
     )
+
+
+def _bars(reading: Reading, parent: Reading | None) -> str:
+    """Return the times of a step and of its parent as two bars, which only the site shows; '' without a ratio of both.
+
+    The brackets at the step's bar have the interval of the ratio, applied to the parent's time.
+    """
+    ratio = faster(parent, reading)
+    if parent is None or ratio is None or not ratio.low > 0:
+        return ""
+    longest = max(parent.median, reading.median)
+
+    def percent(seconds: float) -> str:
+        return f"{100 * min(1.0, seconds / longest):.4g}%"
+
+    ends = f"--low:{percent(parent.median / ratio.high)};--high:{percent(parent.median / ratio.low)}"
+    return (
+        f'<div class="step-bars on-site" aria-hidden="true" hidden><i>{escape(parent.variant)}</i>'
+        f'<b style="--at:{percent(parent.median)}"></b><i>{escape(reading.variant)}</i>'
+        f'<b class="own" style="--at:{percent(reading.median)};{ends}"></b></div>'
+    )
+
+
+def _verdict_note(ratio: Speedup | None, prediction: "Prediction | None", why: str) -> str:
+    """Return what was predicted of a ratio and what came of it, and why where it was refuted; '' without a prediction."""
+    if ratio is None or prediction is None:
+        return ""
+    word = outcome(prediction, ratio)
+    text = f'<div class="prediction {word}">Predicted: {escape(prediction.words)}. <b>{word.capitalize()}</b>.</div>'
+    return text + f'<div class="why"><b>Why:</b> {with_code(why or UNEXPLAINED)}.</div>' * (word == "refuted")
 
 
 def _counters_note(profiles: "pd.DataFrame | None", reading: Reading, parent: Reading | None) -> str:
@@ -158,19 +213,6 @@ def _tuned_parent_note(reading: Reading, parent: Reading | None, tuned: Reading 
     return (
         f'<div class="cause">Compared with its parent at its best, {best}: {escape(f"{words} {ends}".strip())}.</div>'
     )
-
-
-def _judging_note(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:
-    """Return the rule by which predictions are judged, in words; several rules name their cases."""
-    by_words: dict[str, list[str]] = {}
-    for case, prediction in predictions.items():
-        by_words.setdefault(prediction.words, []).append(case)
-    if not by_words:
-        return ""
-    text = "; ".join(f"{words} on {', '.join(case_names)}" for words, case_names in by_words.items())
-    if len(by_words) == 1 and len(predictions) == len(cases):
-        text = next(iter(by_words))
-    return f' <small class="judged">(Judged as: {escape(text)}.)</small>'
 
 
 def _lack_reason(reading: Reading | None, lack: str) -> str:

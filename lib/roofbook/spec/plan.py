@@ -222,6 +222,15 @@ class Variant:
         check_words(self.name, self.predicts)
 
     @property
+    def only_for(self) -> str:
+        """The devices that it is for, in words, if it is not for all of a backend: an architecture or a kind; else ''."""
+        first, last = self.architectures.start, self.architectures.stop
+        if first > 80:
+            capability = f"{first // 10}.{first % 10}"
+            return f"NVIDIA GPUs of compute capability {capability}{' or later' if last >= 1000 else ' alone'}"
+        return {"cpu": "CPUs", "gpu": "GPUs"}.get(self.kind or "", "")
+
+    @property
     def text(self) -> Source:
         """Kernel text with its knobs, of a variant that has a kernel of ours."""
         assert self.source is not None, f"{self.name} has no kernel"

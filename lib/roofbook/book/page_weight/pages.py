@@ -32,6 +32,7 @@ USED_BY = {
     "design-tabs.js": "sd-tab-",
     "card.js": 'class="(?:of|device-bar)"',
     "figures.js": 'class="device-bar"|data-tip=',
+    "story.js": 'class="opening',
     "bootstrap.js": r'data-bs-toggle="(?!tooltip")|id="pst-collapse-sidebar-button"',
     **{name: 'id="search-results"' for name in SEARCH},
 }

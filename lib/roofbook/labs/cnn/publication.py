@@ -5,10 +5,14 @@ The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed 
 
 from collections.abc import Mapping
 
+from ...analysis import format as show
 from ...analysis.evidence import NO_GAIN, Best, Crowded, Evidence, OrElse, Pair
+from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
+from ...analysis.sentences import joined, without_missing
 from ...devices.contract import Device
 from . import CASES, LAB, SPLITS
+from .whys import WHYS
 
 (CASE,) = CASES["published"]
 
@@ -120,10 +124,20 @@ PAIRS = (
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
+HELD_BACK = (
+    ("With the outputs in registers", "unrolled", "permuted"),
+    ("with each load serving more outputs", "implicit-gemm", "fissioned"),
+)
+"""Obstacles on the way to the arithmetic peak: (the remedy in words, the step with it, the step without)."""
+MOST_NAMED = 3
+"""Most gains that the answer names."""
+
+
 class CourseLab(Publication):
     """The lab's report."""
 
     evidence = EVIDENCE
+    whys = WHYS
     pairs = PAIRS
 
     stand_ins: Mapping[str, str] = {
@@ -135,6 +149,33 @@ class CourseLab(Publication):
         },
         "as-reported@report=fission and alignment": "unrolled",
     }
+
+    def finding(self, measured: Measured) -> str:
+        """Return the share of its bound that the fastest kernel of each precision reaches, and the steps that gained most."""
+        case, sentences = measured.main_case, []
+        by_dtype: dict[str, str] = {}
+        for variant in LAB.ladder:
+            seconds, before = (measured.seconds(name, case) for name in (variant.name, by_dtype.get(variant.dtype, "")))
+            if variant.role == "step" and seconds and (before is None or seconds < before):
+                by_dtype[variant.dtype] = variant.name
+        shares = [
+            f"{dtype} {show.percent(share[0])} of its bound (`{name}`)"
+            for dtype, name in by_dtype.items()
+            if (share := measured.share_of_bound(name, case))
+        ]
+        sentences += [f"On {case} the fastest kernels reach, in {joined(shares)}."] * bool(shares)
+        held_back = without_missing(
+            (
+                f"{words}, `{step}` is {measured.times(step, reference, case)} `{reference}`"
+                for words, step, reference in HELD_BACK
+            ),
+            "; ",
+        )
+        sentences += [f"Loads kept the first ones back. {held_back}."] * bool(held_back)
+        gains = sorted(measured.way(case), key=lambda gain: -gain.ratio.estimate)[:MOST_NAMED]
+        named = [f"`{gain.step}` ({show.factor(gain.ratio.estimate)})" for gain in gains]
+        sentences += [f"The largest factors on the way to the fastest kernel are {joined(named)}."] * bool(named)
+        return " ".join(sentences)
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         best, undone = "as-reported", "as-reported@report"

@@ -20,9 +20,11 @@ from ...analysis.evidence import (
 )
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
+from ...analysis.sentences import without_missing
 from ...devices.contract import Device
 from . import LAB
 from .problem import PUBLISHED_CASES
+from .whys import WHYS
 
 CASE = next(iter(PUBLISHED_CASES.values()))
 DENSE = ("row-groups", "filter-groups", "unrolled", "shared-index", "tiles")
@@ -107,12 +109,54 @@ PAIRS = (
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
+SPARSE = "lists"
+"""First step that leaves out zeros; those that descend from it do, too."""
+COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
+"""Steps whose time is that of the kernels alone."""
+
+
+def _kind(name: str) -> str:
+    """Return `sparse`, `tensor` or `dense`: whether a step leaves out zeros, or else multiplies by them on tensor cores."""
+    ancestors = []
+    step: str | None = name
+    while step:
+        ancestors.append(step)
+        step = LAB.variant(step).parent
+    if SPARSE in ancestors:
+        return "sparse"
+    return "tensor" if any(ancestor.startswith(("tensor-", "warps-")) for ancestor in ancestors) else "dense"
+
+
 class FinalProject(Publication):
     """The lab's report."""
 
     evidence = EVIDENCE
+    whys = WHYS
     pairs = PAIRS
     cases = PUBLISHED_CASES
+
+    def finding(self, measured: Measured) -> str:
+        """Return for each layer how the fastest kernel that leaves out zeros compares with those that multiply by them."""
+        sentences = []
+        for case in [case.name for case in measured.cases]:
+            fastest: dict[str, str] = {}
+            for variant in LAB.ladder:
+                kind = _kind(variant.name)
+                seconds, before = measured.seconds(variant.name, case), measured.seconds(fastest.get(kind, ""), case)
+                if variant.role == "step" and variant.name in COMPARED and seconds and (not before or seconds < before):
+                    fastest[kind] = variant.name
+            sparse = fastest.get("sparse")
+            comparisons = without_missing(
+                (
+                    f"{measured.times(sparse, fastest[kind], case)} `{fastest[kind]}`, the fastest that multiplies {words}"
+                    for kind, words in (("dense", "by them one by one"), ("tensor", "by them on tensor cores"))
+                    if sparse and kind in fastest
+                ),
+                ", and ",
+            )
+            if comparisons:
+                sentences.append(f"On {case} the fastest kernel that leaves out zeros, `{sparse}`, is {comparisons}.")
+        return " ".join(sentences)
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         rows, groups, lists = "grid one block per filter row", "grid one block per filter", "lists"

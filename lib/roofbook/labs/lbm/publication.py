@@ -12,9 +12,10 @@ from ...analysis.conclusions import about_bases, peer_comparison
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
-from ...analysis.sentences import without_missing
+from ...analysis.sentences import joined, without_missing
 from ...devices.contract import Device
 from . import LAB
+from .whys import WHYS
 
 SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")
 """The three grids in the report's tables; a fourth was published."""
@@ -27,6 +28,8 @@ FROM_C = "c-host@c-wg=32x1"
 
 FIRST = "partly-ported"
 """The report's first program."""
+MOST_NAMED = 4
+"""Most steps that the answer names for a grid."""
 WHICH = "the tables do not say which kernels the first program ran; ours are those of the course's OpenCL program"
 OPENACC = (
     "GCC's OpenACC, on the GPU where the device is one; on a CPU it has one core, and the report's had a GPU. Ours are parallel"
@@ -138,6 +141,7 @@ class CourseReport(Publication):
     """The lab's report."""
 
     evidence = EVIDENCE
+    whys = WHYS
     stand_ins: Mapping[str, str] = {f"cell-speeds-{steps}": f"chunks-{steps}" for steps in (1792, 3584)}
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
@@ -149,6 +153,10 @@ class CourseReport(Publication):
             "Python host": best,
             **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
         }
+
+    def in_c(self, variant: str) -> str | None:
+        ours = {REPORTED: FROM_C, BEST: "c-host"}.get(variant, f"{IN_C}{variant}")
+        return ours if any(candidate.name == ours for candidate in LAB.all_variants()) else None
 
     def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
         small = LAB.work(LAB.cases("published")[0])
@@ -176,6 +184,39 @@ class CourseReport(Publication):
             "peak double-precision rate used for the ridge": "a data sheet's, of a precision that no kernel here uses",
             "Haskell host": "needs GHC, which the recorded machines lack",
         }.get(variant)
+
+    def finding(self, measured: Measured) -> str:
+        """Return for each grid the share that each step brings of the way from the report's first program to the memory bound.
+
+        Shares are of the logarithm, so that two steps of the same factor bring equally much.
+        """
+        return " ".join(filter(None, (self._way(measured, case.name) for case in measured.cases)))
+
+    @staticmethod
+    def _way(measured: Measured, case: str) -> str:
+        first, bound = measured.seconds(FIRST, case), measured.memory_bound(BEST, case)
+        fastest = measured.fastest(case)
+        seconds = measured.seconds(fastest, case)
+        if not (first and bound and seconds and first > bound):
+            return ""
+        whole = math.log(first / bound)
+        gains = [gain for gain in measured.way(case) if (measured.seconds(gain.step, case) or math.inf) < first]
+        largest = sorted(gains, key=lambda gain: -gain.ratio.estimate)[:MOST_NAMED]
+        shares = [f"`{gain.step}` {show.percent(math.log(gain.ratio.estimate) / whole)}" for gain in largest]
+        words = (
+            f"On {case} the way from the report's first program to the memory bound of one pass a time step, "
+            f"{show.duration(bound)}, is a factor of {show.factor(first / bound)}. "
+        )
+        words += f"The largest parts of it bring {joined(shares)}. " * bool(shares)
+        name, limit = f"`{fastest}`, {measured.value(fastest, case)},", measured.share_of_bound(fastest, case)
+        if seconds < bound:
+            words += (
+                f"{name} is past that bound: it takes several time steps with each pass, or none from memory at all"
+            )
+            is_arithmetic = limit is not None and limit[1] != "memory"
+            return f"{words}, so {'arithmetic' if is_arithmetic else 'the chip'} is the limit.\n\n"
+        covered = show.percent(math.log(first / seconds) / whole)
+        return f"{words}{name} is the fastest: {covered} of the way.\n\n"
 
     def summary(self, measured: Measured) -> str:
         """Return one paragraph a case. Cases that were not measured are left out."""

@@ -14,6 +14,7 @@ from ...analysis.readings import of_kernel
 from ...analysis.sentences import joined
 from ...devices.contract import Device
 from . import LAB, streams
+from .whys import WHYS
 
 PUBLISHED_CASES = {
     **{f"batch {images}": f"batch-{images}" for images in (100, 1000, 10000)},
@@ -160,12 +161,48 @@ PAIRS = (
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
+BASELINE = "baseline"
+"""Step with which the lab's own ladder begins."""
+NOTICED = 1 / 0.9
+"""Least factor of a caller's time that counts as noticed."""
+
+
 class Milestone(Publication):
     """The lab's report."""
 
     evidence = EVIDENCE
+    whys = WHYS
     pairs = PAIRS
     cases = PUBLISHED_CASES
+
+    def finding(self, measured: Measured) -> str:
+        """Return by how much the kernels' time and a caller's time fell, and the steps that a caller notices."""
+        case = measured.main_case
+        caller = {
+            variant.name: seconds
+            for variant in LAB.ladder
+            if (seconds := measured.part(variant.name, case, "layer") or measured.part(variant.name, case, "pass"))
+        }
+        if BASELINE not in caller or not (fastest := measured.fastest(case)) or len(caller) < FEW:
+            return ""
+        best = min(caller, key=lambda name: caller[name])
+        words = f"On {case} `{fastest}` is {measured.times(fastest, BASELINE, case)} `{BASELINE}` by op time. "
+        words += (
+            f"A caller waits for copies and memory as well: {show.duration(caller[BASELINE])} of `{BASELINE}`, "
+            f"and {show.duration(caller[best])} of `{best}`, the shortest wait"
+        )
+        words += f", which is {show.factor(caller[BASELINE] / caller[best])} times as fast. "
+        noticed = []
+        for name, seconds in caller.items():
+            parent = LAB.variant(name).parent
+            if parent in caller and caller[parent] / seconds > NOTICED:
+                noticed.append(f"`{name}` ({show.factor(caller[parent] / seconds)})")
+        found = (
+            f"More than a tenth of its parent's wait is saved by {joined(noticed)}"
+            if noticed
+            else "No step saves a tenth of it"
+        )
+        return f"{words}{found}. The other steps change what a profiler shows, and hardly what a caller waits for."
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         shares = {f"#0 streams, stream {queue + 1}": "rotating-linear" for queue in range(streams.QUEUES)}

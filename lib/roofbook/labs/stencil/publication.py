@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, OrElse, Pair
+from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
+from ...analysis.sentences import without_missing
 from ...devices.contract import Device
 from . import CASES, LAB
 from .problem import PUBLISHED_PASSES
+from .whys import WHYS
 
 (CASE,) = CASES["published"]
 STEPS = (
@@ -86,14 +89,46 @@ PAIRS = (
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
+HINTS = (
+    ("no bounds check", "no-ifs", "checked"),
+    ("sizes compiled in", "compiled-sizes", "no-ifs"),
+    ("one instruction for the root", "rsqrt", "compiled-sizes"),
+    ("a root with a larger error", "native-rsqrt", "rsqrt"),
+    ("local memory", "local-memory", "native-rsqrt"),
+    ("two elements per work-item", "tasks-2", "native-rsqrt"),
+    ("wide types", "float4", "flat"),
+)
+"""Hints of the report: (in words, the step that follows it, the step without it)."""
+
+
 class Assignment(Publication):
     """The lab's report."""
 
     evidence = EVIDENCE
+    whys = WHYS
     pairs = PAIRS
     stand_ins: Mapping[str, str] = {TIMED: "tasks-2", f"{TIMED}@staged=64x1": "tasks-2@wg2=64x1"}
     cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
     unsized = frozenset(cases)
+
+    def finding(self, measured: Measured) -> str:
+        """Return which of the report's hints are faster than the step without them, and what gains most."""
+        case = measured.main_case
+        hints: dict[str, list[str]] = {"faster": [], "same": [], "slower": []}
+        for words, step, reference in HINTS:
+            ratio = measured.ratio(step, reference, case)
+            if ratio and ratio.word in hints:
+                how = f" ({measured.times(step, reference, case)} `{reference}`)" if ratio.word != "same" else ""
+                hints[ratio.word].append(f"{words}, `{step}`{how}")
+        if not any(hints.values()):
+            return ""
+        sentences = [f"On {case} these hints matter: {'; '.join(hints['faster'])}."] * bool(hints["faster"])
+        sentences += [f"These change nothing: {'; '.join(hints['same'])}."] * bool(hints["same"])
+        sentences += [f"These are slower: {'; '.join(hints['slower'])}."] * bool(hints["slower"])
+        last = without_missing([f"It is {measured.times('fused', 'float4', case)} `float4`"])
+        none = "" if hints["faster"] else f"On {case} none of the hints matters. "
+        more = "What matters is to move fewer bytes: `fused` computes the root once and adds it in every pass."
+        return none + " ".join([*sentences, more, *[f"{last}."] * bool(last)])
 
     def mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
         """Map the report's rows to variants. It prints the time of its sequential program, `host CPU`, with each run."""

@@ -1,0 +1,64 @@
+"""Causes of effects that refuted a step's prediction, by step and by scope, as `predictions.Whys` has them.
+
+They belong to the predictions of ladder.py: a test names each refuted step of the default view without a cause.
+"""
+
+from collections.abc import Mapping
+
+WHYS: Mapping[str, Mapping[str, str]] = {
+    "sequential-c": {
+        "": (
+            "we do not know. PoCL and GCC may use other vector instructions, or order loads otherwise. The machine "
+            "code of both on that host, or its counters by `perf`, would tell"
+        ),
+    },
+    "no-finish": {
+        "cuda": (
+            "the waits are a fixed cost, as predicted: they take about as many microseconds on the smallest grid. But "
+            "a time step of the large grid is short enough on this device that the cost shows there too"
+        ),
+    },
+    "bit-neighbours": {
+        "cuda": (
+            "the parent takes far longer than its bound on this grid, so memory is not the limit, and instructions "
+            "count. NVRTC's code has a twentieth fewer of them, and the time falls by about as much"
+        ),
+    },
+    "hoisted": {
+        "cuda large": (
+            "the parent takes far longer than its bound on this grid, so instructions count, as in `bit-neighbours`"
+        ),
+    },
+    "in-place": {
+        "cuda large": (
+            "we do not know. It moves the same bytes in an order in which one of two time steps scatters its writes. "
+            "Counters of both kinds of time step, by `roofbook profile`, would tell which of them is slower"
+        ),
+    },
+    "half-storage": {
+        "cuda": (
+            "bytes were not the bound. On an H200 counters of `in-place-graph`, the same kernel, show the memory busy "
+            "for less than half of the time at this size, and the L2 for three quarters. The conversions add "
+            "instructions: a tenth more in NVRTC's code"
+        ),
+    },
+    "persistent": {
+        "cuda": (
+            "a block waits for its neighbours' flags in each time step, and a flag takes its way through the L2. "
+            "Counters on an H200 show no unit busy for more than a twentieth of the time. So one wait took the place "
+            "of another: `tagged-halo`, which sends no flags, is faster"
+        ),
+    },
+    "walk-momentum": {
+        "cuda": (
+            "we do not know. Fewer operations wait for the reciprocal in NVRTC's code, as intended, so the warps wait "
+            "for something else: barriers, or local memory. The counters for the reasons of stalls would tell"
+        ),
+    },
+    "deep-halo-pause": {
+        "cuda": (
+            "the pause has one length for all grids. On this one a round is the shortest, so the data may be there before "
+            "the pause ends. On larger grids the step gains, as predicted. A sweep over the pause would tell"
+        ),
+    },
+}

@@ -1,0 +1,203 @@
+"""First figure of a lab's page: the ladder as a descent, each step at its time. It is HTML: phones show its words in full size.
+
+Without JavaScript it is a still whose points link to the steps; book/_assets/story.js lets a reader go through it step by step.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading, faster
+from ..analysis.sentences import effect_text
+from ..escaping import escape
+from .cell_format import bound_of
+from .html import Html
+from .ladder_descent import ranked
+
+WIDE, NARROW, HEIGHT = 800, 300, 250
+"""Width of the drawing on a desktop and on a phone, and its height, in pixels."""
+LETTER, LINE = 7.2, 17
+"""Width of a letter and height of a line of the labels, in pixels."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The figure as HTML. A notebook shows a sentence in its place."""
+
+    html: Html
+    text: str
+
+    def _repr_html_(self) -> str:
+        return str(self.html)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A step in the figure. across, down: its place, from 0 to 1."""
+
+    reading: Reading
+    across: float
+    down: float
+    gain: float
+    """How many times as fast as the fastest step before it; at most 1 if it is not the fastest so far."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is in the right half, where its name stands left of it."""
+        return self.across > 0.5
+
+
+def opening(data: CaseData) -> Opening:
+    """Draw the time of each verified step on a logarithmic axis in ladder order, the fastest so far as a line, and the bound.
+
+    The steps with the largest gains are named, as many as fit. Errors: UsageError if no step is verified on the case.
+    """
+    steps, best, peer = ranked(data)
+    floor = bound_of(data.bounds, best)
+    marks = [floor.seconds] if floor else []
+    times = [*(reading.median for reading in steps), *marks, *([peer.median] if peer else [])]
+    low, high = math.log10(min(times)), math.log10(max(times))
+    extent = max(high - low, 0.3)
+    highest, lowest = high + 0.06 * extent, low - 0.14 * extent  # with room for a name below the lowest point
+
+    def down(seconds: float) -> float:
+        return (highest - math.log10(seconds)) / (highest - lowest)
+
+    points, fastest = list[_Point](), math.inf
+    for number, reading in enumerate(steps):
+        across = (number + 0.5) / len(steps)
+        gain = fastest / reading.median if math.isfinite(fastest) else math.inf
+        points.append(_Point(reading, across, down(reading.median), gain))
+        fastest = min(fastest, reading.median)
+    sentence = _sentence(data, steps, best, peer)
+    levels = [("bound", down(floor.seconds), f"bound, {show.duration(floor.seconds)}")] if floor else []
+    levels += [("peer", down(peer.median), f"fastest peer, {peer.variant}")] if peer else []
+    lines = "".join(
+        f'<u class="{css}" style="top:{_percent(at)}"><small>{escape(words)}</small></u>' for css, at, words in levels
+    )
+    ticks = "".join(
+        f'<s style="top:{_percent(down(10.0**power))}"><small>{escape(_tick(power))}</small></s>'
+        for power in range(math.ceil(lowest), math.floor(highest) + 1)
+    )
+    dots = "".join(_dot(point, data) for point in points)
+    drawing = (
+        f'<div class="opening-plot">{_path(points)}{ticks}{lines}{_labels(points, best, levels)}'
+        f'<ol aria-label="Steps of the ladder, by time">{dots}</ol></div>'
+    )
+    figure = (
+        f'<figure class="opening on-site" hidden>\n{drawing}\n<figcaption>{escape(sentence)} Each point is a step of the '
+        "ladder; the line is the fastest so far. Filled: faster than the step that it changes; hollow: not. The axis is "
+        "logarithmic."
+        "</figcaption>\n</figure>"
+    )
+    note = "On the site a figure of the ladder stands here; in a notebook, lab.descent() draws one."
+    return Opening(Html(f'{figure}<details class="in-notebook"><summary>{note}</summary></details>'), note)
+
+
+def _sentence(data: CaseData, steps: Sequence[Reading], best: Reading, peer: Reading | None) -> str:
+    """Return the figure in a sentence."""
+    first, unit = steps[0], str(best.row["unit"])
+    words = (
+        f"{data.case}: from {show.duration(first.median)} per {unit} ({first.variant}) to {show.duration(best.median)} "
+        f"({best.variant}) in {len(steps)} steps"
+    )
+    ratio = faster(peer, best)
+    if peer and ratio:
+        text, ends = effect_text(ratio)
+        words += (
+            f"; the fastest peer, {peer.variant}, takes {show.duration(peer.median)}: ours is {text} {ends}".rstrip()
+        )
+    return f"{words}."
+
+
+def _dot(point: _Point, data: CaseData) -> str:
+    """Return a point as an item of a list, which links to its step."""
+    reading = point.reading
+    parent = data.readings.get(reading.parent or "")
+    ratio = faster(parent, reading) if parent and parent.ok else None
+    words = (
+        " ".join(effect_text(ratio)).strip() + f" as {reading.parent}" if ratio and ratio.word != "undecided" else ""
+    )
+    name = escape(
+        ": ".join(filter(None, [reading.variant, ", ".join(filter(None, [show.duration(reading.median), words]))]))
+    )
+    css = ratio.word if ratio else "first"
+    return (
+        f'<li style="left:{_percent(point.across)};top:{_percent(point.down)}"><a class="{css}" title="{name}" '
+        f'aria-label="{name}" data-step="{escape(reading.variant)}" data-time="{escape(show.duration(reading.median))}" '
+        f'href="#step-{escape(reading.variant)}"></a></li>'
+    )
+
+
+def _path(points: Sequence[_Point]) -> str:
+    """Return the line of the fastest time so far."""
+    at = points[0].down
+    commands = [f"M0 {100 * at:.2f}"]
+    for point in points:
+        if point.down > at:
+            at = point.down
+            commands.append(f"H{100 * point.across:.2f}V{100 * at:.2f}")
+    commands.append("H100")
+    return (
+        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path d="{"".join(commands)}" vector-effect="non-scaling-stroke"/></svg>'
+    )
+
+
+def _labels(points: Sequence[_Point], best: Reading, levels: Sequence[tuple[str, float, str]]) -> str:
+    """Return the names of the steps that gained most, as many as fit on a desktop; those that fit on a phone have a class.
+
+    levels: (class, place, words) of the lines across the figure; their words are at the left, below the bound or above a peer.
+    """
+    order = sorted(points, key=lambda point: (point.reading is not best, point is not points[0], -point.gain))
+    chosen = [point for point in order if point.gain > 1]
+    wide, narrow = (_fitting(chosen, points, levels, width) for width in (WIDE, NARROW))
+    return "".join(_label(point, "both" if id(point) in narrow else "wide") for point in chosen if id(point) in wide)
+
+
+def _label(point: _Point, css: str) -> str:
+    side, share = ("right", 1 - point.across) if point.is_late else ("left", point.across)
+    return (
+        f'<span aria-hidden="true" class="{css}{" before" * point.is_late}" '
+        f'style="{side}:{_percent(share)};top:{_percent(point.down)}">{escape(point.reading.variant)}</span>'
+    )
+
+
+def _fitting(
+    chosen: Sequence[_Point], points: Sequence[_Point], levels: Sequence[tuple[str, float, str]], width: int
+) -> set[int]:
+    """Return the ids of the points whose names fit on a drawing of this width, the first ones before the others.
+
+    A name stands right of its point and above it in the left half, and left of it and below in the right half.
+    """
+    boxes = [(x - 4, y - 4, x + 4, y + 4) for x, y in ((width * p.across, HEIGHT * p.down) for p in points)]
+    for css, at, words in levels:
+        top = HEIGHT * at - (0 if css == "bound" else LINE)
+        boxes.append((0, top, LETTER * len(words) + 8, top + LINE))
+    fitting = set()
+    for point in chosen:
+        x, y, long = width * point.across, HEIGHT * point.down, LETTER * len(point.reading.variant) + 8
+        box = (x - long, y + 5, x - 3, y + 5 + LINE) if point.is_late else (x + 3, y - 5 - LINE, x + long, y - 5)
+        inside = box[0] >= 0 and box[2] <= width and box[1] >= 0 and box[3] <= HEIGHT
+        if inside and not any(_overlap(box, other) for other in boxes):
+            boxes.append(box)
+            fitting.add(id(point))
+    return fitting
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _tick(power: int) -> str:
+    name, size = show.time_unit([10.0**power])
+    return f"{show.tick(10.0**power / size)}{show.THIN}{name}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
