@@ -26,33 +26,27 @@
     }
   }
 
-  // A figure as it is seen, as a drawing of its own: in the page's ink and font, with whole addresses and without labels.
+  // A figure as a drawing of its own: in the page's ink and font, with whole addresses and without labels.
   function alone(figure) {
     const copy = figure.cloneNode(true), { color, fontFamily } = getComputedStyle(figure);
-    const [, , width, height] = figure.getAttribute("viewBox").split(" ").map(Number);
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    copy.setAttribute("width", width * 1.5);
-    copy.setAttribute("height", height * 1.5);
+    const [width, height] = figure.getAttribute("viewBox").split(" ").slice(2).map((side) => 1.5 * side);
+    for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height })) copy.setAttribute(name, value);
     Object.assign(copy.style, { color, fontFamily, maxWidth: "" });
     for (const point of pointsOf(copy)) {
       if (point.localName === "a") point.setAttribute("href", new URL(point.getAttribute("href"), location).href);
       for (const name of ["data-tip", "tabindex", "role", "class"]) point.removeAttribute(name);
     }
-    return { text: new XMLSerializer().serializeToString(copy), width: width * 1.5, height: height * 1.5 };
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
   }
 
   function save(blob, figure, suffix) {
-    const link = document.createElement("a");
-    const title = figure.querySelector("title").textContent.toLowerCase();
-    link.download = `${title.replace(/[^a-z0-9.]+/g, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 80)}.${suffix}`;
-    link.href = URL.createObjectURL(blob);
+    const title = figure.querySelector("title").textContent.toLowerCase().replace(/[^a-z0-9.]+/g, "-");
+    const link = Object.assign(document.createElement("a"), { download: `${title.slice(0, 80)}.${suffix}`, href: URL.createObjectURL(blob) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
-  function saveDrawing(figure) {
-    save(new Blob([alone(figure).text], { type: "image/svg+xml" }), figure, "svg");
-  }
+  const saveDrawing = (figure) => save(new Blob([alone(figure).text], { type: "image/svg+xml" }), figure, "svg");
 
   async function savePicture(figure) {
     const { text, width, height } = alone(figure), picture = new Image();
@@ -79,11 +73,7 @@
       if (!caption.parentElement.querySelector(":scope > svg.roofbook-figure")) continue;
       const files = document.createElement("span");
       files.className = "figure-files";
-      for (const name of Object.keys(WRITERS)) {
-        const button = document.createElement("button");
-        Object.assign(button, { type: "button", textContent: name });
-        files.append(button);
-      }
+      files.innerHTML = Object.keys(WRITERS).map((name) => `<button type="button">${name}</button>`).join("");
       const csv = caption.querySelector(":scope > a.csv");
       csv ? csv.after(files) : caption.firstChild.after(files);
     }

@@ -14,7 +14,7 @@ from .test_site import pages
 
 LIMIT_KB = {"plain": 600, "compressed": 300}
 """Most kB of a page with all files that it loads: 3 s at 1.6 Mbit/s if plain, half of that if compressed."""
-SHARED_KB = {"plain": 202, "compressed": 54}
+SHARED_KB = {"plain": 206, "compressed": 54}
 """Most kB of the files that all pages load: everything but the page itself and its figures."""
 PAINT_S = 2.0
 """Most seconds to the first paint. The aim is 1 s, and the rest is for machines that run other tests; unreduced it was 7 s."""
