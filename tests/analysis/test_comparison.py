@@ -559,7 +559,7 @@ def test_the_colour_of_every_verdict_is_legible_on_every_ground_of_a_table(schem
     (block,) = re.findall(rf'html\[data-theme="{scheme}"\] {{(.*?)}}', STYLE, re.S)[:1]
     colours = dict(re.findall(r"(--roofbook-\w+): (#\w{6});", block))
     used = set(re.findall(r"--verdict: var\((--roofbook-\w+)\)", STYLE))
-    assert len(used) == 5
+    assert len(used) == 6
     for name, ground in ((name, ground) for name in (*used, "--roofbook-quiet") for ground in ("ground", "soft")):
         light, dark = sorted((luminance(colours[name]), luminance(colours[f"--roofbook-{ground}"])), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, ground)
