@@ -10,7 +10,10 @@ window.roofbookRunHere = (() => {
 
   /** What stops a run, in a sentence for the reader. */
   class Told extends Error {
-    constructor(words) { super(/[.?!]$/.test(words) ? words : `${words}.`); }
+    constructor(words, line) {
+      super(/[.?!]$/.test(words) ? words : `${words}.`);
+      this.line = line; // of the kernel's text, if it is about one
+    }
   }
 
   // -- statistics, as lib/roofbook/measure/stats.py has them ------------------------------------------------------------------
@@ -74,10 +77,13 @@ window.roofbookRunHere = (() => {
 
   // The worker draws the operands, keeps them, and checks outputs against them in double precision.
   function work(drawing, check) {
-    let inputs;
-    self.onmessage = ({ data: { params, outputs, drawn } }) => {
-      if (drawn) inputs = drawing(...drawn);
-      self.postMessage(drawn ? inputs : check(params, inputs, outputs));
+    let inputs, checker;
+    self.onmessage = ({ data: { params, drawn, outputs } }) => {
+      if (drawn) {
+        inputs = drawing(...drawn);
+        self.postMessage(inputs);
+        checker = check(params, inputs);
+      } else self.postMessage(checker(outputs));
     };
   }
 
@@ -130,7 +136,7 @@ window.roofbookRunHere = (() => {
   async function compiled({ device, alive }, step, code) {
     const module = device.createShaderModule({ code }), { messages } = await alive(module.getCompilationInfo());
     const error = messages.find(({ type }) => type === "error");
-    if (error) throw new Told(`The browser's compiler refuses ${step.variant}, line ${error.lineNum}: ${error.message}`);
+    if (error) throw new Told(`The browser's compiler refuses ${step.variant}, line ${error.lineNum}: ${error.message}`, error.lineNum);
     return module;
   }
 
@@ -168,9 +174,8 @@ window.roofbookRunHere = (() => {
     });
 
     // Inputs, zeros, or NaNs where the plan writes nothing: an element that no kernel writes is found.
-    function reset(only = () => true) {
-      for (const [index, { bytes, input, zeros, restored }] of recorded.buffers.entries()) {
-        if (!only(restored)) continue;
+    function reset() {
+      for (const [index, { bytes, input, zeros }] of recorded.buffers.entries()) {
         const content = input ? inputs[input] : new Uint32Array(Math.ceil(bytes / 4)).fill(zeros ? 0 : 0x7fc00000);
         device.queue.writeBuffer(made.buffers[index], 0, content);
       }
@@ -227,7 +232,7 @@ window.roofbookRunHere = (() => {
   async function verify(gpu, variant, checker) {
     variant.reset();
     await guarded(gpu, variant.step.variant, () => variant.run(1));
-    const ratios = await checker.ask({ params: variant.recorded.params, outputs: await variant.outputs() });
+    const ratios = await checker.ask({ outputs: await variant.outputs() });
     for (const [name, ratio] of Object.entries(ratios)) {
       variant.error = Math.max(variant.error, ratio);
       if (ratio <= 1) continue;
@@ -255,7 +260,7 @@ window.roofbookRunHere = (() => {
     const goOn = () => { if (isStopped()) throw new Told("Stopped."); };
     try {
       progress("Drawing the operands", 0);
-      const inputs = await checker.ask({ drawn: [step.ranges, recorded.inputs, seed] });
+      const inputs = await checker.ask({ params: recorded.params, drawn: [step.ranges, recorded.inputs, seed] });
       const against = parent ?? step;
       for (const [chosen, role] of [[step, step.role], ...(parent ? [[parent, parent.role]] : []), [against, "again"]]) {
         goOn();
@@ -346,7 +351,7 @@ window.roofbookRunHere = (() => {
       parent: step.parent, role, dtype: step.dtype, device: name.toLowerCase().replace(/[^a-z0-9]+/g, "-"), device_name: name,
       device_kind: isFallbackAdapter ? "cpu" : "gpu", backend: "webgpu", timed: "kernels", unit: step.unit, units: runs * recorded.params.units,
       source_sha256: step.source_sha256, samples_s: samples, rounds, status, reason, error, bound: 1,
-      extra: { seed, runs, cache: "warm", timer: gpu.hasTimestamps ? "timestamps of the device" : "the browser's clock" },
+      extra: { seed, runs, cache: "warm", changed_text: step.text, timer: gpu.hasTimestamps ? "timestamps of the device" : "the browser's clock" },
       provenance: { browser: navigator.userAgent, vendor, architecture, device, description, page: document.title },
     }));
   }
@@ -387,15 +392,43 @@ window.roofbookRunHere = (() => {
     }
   }
 
+  // The kernel that a reader may change: that of the last launch.
+  const original = ({ cases }, size) => cases.find(({ case: name }) => name === size).texts.at(-1);
+
+  // A step with the reader's text in place of the book's. It is compared with the step as it was.
+  function changed(step, size, text) {
+    const recorded = step.cases.find(({ case: name }) => name === size), texts = [...recorded.texts.slice(0, -1), text];
+    return { ...step, variant: `${step.variant}, changed`, parent: step.variant, source_sha256: null, cases: [{ ...recorded, texts }], text };
+  }
+
+  function selectLine(text, line) {
+    const lines = text.value.split("\n"), start = lines.slice(0, line - 1).reduce((sum, before) => sum + before.length + 1, 0);
+    text.focus();
+    text.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+  }
+
   function build(root, button, status, step, parent) {
     const both = step.cases.filter(({ case: name }) => !parent || parent.cases.some((recorded) => recorded.case === name));
     const sizes = element("select", {}, ...both.map(({ case: name }) => element("option", { value: name, textContent: name })));
     const stop = element("button", { type: "button", textContent: "Stop", hidden: true });
     const bar = element("progress", { max: 1, hidden: true }), result = element("ul", { className: "run-result" });
     bar.setAttribute("aria-label", "Progress of the run");
+    const text = element("textarea", { hidden: true, rows: 24, spellcheck: false, wrap: "off" });
+    const change = element("button", { type: "button", textContent: "Change the kernel" });
+    text.setAttribute("aria-label", `Kernel of ${step.variant} in WGSL`);
+    Object.assign(text.style, { width: "100%", fontFamily: "monospace", fontSize: "0.8rem" });
+    const fill = () => { text.value = original(step, sizes.value); };
+    change.addEventListener("click", () => {
+      text.hidden = !text.hidden;
+      change.textContent = text.hidden ? "Change the kernel" : "Take the book's kernel";
+      fill();
+      text.focus();
+    });
+    sizes.addEventListener("change", fill); // sizes are constants of the text
     let isStopped = false;
     stop.addEventListener("click", () => { isStopped = true; });
-    button.replaceWith(element("label", {}, "Size ", sizes), button, stop, bar);
+    button.replaceWith(element("label", {}, "Size ", sizes), button, change, stop, bar);
+    status.before(text);
     root.append(result);
 
     async function run() {
@@ -407,12 +440,15 @@ window.roofbookRunHere = (() => {
       isStopped = stop.hidden = bar.hidden = false;
       result.replaceChildren();
       const progress = (words, share) => { status.textContent = `${words}…`; bar.value = share; };
+      const isChanged = !text.hidden && text.value !== original(step, sizes.value);
+      const sides = isChanged ? [changed(step, sizes.value, text.value), step] : [step, parent];
       try {
-        const measured = await measure(step, parent, sizes.value, progress, () => isStopped);
+        const measured = await measure(...sides, sizes.value, progress, () => isStopped);
         status.textContent = isStopped ? "Stopped; these are the rounds until then." : "Done.";
         result.append(...[...sentences(measured)].map((text) => element("li", { textContent: text })), element("li", {}, download(measured)));
       } catch (error) {
         status.textContent = (error instanceof Told ? error : new Told(`The run failed: ${error.message}`)).message;
+        if (isChanged && error.line) selectLine(text, error.line);
       } finally {
         running.now = button.disabled = false;
         stop.hidden = bar.hidden = true;

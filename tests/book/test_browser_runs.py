@@ -16,8 +16,11 @@ import pytest
 from roofbook.book import browser_runs, kernels_page
 from roofbook.book.input_hashes import InputHashes
 from roofbook.book.manifest import Manifest
+from roofbook.labs.cnn import browser as cnn
+from roofbook.labs.cnn import plans
+from roofbook.labs.cnn import problem as convolution
+from roofbook.labs.stencil import browser as stencil
 from roofbook.labs.stencil import problem
-from roofbook.labs.stencil.browser import BROWSER
 from roofbook.labs.stencil.plans import Passes
 from roofbook.measure import stats
 from roofbook.spec import registry
@@ -27,10 +30,11 @@ from roofbook.store.schema import COLUMNS, REQUIRED
 from ..axe import violations
 
 ROOT = Path(__file__).parents[2]
-LAB = registry.get("stencil")
-RUN = BROWSER
-SMALL = "66x2048"
-"""The case of the runs: a GPU of software takes two milliseconds a pass."""
+LAB, CNN = registry.get("stencil"), registry.get("cnn")
+RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER}
+RUN = RUNS["stencil"]
+SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5"}
+"""Lab -> the case of its runs, which takes a GPU of software milliseconds."""
 
 
 def step_of(script: str) -> dict[str, Any]:
@@ -42,11 +46,12 @@ def step_of(script: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the page of the stencil's kernels as plain HTML, with its scripts. Its runs have the fewest samples."""
+    """Write the pages of kernels as plain HTML, with their scripts. Runs have the fewest samples, on SMALL."""
+    small = {lab: replace(RUNS[lab], cases=(case,)) for lab, case in SMALL.items()}
     root, site = tmp_path_factory.mktemp("book"), tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "names_of_site", lambda: ["stencil"])
-        patch.setattr(browser_runs, "browser_run", lambda lab: replace(RUN, cases=(SMALL,)))
+        patch.setattr(registry, "names_of_site", lambda: [*SMALL])
+        patch.setattr(browser_runs, "browser_run", lambda lab: small[lab.name])
         kernels_page.update(root, Manifest(root), InputHashes(root))
     shutil.copytree(ROOT / "book" / "_assets", site / "_static")
     machinery = (site / "_static" / "run-here.js").read_text()
@@ -55,14 +60,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         machinery = machinery.replace(setting, f"{setting.partition('=')[0]}= 1e-3;")
     (site / "_static" / "run-here.js").write_text(machinery)
     kernels_page.copy_texts(root, site)
-    page = kernels_page.page_of(root, "stencil").read_text()
-    body = "\n".join(re.findall(r"^`+\{raw\} html\n(.*?)\n`+$", page, re.M | re.S))
     style = '<link rel="stylesheet" href="../../_static/roofbook.css">'
-    (site / "labs" / "stencil").mkdir(parents=True)
-    (site / "labs" / "stencil" / "kernels.html").write_text(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernels</title>{style}<main class="bd-article">'
-        f"<h1>Kernels</h1>{body}</main></html>"
-    )
+    for lab in SMALL:
+        page = kernels_page.page_of(root, lab).read_text()
+        body = "\n".join(re.findall(r"^`+\{raw\} html\n(.*?)\n`+$", page, re.M | re.S))
+        (site / "labs" / lab).mkdir(parents=True)
+        (site / "labs" / lab / "kernels.html").write_text(
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernels</title>{style}<main class="bd-article">'
+            f"<h1>Kernels</h1>{body}</main></html>"
+        )
     return site
 
 
@@ -74,11 +80,11 @@ def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
     """Yield a function that opens the page of kernels from the disk; fail on any error of its scripts."""
     context, errors = browser_with_webgpu.new_context(), list[str]()
 
-    def open_tab(script: str = "") -> Any:
+    def open_tab(script: str = "", lab: str = "stencil") -> Any:
         tab = context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.add_init_script(script)
-        tab.goto((site / "labs" / "stencil" / "kernels.html").as_uri())
+        tab.goto((site / "labs" / lab / "kernels.html").as_uri())
         return tab
 
     yield open_tab
@@ -98,11 +104,7 @@ def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(
         (case,) = step["cases"]
         launches = sum(repetitions for _, repetitions in case["order"])
         assert launches == (1 if name.startswith("fused") else problem.PUBLISHED_PASSES)
-        assert {buffer["input"]: buffer["restored"] for buffer in case["buffers"]} == {
-            "r": False,
-            "b": False,
-            "g": True,
-        }
+        assert [buffer["input"] for buffer in case["buffers"]] == ["r", "b", "g"]
         assert case["buffers"][case["outputs"]["g"]["buffer"]]["input"] == "g"
         height, width = case["params"]["height"], case["params"]["width"]
         for launch in case["launches"]:
@@ -112,12 +114,24 @@ def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(
     assert checked["numbers"] == [*np.array([66, 2048], np.int32).tobytes()]
 
 
+def test_steps_of_cnn_have_scripts_if_each_gpu_can_run_them(site: Path) -> None:
+    folder = site / "_static" / "runs" / "cnn"
+    in_wgsl = {step.name for step in CNN.ladder if step.role == "step" and step.is_for("webgpu", "gpu")}
+    with_scripts = {path.stem for path in folder.glob("*.js")}
+    assert {"tiled", "local-tile", "implicit-gemm"} <= with_scripts and in_wgsl - with_scripts == {"double-buffered"}
+    (case,) = step_of((folder / "implicit-gemm.js").read_text())["cases"]
+    assert [buffer.get("input") for buffer in case["buffers"]] == ["x", "weight", "bias", None, None]
+    assert case["launches"][0]["kernel"] == "pack" and case["order"] == [[0, 1], [1, 1]]
+
+
 def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
     page = (site / "labs" / "stencil" / "kernels.html").read_text()
     assert re.findall(r"<script[^>]*>", page) == [
         '<script src="../../_static/kernels.js?v=" data-run="../../_static/run-here.js?v=" defer>'
     ]
-    assert page.count('data-run="../../_static/runs/stencil/') == len([*(site / "_static" / "runs").rglob("*.js")])
+    assert page.count('data-run="../../_static/runs/stencil/') == len(
+        [*(site / "_static" / "runs" / "stencil").glob("*.js")]
+    )
 
 
 def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
@@ -200,13 +214,56 @@ def test_the_check_is_that_of_the_lab(open_page: Open) -> None:
     for error in (0 * noise, 0.2 * noise, 3 * noise, border, noise * np.nan):
         g = right["g"] + error
         there = tab.evaluate(
-            "([check, ...of]) => Object.values(eval(check)(...of))", [check, params, flat, {"g": g.ravel().tolist()}]
+            "([check, params, inputs, outputs]) => Object.values(eval(check)(params, inputs)(outputs))",
+            [check, params, flat, {"g": g.ravel().tolist()}],
         )
         largest = problem.error_over_bound(g, right, right["bound"])
         if largest < np.inf:
             assert there == pytest.approx([largest, problem.mean_square(g, right, inputs["g"], case.units)])
         else:
             assert there == [np.inf, np.inf] and not largest < np.inf
+
+
+def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open) -> None:
+    tab, case, run = open_page(), CNN.case("3to5ch-7x34-k3", "test"), RUNS["cnn"]
+    assert browser_run(CNN) is run
+    layer = plans.layer(case)
+    shapes = {"x": layer.x_shape, "weight": layer.weight_shape, "bias": layer.bias_shape}
+    flat = drawn(run, {name: int(np.prod(shape)) for name, shape in shapes.items()}, 4)
+    right = CNN.reference(case, {name: array.reshape(shapes[name]) for name, array in flat.items()})
+    noise = np.random.default_rng(5).uniform(-1, 1, layer.out_shape) * convolution.bound(layer, right)
+    by = convolution.Arithmetic()
+    for error in (0 * noise, 0.2 * noise, 0.1 * abs(noise), 3 * noise, noise * np.nan):
+        out = right["out"] + error
+        there = tab.evaluate(
+            "([check, params, inputs, outputs]) => Object.values(eval(check)(params, inputs)(outputs))",
+            [
+                run.check.read_text(encoding="utf-8"),
+                dict(case.params),
+                {name: array.tolist() for name, array in flat.items()},
+                {"out": out.ravel().tolist()},
+            ],
+        )
+        here = [
+            convolution.error_over_bound(out, right, layer),
+            convolution.mean_square(out, right, layer, by),
+            convolution.mean_of_filters(out, right, layer, by),
+        ]
+        assert there == (pytest.approx(here, abs=1e-9) if np.isfinite(error).all() else [np.inf] * 3)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        pytest.param("tiled", "tiled, measured twice: ", marks=pytest.mark.thorough),
+        ("implicit-gemm", r"In one run on this device: .* times as fast as local-tile"),
+    ],
+)
+def test_steps_of_cnn_run(open_page: Open, step: str, words: str) -> None:
+    part = press(open_page(lab="cnn"), step)
+    assert part.locator(".run-status").inner_text() == "Done."
+    said = part.locator(".run-result").inner_text()
+    assert re.search(rf"{step}: .* a layer, verified", said) and re.search(words, said)
 
 
 def press(tab: Any, step: str = "fused") -> Any:
@@ -228,7 +285,7 @@ def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, 
     assert "float4, measured twice: " in said and re.search(r"7 rounds on .*[Ss]wift[Ss]hader", said)
     with tab.expect_download() as download:
         part.get_by_role("link", name="The rows").click()
-    assert download.value.suggested_filename == f"stencil-fused-{SMALL}.json"
+    assert download.value.suggested_filename == f"stencil-fused-{SMALL['stencil']}.json"
     download.value.save_as(tmp_path / "rows.json")
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert [(row["variant"], row["role"]) for row in rows] == [
@@ -284,6 +341,40 @@ def test_a_wrong_kernel_has_a_reason_and_no_time(
     assert part.get_by_role("button", name="Run it on this device").is_enabled()
 
 
+def test_a_reader_changes_the_kernel(open_page: Open, tmp_path: Path) -> None:
+    """A mistake of the compiler's is selected, a wrong kernel refused, a right one timed beside the book's."""
+    tab = open_page()
+    part = press(tab)
+    button, status = part.get_by_role("button", name="Run it on this device"), part.locator(".run-status")
+    part.get_by_role("button", name="Change the kernel").click()
+    editor = part.get_by_role("textbox", name="Kernel of fused in WGSL")
+    original = editor.input_value()
+    ends = (
+        (original.replace("inverseSqrt(", "inverseRoot("), "refuses fused, changed, line"),
+        (original.replace("inverseSqrt(", "2 * inverseSqrt("), "fused, changed is wrong: .* It has no time"),
+        (original.replace("inverseSqrt(", "1 / sqrt("), "Done"),
+    )
+    for text, words in ends:
+        editor.fill(text)
+        button.click()
+        status.filter(has_text=re.compile(words)).wait_for()
+        if "refuses" in words:
+            selected = editor.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)")
+            assert "inverseRoot(" in selected and "\n" not in selected
+    said = part.locator(".run-result").inner_text()
+    assert "fused, changed: " in said and "times as fast as fused, " in said
+    with tab.expect_download() as download:
+        part.get_by_role("link", name="The rows").click()
+    download.value.save_as(tmp_path / "rows.json")
+    row, *others = json.loads((tmp_path / "rows.json").read_text())
+    assert row["extra"]["changed_text"] == ends[-1][0] and row["source_sha256"] is None
+    assert all("changed_text" not in other["extra"] for other in others)
+    part.get_by_role("button", name="Take the book's kernel").click()
+    button.click()
+    status.filter(has_text="Done").wait_for()
+    assert "times as fast as float4" in part.locator(".run-result").inner_text()
+
+
 LACKING = {
     "delete Navigator.prototype.gpu": "This browser has no WebGPU.",
     "navigator.gpu.requestAdapter = async () => null": "found no GPU that it lets pages use",
@@ -301,7 +392,13 @@ LACKING = {
 """A change of the browser -> words of the page's sentence."""
 
 
-@pytest.mark.parametrize("lack", LACKING.values())
+@pytest.mark.parametrize(
+    "lack",
+    [
+        pytest.param(words, marks=[pytest.mark.thorough] * (number in (1, 2)))
+        for number, words in enumerate(LACKING.values())
+    ],
+)
 def test_what_is_missing_is_said(open_page: Open, lack: str) -> None:
     script = next(change for change, words in LACKING.items() if words == lack)
     assert lack in press(open_page(script)).locator(".run-status").inner_text()

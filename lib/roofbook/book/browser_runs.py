@@ -18,6 +18,9 @@ from ..spec.browser_run import BrowserRun, browser_run
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
 
+NAN = int(np.float32(np.nan).view(np.uint32))
+"""Bits of the NaN with which plans poison outputs."""
+
 
 def scripts(lab: Lab) -> dict[str, str]:
     """Return step -> its script, for the steps that a page can run; none if the lab has no `browser.py`."""
@@ -67,14 +70,14 @@ def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, n
         return None
     contents = [buffer.content if buffer.number in restored else uploaded[buffer.number] for buffer in device.buffers]
     buffers = [
-        {"bytes": buffer.nbytes, **_content(content, inputs), "restored": buffer.number in restored}
+        {"bytes": buffer.nbytes, **_content(content, inputs)}
         for buffer, content in zip(device.buffers, contents, strict=True)
     ]
     if not outputs or any("unknown" in buffer for buffer in buffers):
         return None
     return {
         "case": case.name,
-        "params": {name: value for name, value in case.params.items() if isinstance(value, int)} | {"units": units},
+        "params": {**case.params, "units": units},
         "inputs": {name: array.size for name, array in inputs.items()},
         "buffers": buffers,
         "outputs": outputs,
@@ -92,8 +95,8 @@ def marked_inputs(lab: Lab, case: Case) -> dict[str, np.ndarray]:
 
 
 def _content(content: np.ndarray | None, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a buffer holds before a run."""
-    if content is None:
+    """Return what a buffer holds before a run; {} for NaNs, which a page writes too where the host writes nothing."""
+    if content is None or (content.nbytes % 4 == 0 and np.all(content.view(np.uint32) == NAN)):
         return {}
     if not content.any():
         return {"zeros": True}

@@ -30,7 +30,8 @@ class BrowserRun:
     """Input -> range [low, high) from which its numbers are drawn, in the order of their streams. Both ends, and their
     difference, are numbers of float32."""
     check: Path
-    """JavaScript: a function of (case's numbers, inputs, outputs) that returns ratios of error to tolerance by their names."""
+    """JavaScript: a function of the case's params with its units, and of flat inputs. It returns a function of flat outputs,
+    which returns ratios of error to tolerance by their names."""
 
 
 @lru_cache
