@@ -381,7 +381,7 @@ window.roofbookRunHere = (() => {
   const running = { now: false }; // one run at a time: two would disturb each other
 
   async function open(root, button) {
-    const status = element("p", { className: "run-status" });
+    const status = element("p", { className: "run-status", textContent: "Loading…" });
     status.setAttribute("role", "status");
     root.append(status);
     try {
@@ -440,6 +440,7 @@ window.roofbookRunHere = (() => {
       isStopped = stop.hidden = bar.hidden = false;
       result.replaceChildren();
       const progress = (words, share) => { status.textContent = `${words}…`; bar.value = share; };
+      progress("Looking for a GPU", 0);
       const isChanged = !text.hidden && text.value !== original(step, sizes.value);
       const sides = isChanged ? [changed(step, sizes.value, text.value), step] : [step, parent];
       try {
