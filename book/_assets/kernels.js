@@ -115,16 +115,16 @@
     document.head.append(Object.assign(document.createElement("script"), { src: runnerAddress, onload: resolve, onerror: reject }));
   });
 
-  function addRunButton(root) {
+  function runButton(words, run) {
     const bar = document.createElement("p"), button = document.createElement("button");
-    Object.assign(bar, { className: "run-bar" }).append(Object.assign(button, { type: "button", textContent: "Run it on this device" }));
+    Object.assign(bar, { className: "run-bar" }).append(Object.assign(button, { type: "button", textContent: words }));
     button.addEventListener("click", async () => {
       button.disabled = true;
       try { await loadRunner(); } catch { bar.append("The script run-here.js could not be loaded."); return; }
       button.disabled = false;
-      window.roofbookRunHere.open(root, button);
+      run(bar, button);
     }, { once: true });
-    root.append(bar);
+    return bar;
   }
 
   for (const root of document.querySelectorAll(".kernel")) {
@@ -155,8 +155,13 @@
     });
     files.hidden = true;
     root.append(list, panel);
-    if (root.dataset.run) addRunButton(root);
+    if (root.dataset.run) root.append(runButton("Run it on this device", (bar, button) => window.roofbookRunHere.open(root, button)));
     kernels.set(name, kernel);
+  }
+
+  if (runnerAddress) {
+    const index = document.querySelector(".kernel-index").parentElement;
+    index.before(runButton("Run all steps on this device", (bar, button) => window.roofbookRunHere.openLadder(bar, button)));
   }
 
   async function openFromAddress() {

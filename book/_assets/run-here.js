@@ -115,7 +115,8 @@ window.roofbookRunHere = (() => {
       throw new Told(`The browser refused the device: ${error.message}`);
     }
     const lost = device.lost.then(({ reason, message }) => {
-      throw new Told(`The device was lost (${message || reason}). A driver stops a kernel that runs for too long; load the page again.`);
+      const words = "A driver stops a kernel that runs for too long; load the page again.";
+      throw Object.assign(new Told(`The device was lost (${message || reason}). ${words}`), { isOfDevice: true });
     });
     lost.catch(() => {}); // it is told where something waits for the device
     return { device, adapter, hasTimestamps, alive: (promise) => Promise.race([promise, lost]) };
@@ -252,22 +253,31 @@ window.roofbookRunHere = (() => {
     return drawn.sort(([a], [b]) => a - b).map(([, value]) => value);
   }
 
-  // Verifies and times a step, its parent if it has one, and an A/A control. progress: called with words and a share of the work.
-  async function measure(step, parent, caseName, progress, isStopped) {
+  // Verifies and times steps, and an A/A control: `twice` once more. progress: called with words and a share of the work. A refused
+  // step ends the run, unless it is one of a ladder.
+  async function measure(chosen, twice, caseName, progress, isStopped, isLadder = false) {
     const gpu = await openDevice(), seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1, started = new Date();
     const recordedOf = ({ cases }) => cases.find((recorded) => recorded.case === caseName);
-    const recorded = recordedOf(step), checker = startWorker(step.check), variants = [];
+    const recorded = recordedOf(twice), checker = startWorker(twice.check), refused = [];
+    let variants = [];
     const goOn = () => { if (isStopped()) throw new Told("Stopped."); };
+    const told = (error) => {
+      if (!isLadder || !(error instanceof Told) || error.isOfDevice) throw error;
+      refused.push(error.message);
+    };
     try {
       progress("Drawing the operands", 0);
-      const inputs = await checker.ask({ params: recorded.params, drawn: [step.ranges, recorded.inputs, seed] });
-      const against = parent ?? step;
-      for (const [chosen, role] of [[step, step.role], ...(parent ? [[parent, parent.role]] : []), [against, "again"]]) {
+      const inputs = await checker.ask({ params: recorded.params, drawn: [twice.ranges, recorded.inputs, seed] });
+      for (const [step, role] of [...chosen.map((step) => [step, step.role]), [twice, "again"]]) {
         goOn();
-        progress(`Checking ${chosen.variant}`, 0);
-        variants.push(await prepared(gpu, chosen, recordedOf(chosen), inputs, role));
-        await verify(gpu, variants.at(-1), checker);
+        progress(`Checking ${step.variant}`, 0);
+        try {
+          const variant = await prepared(gpu, step, recordedOf(step), inputs, role);
+          await verify(gpu, variant, checker);
+          variants.push(variant);
+        } catch (error) { told(error); }
       }
+      if (!variants.length) throw new Told(refused[0]);
       for (const variant of variants) {
         goOn();
         progress(`Warming up ${variant.step.variant}`, 0);
@@ -286,12 +296,14 @@ window.roofbookRunHere = (() => {
       if (variants[0].samples.length < 3) throw new Told("Stopped.");
       for (const variant of variants) {
         progress(`Checking ${variant.step.variant} again`, 1);
-        await verify(gpu, variant, checker);
+        try { await verify(gpu, variant, checker); } catch (error) { told(error); }
       }
+      variants = variants.filter(({ status }) => status === "ok");
+      if (!variants.length) throw new Told(refused[0]);
       if (variants.some(({ samples }) => samples.some((sample) => !(sample > 0)))) {
         throw new Told("The browser's clock is too coarse: a sample took no time.");
       }
-      return { gpu, variants, hasParent: Boolean(parent), seed, started };
+      return { gpu, variants, refused, seed, started };
     } catch (error) {
       if (!(error instanceof Told)) await gpu.alive(new Promise((resolve) => { setTimeout(resolve, 100); })); // is the device lost?
       throw error;
@@ -323,19 +335,24 @@ window.roofbookRunHere = (() => {
     return `${interval({ estimate: median.estimate / scale, low: median.low / scale, high: median.high / scale })} ${unit}`;
   }
 
-  // The sentences of a result.
-  function* sentences({ variants, hasParent, gpu }) {
-    const [step, parent] = variants, control = variants.at(-1), against = hasParent ? parent : step;
-    const ratio = (a, b) => pairedRatio(perUnit(a), perUnit(b)), { unit, variant: name } = step.step;
-    yield `${name}: ${time(step)} a ${unit}, verified.`;
-    if (hasParent) {
-      yield `In one run on this device: ${factor(ratio(parent, step))} times as fast as ${parent.step.variant}, ` +
-        `which takes ${time(parent)} a ${unit}: ${relation(ratio(parent, step))}.`;
+  // The sentences of a result: one for each step, what was refused, the noise, and how it was measured.
+  function* sentences({ variants, refused, gpu }) {
+    const ratio = (a, b) => pairedRatio(perUnit(a), perUnit(b)), control = variants.find(({ role }) => role === "again");
+    const timed = variants.filter(({ role }) => role !== "again"), named = (name) => timed.find(({ step }) => step.variant === name);
+    for (const variant of timed) {
+      const { variant: name, parent: parentName, unit } = variant.step, parent = named(parentName);
+      const over = parent && ratio(parent, variant);
+      yield `${name}: ${time(variant)} a ${unit}, verified` +
+        (parent ? `; in one run on this device ${factor(over)} times as fast as ${parentName}: ${relation(over)}.` : ".");
     }
-    const noise = ratio(control, against), differs = ["faster", "slower"].includes(relation(noise));
-    yield `${against.step.variant}, measured twice: ${factor(noise)}. ` +
-      (differs ? "The two are the same, so something disturbed this run: do not rely on it." : "The two are the same, so this is the noise.");
-    yield `${step.samples.length} rounds on ${model(gpu)}, timed by ${gpu.hasTimestamps ? "timestamps of the device" : "the clock of the browser"}, with warm caches.`;
+    yield* refused;
+    const same = control && named(control.step.variant);
+    if (same) {
+      const noise = ratio(control, same), differs = ["faster", "slower"].includes(relation(noise));
+      yield `${control.step.variant}, measured twice: ${factor(noise)}. The two are the same, so ` +
+        (differs ? "something disturbed this run: do not rely on it." : "this is the noise.");
+    }
+    yield `${variants[0].samples.length} rounds on ${model(gpu)}, timed by ${gpu.hasTimestamps ? "timestamps of the device" : "the clock of the browser"}, with warm caches.`;
   }
 
   // The model of the GPU, as far as the browser tells it.
@@ -407,28 +424,13 @@ window.roofbookRunHere = (() => {
     text.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
   }
 
-  function build(root, button, status, step, parent) {
-    const both = step.cases.filter(({ case: name }) => !parent || parent.cases.some((recorded) => recorded.case === name));
-    const sizes = element("select", {}, ...both.map(({ case: name }) => element("option", { value: name, textContent: name })));
+  // The parts of a run that the page shows: a stop button, progress, status and result. `begin` returns what `measure` is called with.
+  function controls(root, button, status, begin, failed = () => {}) {
     const stop = element("button", { type: "button", textContent: "Stop", hidden: true });
     const bar = element("progress", { max: 1, hidden: true }), result = element("ul", { className: "run-result" });
     bar.setAttribute("aria-label", "Progress of the run");
-    const text = element("textarea", { hidden: true, rows: 24, spellcheck: false, wrap: "off" });
-    const change = element("button", { type: "button", textContent: "Change the kernel" });
-    text.setAttribute("aria-label", `Kernel of ${step.variant} in WGSL`);
-    Object.assign(text.style, { width: "100%", fontFamily: "monospace", fontSize: "0.8rem" });
-    const fill = () => { text.value = original(step, sizes.value); };
-    change.addEventListener("click", () => {
-      text.hidden = !text.hidden;
-      change.textContent = text.hidden ? "Change the kernel" : "Take the book's kernel";
-      fill();
-      text.focus();
-    });
-    sizes.addEventListener("change", fill); // sizes are constants of the text
     let isStopped = false;
     stop.addEventListener("click", () => { isStopped = true; });
-    button.replaceWith(element("label", {}, "Size ", sizes), button, change, stop, bar);
-    status.before(text);
     root.append(result);
 
     async function run() {
@@ -441,15 +443,14 @@ window.roofbookRunHere = (() => {
       result.replaceChildren();
       const progress = (words, share) => { status.textContent = `${words}…`; bar.value = share; };
       progress("Looking for a GPU", 0);
-      const isChanged = !text.hidden && text.value !== original(step, sizes.value);
-      const sides = isChanged ? [changed(step, sizes.value, text.value), step] : [step, parent];
       try {
-        const measured = await measure(...sides, sizes.value, progress, () => isStopped);
+        const [chosen, twice, size, isLadder] = begin();
+        const measured = await measure(chosen, twice, size, progress, () => isStopped, isLadder);
         status.textContent = isStopped ? "Stopped; these are the rounds until then." : "Done.";
         result.append(...[...sentences(measured)].map((text) => element("li", { textContent: text })), element("li", {}, download(measured)));
       } catch (error) {
         status.textContent = (error instanceof Told ? error : new Told(`The run failed: ${error.message}`)).message;
-        if (isChanged && error.line) selectLine(text, error.line);
+        failed(error);
       } finally {
         running.now = button.disabled = false;
         stop.hidden = bar.hidden = true;
@@ -457,6 +458,57 @@ window.roofbookRunHere = (() => {
     }
 
     button.addEventListener("click", run);
+    return { run, stop, bar };
+  }
+
+  function chooser(cases) {
+    return element("select", {}, ...cases.map((name) => element("option", { value: name, textContent: name })));
+  }
+
+  // All steps of the page; the one that most others are compared with is measured twice.
+  async function openLadder(root, button) {
+    const status = element("p", { className: "run-status", textContent: "Loading…" });
+    status.setAttribute("role", "status");
+    const part = element("div", {}, status);
+    root.after(part);
+    try {
+      const all = await Promise.all([...document.querySelectorAll(".kernel[data-run]")].map(load));
+      const sizes = chooser([...new Set(all.flatMap(({ cases }) => cases.map(({ case: name }) => name)))]);
+      const { run, stop, bar } = controls(part, button, status, () => {
+        const chosen = all.filter(({ cases }) => cases.some(({ case: name }) => name === sizes.value));
+        const compared = ({ variant }) => chosen.filter(({ parent }) => parent === variant).length;
+        const twice = chosen.reduce((most, step) => (compared(step) > compared(most) ? step : most));
+        return [chosen, twice, sizes.value, true];
+      });
+      button.replaceWith(element("label", {}, "Size ", sizes), button, stop, bar);
+      run();
+    } catch (error) {
+      status.textContent = error.message;
+    }
+  }
+
+  function build(root, button, status, step, parent) {
+    const both = step.cases.filter(({ case: name }) => !parent || parent.cases.some((recorded) => recorded.case === name));
+    const sizes = chooser(both.map(({ case: name }) => name));
+    const text = element("textarea", { hidden: true, rows: 24, spellcheck: false, wrap: "off" });
+    const change = element("button", { type: "button", textContent: "Change the kernel" });
+    text.setAttribute("aria-label", `Kernel of ${step.variant} in WGSL`);
+    Object.assign(text.style, { width: "100%", fontFamily: "monospace", fontSize: "0.8rem" });
+    const fill = () => { text.value = original(step, sizes.value); };
+    change.addEventListener("click", () => {
+      text.hidden = !text.hidden;
+      change.textContent = text.hidden ? "Change the kernel" : "Take the book's kernel";
+      fill();
+      text.focus();
+    });
+    sizes.addEventListener("change", fill); // sizes are constants of the text
+    const isChanged = () => !text.hidden && text.value !== original(step, sizes.value);
+    const { run, stop, bar } = controls(root, button, status, () => {
+      if (isChanged()) return [[changed(step, sizes.value, text.value), step], step, sizes.value];
+      return [parent ? [step, parent] : [step], parent ?? step, sizes.value];
+    }, ({ line }) => { if (line && isChanged()) selectLine(text, line); });
+    button.replaceWith(element("label", {}, "Size ", sizes), button, change, stop, bar);
+    status.before(text);
     run();
   }
 
@@ -466,5 +518,5 @@ window.roofbookRunHere = (() => {
       href: URL.createObjectURL(new Blob([text], { type: "application/json" })) });
   }
 
-  return { take, open, draw, medianCi, pairedRatio };
+  return { take, open, openLadder, draw, medianCi, pairedRatio };
 })();

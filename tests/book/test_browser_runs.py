@@ -256,7 +256,7 @@ def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open) -> None:
     ("step", "words"),
     [
         pytest.param("tiled", "tiled, measured twice: ", marks=pytest.mark.thorough),
-        ("implicit-gemm", r"In one run on this device: .* times as fast as local-tile"),
+        ("implicit-gemm", "in one run on this device .* times as fast as local-tile"),
     ],
 )
 def test_steps_of_cnn_run(open_page: Open, step: str, words: str) -> None:
@@ -280,7 +280,7 @@ def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, 
     assert part.locator(".run-status").inner_text() == "Done."
     said = part.locator(".run-result").inner_text()
     assert re.search(r"fused: [\d.]+ \[[\d.]+, [\d.]+\] [um]s a pass, verified", said)
-    faster = re.search(r"In one run on this device: ([\d.]+) \[.*\] times as fast as float4, .*: faster", said)
+    faster = re.search(r"in one run on this device ([\d.]+) \[.*\] times as fast as float4: faster", said)
     assert faster and float(faster[1]) > 2, "one pass over memory in place of twenty-three: the slow one is found slow"
     assert "float4, measured twice: " in said and re.search(r"7 rounds on .*[Ss]wift[Ss]hader", said)
     with tab.expect_download() as download:
@@ -301,6 +301,20 @@ def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, 
     assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == [], (
         "this page has not the theme's colours"
     )
+
+
+def test_all_steps_run_in_the_same_rounds(open_page: Open, changed: Callable[[str, str], None]) -> None:
+    """One that is refused has its reason among the others' times."""
+    changed("inverseSqrt(", "2 * inverseSqrt(")
+    tab = open_page()
+    few = ", ".join(f'[data-kernel="{step}"]' for step in ("float2", "float4", "fused"))
+    tab.evaluate(f"document.querySelectorAll('.kernel:not({few})').forEach(part => part.removeAttribute('data-run'))")
+    tab.get_by_role("button", name="Run all steps on this device").click()
+    tab.locator(".run-status").filter(has_text="Done").wait_for()
+    first, second, refused, noise, *_ = tab.locator(".run-result").inner_text().splitlines()
+    assert first.startswith("float2: ") and first.endswith("verified.")
+    assert re.search(r"^float4: .*in one run on this device .* times as fast as float2: ", second)
+    assert re.search(r"^fused is wrong: .* It has no time", refused) and noise.startswith("float2, measured twice")
 
 
 @pytest.fixture
@@ -362,7 +376,7 @@ def test_a_reader_changes_the_kernel(open_page: Open, tmp_path: Path) -> None:
             selected = editor.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)")
             assert "inverseRoot(" in selected and "\n" not in selected
     said = part.locator(".run-result").inner_text()
-    assert "fused, changed: " in said and "times as fast as fused, " in said
+    assert "fused, changed: " in said and "times as fast as fused: " in said
     with tab.expect_download() as download:
         part.get_by_role("link", name="The rows").click()
     download.value.save_as(tmp_path / "rows.json")
