@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 @app.command()
 @click.argument("backend", required=False)
 def devices(backend: str | None) -> None:
-    """List the devices, by the names that --device takes: all, or those of BACKEND alone.
+    """List the devices, by the names that --device takes.
 
-    Devices by WebGPU are listed only by `roofbook devices webgpu`.
+    With BACKEND, list those of one backend alone. Devices by WebGPU are listed only by `roofbook devices webgpu`.
     """
     from ..devices import intel
     from ..devices.backends import BACKENDS, ON_REQUEST
