@@ -51,7 +51,9 @@ def try_steps(
     budget: float,
     out: Path | None,
 ) -> None:
-    """Verify and time steps of LAB in this process: all that run on the device, or VARIANTS alone.
+    """Verify and time steps of LAB in this process.
+
+    All steps that run on the device are taken, or VARIANTS alone.
 
     It keeps no rows, so it needs no project, and it runs on macOS and Windows too. Steps are timed in turns. Each is compared
     with its parent, if that is among them. The exit code is 1 if a step is wrong. With several devices each step is compared
