@@ -330,7 +330,7 @@ window.roofbookRunHere = (() => {
   const factor = (ratio) => interval(ratio, [1, LEAST, 1 / LEAST]);
 
   function time(variant) {
-    const median = medianCi(perUnit(variant)), [unit, scale] = [["s", 1], ["ms", 1e-3], ["us", 1e-6], ["ns", 1e-9]]
+    const median = medianCi(perUnit(variant)), [unit, scale] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]]
       .find(([, seconds]) => median.estimate >= seconds) ?? ["ns", 1e-9];
     return `${interval({ estimate: median.estimate / scale, low: median.low / scale, high: median.high / scale })} ${unit}`;
   }

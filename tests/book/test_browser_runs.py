@@ -279,7 +279,7 @@ def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, 
     part = press(tab)
     assert part.locator(".run-status").inner_text() == "Done."
     said = part.locator(".run-result").inner_text()
-    assert re.search(r"fused: [\d.]+ \[[\d.]+, [\d.]+\] [um]s a pass, verified", said)
+    assert re.search(r"fused: [\d.]+ \[[\d.]+, [\d.]+\] [\u00b5m]s a pass, verified", said)
     faster = re.search(r"in one run on this device ([\d.]+) \[.*\] times as fast as float4: faster", said)
     assert faster and float(faster[1]) > 2, "one pass over memory in place of twenty-three: the slow one is found slow"
     assert "float4, measured twice: " in said and re.search(r"7 rounds on .*[Ss]wift[Ss]hader", said)
