@@ -61,7 +61,7 @@ def try_steps(
 
     \b
       roofbook try stencil
-      roofbook try stencil float4 --device cuda:0 --device opencl:NVIDIA --device webgpu:0
+      roofbook try stencil float4 --device cuda:0 --device webgpu:0
       roofbook try lbm flat-grid in-place --case 256x256 --scale published
     """
     import json

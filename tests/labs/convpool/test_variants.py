@@ -28,7 +28,7 @@ from roofbook.labs.convpool import LAB, initialise, peers, plans, vectors, vnni
 from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
-from roofbook.peers import cc, python_kernel, pytorch
+from roofbook.peers import cc, openvino, python_kernel, pytorch
 from roofbook.spec.plan import Runnable, Variant
 
 from ... import mutants
@@ -402,10 +402,11 @@ def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(pytorch, "missing", lambda: "PyTorch is not installed")
     monkeypatch.setattr(cc, "missing", lambda: "no C compiler")
     monkeypatch.setattr(python_kernel, "_missing", lambda *_: "no Triton")
+    monkeypatch.setattr(openvino, "missing", lambda: "no OpenVINO")
     reasons = {v.name: LAB.skip_reason(v, LAB.case(LAYERS[0])) for v in LAB.all_variants()}
     assert {name for name, reason in reasons.items() if reason == "no C compiler"} == {"openmp"}
     assert {name for name, reason in reasons.items() if reason} == {peer.name for peer in LAB.peers}
-    assert set(reasons.values()) == {None, "PyTorch is not installed", "no C compiler", "no Triton"}
+    assert set(reasons.values()) == {None, "PyTorch is not installed", "no C compiler", "no Triton", "no OpenVINO"}
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
