@@ -18,8 +18,8 @@
     const [back, forth] = ["‹", "›"].map((sign, index) =>
       make("button", { type: "button", "aria-label": index ? "Next step" : "Step before" }, sign));
     const panel = make("div", { class: "opening-step", "aria-live": "polite" });
-    const fastest = points.reduce((best, point, index) =>
-      point.parentElement.offsetTop > points[best].parentElement.offsetTop ? index : best, 0);
+    const down = points.map((point) => parseFloat(point.parentElement.style.top)); // in per cent, finer than a pixel
+    const fastest = down.indexOf(Math.max(...down));
 
     function show(index) {
       slider.value = index;
