@@ -174,5 +174,5 @@ def test_its_measurements_are_fresh_until_its_code_does_something_else(
     append(folder / "saxpy" / "element.h", "// a comment\n")
     assert states() == ["4 fresh"]
     host = folder / "saxpy" / "__init__.py"
-    host.write_text(host.read_text().replace('"a": 1.5', '"a": 2.5'))
+    host.write_text(host.read_text().replace('"a": 1.5', '"a": 12.5'))
     assert states() == ["4 stale"], "a constant that the host hands over"
