@@ -103,8 +103,10 @@ def end_when_input_closes(take_line: Callable[[str], object] = lambda line: None
     """
     for line in sys.stdin:
         take_line(line)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(GRACE_S)
+    end = time.monotonic() + GRACE_S
+    while (left := end - time.monotonic()) > 0:
+        os.kill(os.getpid(), signal.SIGINT)  # again if it was dropped, as by a destructor
+        time.sleep(min(left, GRACE_S / 2, 5.0))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
