@@ -110,12 +110,12 @@ def _content(content: np.ndarray | None, inputs: Mapping[str, np.ndarray]) -> di
 
 def _outputs(device: LaunchRecorder, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return output -> buffer and type; {} if one is not a buffer as it is."""
-    found: dict[str, Any] = {}
+    buffers: dict[str, Any] = {}
     for name, array in outputs.items():
         for read in device.reads:
             if array.size == read.marks.size and np.array_equal(array.ravel(), read.marks):
-                found[name] = {"buffer": read.buffer, "dtype": read.dtype}
-    return found if found.keys() == outputs.keys() else {}
+                buffers[name] = {"buffer": read.buffer, "dtype": read.dtype}
+    return buffers if buffers.keys() == outputs.keys() else {}
 
 
 def _launches(launches: Sequence[RecordedLaunch]) -> dict[str, Any]:

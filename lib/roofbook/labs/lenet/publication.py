@@ -197,12 +197,12 @@ class Milestone(Publication):
             parent = LAB.variant(name).parent
             if parent in caller and caller[parent] / seconds > NOTICED:
                 noticed.append(f"`{name}` ({show.factor(caller[parent] / seconds)})")
-        found = (
+        comparison = (
             f"More than a tenth of its parent's wait is saved by {joined(noticed)}"
             if noticed
             else "No step saves a tenth of it"
         )
-        return f"{words}{found}. The other steps change what a profiler shows, and hardly what a caller waits for."
+        return f"{words}{comparison}. The other steps change what a profiler shows, and hardly what a caller waits for."
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         shares = {f"#0 streams, stream {queue + 1}": "rotating-linear" for queue in range(streams.QUEUES)}
