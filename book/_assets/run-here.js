@@ -141,6 +141,12 @@ window.roofbookRunHere = (() => {
     return module;
   }
 
+  // The SHA-256 of a step's texts: what was compiled, whatever the page says of it.
+  async function fingerprint(texts) {
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(texts.join("\0")));
+    return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
   const VIEWS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array };
 
   // A step on a case, ready to run.
@@ -226,7 +232,8 @@ window.roofbookRunHere = (() => {
       return found;
     }
 
-    return { step, role, recorded, reset, run, outputs, runs: 1, samples: [], rounds: [], status: "ok", reason: "", error: 0 };
+    return { step, role, recorded, wgsl: await fingerprint(recorded.texts), reset, run, outputs, runs: 1, samples: [], rounds: [],
+      status: "ok", reason: "", error: 0 };
   }
 
   // Runs a variant once from its inputs, and refuses it if an error is larger than its tolerance.
@@ -363,12 +370,12 @@ window.roofbookRunHere = (() => {
   // Rows with the fields of the book's store.
   function rows({ variants, gpu, seed, started }) {
     const { vendor, architecture, device, description, isFallbackAdapter } = gpu.adapter.info, name = model(gpu);
-    return variants.map(({ step, role, recorded, samples, rounds, runs, status, reason, error }) => ({
+    return variants.map(({ step, role, recorded, wgsl, samples, rounds, runs, status, reason, error }) => ({
       run: started.toISOString(), started: started.toISOString(), lab: step.lab, variant: step.variant, case: recorded.case,
       parent: step.parent, role, dtype: step.dtype, device: name.toLowerCase().replace(/[^a-z0-9]+/g, "-"), device_name: name,
       device_kind: isFallbackAdapter ? "cpu" : "gpu", backend: "webgpu", timed: "kernels", unit: step.unit, units: runs * recorded.params.units,
       source_sha256: step.source_sha256, samples_s: samples, rounds, status, reason, error, bound: 1,
-      extra: { seed, runs, cache: "warm", changed_text: step.text, timer: gpu.hasTimestamps ? "timestamps of the device" : "the browser's clock" },
+      extra: { seed, runs, cache: "warm", wgsl_sha256: wgsl, changed_text: step.text, timer: gpu.hasTimestamps ? "timestamps of the device" : "the browser's clock" },
       provenance: { browser: navigator.userAgent, vendor, architecture, device, description, page: document.title },
     }));
   }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.book import browser_runs, kernels_page
+from roofbook.book import browser_import, browser_runs, kernels_page
 from roofbook.book.input_hashes import InputHashes
 from roofbook.book.manifest import Manifest
 from roofbook.labs.cnn import browser as cnn
@@ -298,6 +298,8 @@ def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, 
         assert row["status"] == "ok" and 0 < row["error"] <= row["bound"] and len(row["samples_s"]) == 7
         assert row["source_sha256"] == LAB.variant(row["variant"]).text.sha256 and row["backend"] == "webgpu"
         assert row["rounds"] == [*range(7)] and row["units"] % problem.PUBLISHED_PASSES == 0
+    imported = browser_import.read((tmp_path / "rows.json").read_bytes())
+    assert [row["variant"] for row in imported.rows] == ["fused", "float4", "float4"] and not imported.changed
     assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == [], (
         "this page has not the theme's colours"
     )

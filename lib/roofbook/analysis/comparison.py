@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..devices.backends import CUDA, OPENCL
+from ..devices.backends import BROWSER, CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..store.published_results import figures, results_of
 from .publication import publication
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCALES = ("published", "large")
 QUICK = "quick"
-"""Scale that is compared too if a lab was measured at it on a CPU by several platforms, as on a reader's own machine."""
+"""Scale that is compared too if a lab was measured at it on several CPUs, as on a reader's own machine, or in a browser."""
 ROLES = ("step", "base", "peer", "dsl")
 
 
@@ -101,23 +101,29 @@ def _other_platform(device: StoreDevice, reference: StoreDevice) -> str:
 
 def scales(store: "Store") -> Callable[["Lab"], Sequence[str]]:
     """Return a function from a lab to the scales at which it is compared, by the rows in the store now."""
-    quick_cpus = store.arrow("select distinct lab, device from cells where scale = ? and device_kind = 'cpu'", [QUICK])
-    quick = at_quick((row["lab"], row["device"]) for row in quick_cpus.to_pylist())
+    sql = "select distinct lab, device, device_kind, backend from cells where scale = ?"
+    quick = at_quick(tuple(row.values()) for row in store.arrow(sql, [QUICK]).to_pylist())
     return lambda lab: (*SCALES, QUICK) if lab.name in quick else SCALES
 
 
-def at_quick(cpus: Iterable[tuple[str, str]]) -> set[str]:
-    """Return the labs that are compared at the scale quick too: those with several CPUs. cpus: (lab, CPU) pairs."""
-    counts = Counter(lab for lab, _ in set(cpus))
-    return {lab for lab, number in counts.items() if number > 1}
+def at_quick(measured: Iterable[tuple[str, ...]]) -> set[str]:
+    """Return the labs that are compared at the scale quick too: those with several CPUs, or with runs in a browser.
+
+    measured: (lab, device, kind of device, backend) of the rows at this scale.
+    """
+    found = set(measured)
+    counts = Counter(lab for lab, _ in {(lab, device) for lab, device, kind, _ in found if kind == "cpu"})
+    in_browser = {lab for lab, _, _, backend in found if backend == BROWSER}
+    return {lab for lab, number in counts.items() if number > 1} | in_browser
 
 
 def pairs(devices: Sequence[StoreDevice]) -> list[DevicePair]:
     """Return the pairs to compare.
 
     OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
-    CPU's backend if the GPU has it.
+    CPU's backend if the GPU has it. Devices of browsers are in no pair: their caches are warm, and nobody watched them.
     """
+    devices = [device for device in devices if device.backend != BROWSER]
     by_backend = {(device.slug, device.backend): device for device in devices}
     chosen = [
         DevicePair(device, by_backend[device.slug, CUDA.name])

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..devices.backends import BROWSER
 from ..measure import stats
 from ..store.published_results import claims, results_of
 from ..store.schema import PROFILE
@@ -180,7 +181,7 @@ def verdict_on(effects: tuple[float, ...], evidence: Evidence, claim_data: Claim
 def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
     """Return the measurements that the lab's evidence needs, by device: GPUs first, then by name.
 
-    A device's data includes the measurements of its machine's host.
+    A device's data includes the measurements of its machine's host. Runs in a browser judge no claim.
     """
     every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
     needed = dict.fromkeys(name for piece in every for name in piece.variants(lab))
@@ -191,6 +192,8 @@ def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
     by_device = {}
     for device, device_rows in rows_by_device(lab, rows):
         backend = device.backend
+        if backend == BROWSER:
+            continue
         peaks = store.rows("peaks", scale=SCALE, device=device.slug, backend=backend)
         counted = profiles[(profiles["device"] == device.slug) & (profiles["backend"] == backend)]
         by_device[device] = ClaimData(

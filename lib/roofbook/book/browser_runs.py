@@ -3,6 +3,7 @@
 The page of a lab's kernels (kernels_page.py) has a button for each of them; book/_assets/run-here.js loads and runs them.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -83,6 +84,11 @@ def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, n
         "outputs": outputs,
         **_launches(device.launches),
     }
+
+
+def fingerprint(texts: Sequence[str]) -> str:
+    """Return the SHA-256 of the texts of a step on a case, as a page writes it into its rows."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def marked_inputs(lab: Lab, case: Case) -> dict[str, np.ndarray]:

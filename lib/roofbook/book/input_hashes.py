@@ -99,7 +99,7 @@ class InputHashes:
         from ..analysis.comparison import QUICK, SCALES, at_quick
 
         quick = at_quick(
-            (lab, device) for lab, device, kind, scale, _, _ in self._measured if (kind, scale) == ("cpu", QUICK)
+            (lab, device, kind, backend) for lab, device, kind, scale, _, backend, _ in self._measured if scale == QUICK
         )
         runs = [run for run in self._measured if run[3] in SCALES or (run[3] == QUICK and run[0] in quick)]
         return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
@@ -168,8 +168,8 @@ class InputHashes:
 
     @cached_property
     def _measured(self) -> list[list[Any]]:
-        """(lab, device, kind of device, scale, run, number of rows) for each run: an interrupted run may have grown."""
-        cells = "select lab, device, device_kind, scale, run, count(*) from cells group by all order by all"
+        """(lab, device, kind of device, scale, run, backend, number of rows) of each run: an interrupted one may have grown."""
+        cells = "select lab, device, device_kind, scale, run, backend, count(*) from cells group by all order by all"
         return [list(row.values()) for row in Store(self.root / "results").arrow(cells).to_pylist()]
 
     @cached_property

@@ -1,13 +1,15 @@
-"""Commands for a store that several people or machines share: copy files into it and out of it, and merge them."""
+"""Commands for a store that several people or machines share: copy files into it and out of it, merge them, and import the runs
+of browsers."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import RECORDED, RESULTS, STORE, app, filled
+from .app import RECORDED, RESULTS, STORE, UserPath, app, filled
 
 if TYPE_CHECKING:
     from ..store.parquet import Store
@@ -83,3 +85,48 @@ def compact(store: "Store") -> None:
     for folder in busy:
         say(f"{folder}: somebody else is merging it, or died while doing so less than ten minutes ago")
     say(f"{len(merged)} files now hold what more held before" if merged else "There was nothing to merge")
+
+
+@app.command("import")
+@click.argument("file", type=UserPath())
+@RESULTS
+def import_rows(file: Path, results: str) -> None:
+    """Add the rows that a page measured in a browser.
+
+    FILE is the JSON that a page of the book saves after *Run it on this device*. Each of its fields is checked, and its kernels
+    are compared with this version of the book. Either all of its rows are added or none; FILE stays as it is. The rows are
+    those of a device of their own, by WebGPU in a browser: no verdict on a claim counts them.
+
+    \b
+      roofbook import stencil-fused-1024x1024.json
+      roofbook chart stencil 1024x1024 --out ladder.svg
+    """
+    from ..book.browser_import import MOST_BYTES, read
+    from ..paths import project_root, read_regular
+    from ..store.storage import located
+
+    content = read_regular(file, MOST_BYTES)
+    try:
+        found = read(content)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+    _add(found.rows, located(project_root(), results))
+    if found.changed:
+        say(f"Rows of a changed kernel that were left out, as they are of no step: {found.changed}")
+
+
+def _add(rows: Sequence[dict[str, Any]], results: str | Path) -> None:
+    """Add rows to a store, run by run, and say of each run whether it is new."""
+    from ..analysis.store_devices import StoreDevice
+    from ..store.parquet import Store
+
+    store = Store(results)
+    by_run: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        by_run.setdefault((row["lab"], row["run"]), []).append(row)
+    present = {(lab, Path(name).stem) for lab in {lab for lab, _ in by_run} for name in store.names(lab)}
+    store.append([row for run, of_run in by_run.items() if run not in present for row in of_run])
+    for (lab, run), of_run in by_run.items():
+        device = StoreDevice(*(str(of_run[0][name]) for name in ("device", "backend", "device_name", "device_kind")))
+        added = f"{len(of_run)} rows added to {store.address}"
+        say(f"{lab} on {device}, run {run}: {'in the store already' if (lab, run) in present else added}")

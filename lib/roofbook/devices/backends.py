@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 HOST = "host"
 """Name in place of a backend, and feature that a variant needs, for programs that run on the host without a backend."""
+BROWSER = "browser"
+"""Name in place of a backend, in rows that a reader's browser measured by WebGPU. Python measures none of them: they are
+imported (book/browser_import.py), so they never stand for a backend's own."""
 
 FEATURES: Mapping[str, str] = {
     HOST: "no backend at all: a program of the host",
@@ -192,7 +195,9 @@ def has(name: str, feature: str) -> bool:
 
 
 def label(name: str) -> str:
-    """Return a backend's name for readers; a name of no backend is returned unchanged."""
+    """Return a backend's name for readers; that of HOST is returned unchanged."""
+    if name == BROWSER:
+        return "WebGPU in a browser"
     return backend.label if (backend := by_name(name)) else name
 
 
