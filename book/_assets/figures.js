@@ -50,7 +50,8 @@
 
   async function savePicture(figure) {
     const { text, width, height } = alone(figure), picture = new Image();
-    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    const still = text.replace(/<style[^>]*>[^]*?<\/style>/, ""); // a picture of an animation is its still
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(still)}`;
     await picture.decode();
     const canvas = document.createElement("canvas"), ink = canvas.getContext("2d");
     [canvas.width, canvas.height] = [2 * width, 2 * height];

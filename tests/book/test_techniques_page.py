@@ -27,11 +27,13 @@ def test_a_page_says_what_a_technique_is_what_it_does_alone_and_shows_each_step(
     )
     assert "{term}" not in text, "the sentence has the term"
     assert "See {term}`fp16`." in techniques_page.page(technique_effects(STEPS)[32], [])
-    assert text.count("<figure") == 1
+    assert text.count("<figure") == 2 and text.index("## How it works") < text.index("## Its effect"), (
+        "an animation too"
+    )
     assert "local-memory</a>" in text, "also a step without a measurement"
     assert text.index("Steps that change nothing else") < text.index("## Its effect") < text.index("## The steps")
     without = techniques_page.page(technique_effects([])[0], [])
-    assert "<figure" not in without and "0 steps, not measured" in without.replace("\\", "")
+    assert without.count("<figure") == 1 and "0 steps, not measured" in without.replace("\\", "")
 
 
 def test_effects_survive_the_cache() -> None:

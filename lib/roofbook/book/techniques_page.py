@@ -24,6 +24,7 @@ from ..analysis.technique_effects import (
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
 from ..report import techniques_table as tables
+from ..report.animations import animation_of_technique
 from ..report.technique_forest import figures_of
 from ..spec import registry
 from ..spec.lab import Lab
@@ -81,7 +82,8 @@ def _effect(data: Mapping[str, Any]) -> Effect:
 def _cached_page(known: TechniqueEffects, devices: Sequence[StoreDevice], library: Mapping[str, str]) -> str:
     """Return the page of a technique, cached by what it shows: its drawings take a while."""
     steps = [[step.lab.title, step.step.name, step.step.change, step.tags, step.effects] for step in known.steps]
-    made_from = json.dumps([known.technique, list(map(str, devices)), steps, library], default=str)
+    animation = animation_of_technique(known.technique.key)
+    made_from = json.dumps([known.technique, animation, list(map(str, devices)), steps, library], default=str)
     return cached_text("technique-page", cache_key(made_from), lambda: page(known, devices))
 
 
@@ -94,6 +96,8 @@ def page(known: TechniqueEffects, devices: Sequence[StoreDevice]) -> str:
     parts = [f"# {markdown(technique.name)}", about, markdown(tables.summary(known))]
     if alone := tables.effects_alone(known):
         parts.append(raw_html(alone))
+    if animation := animation_of_technique(technique.key):
+        parts += ["## How it works", raw_html(animation)]
     if measured:
         figures = "\n".join(figure.html for figure in figures_of(technique, measured, devices))
         parts += ["## Its effect in each lab, case and device", raw_html(figures)]

@@ -279,13 +279,18 @@ def clean(raw: str, title: str, description: str = "") -> str:
     inner = inner.replace(' data-to="', ' href="')
     # Drop matplotlib's style sheet for '*', which would apply to the whole page.
     inner = slim(re.sub(r"<style[^>]*>.*?</style>", "", inner, flags=re.DOTALL))
-    width = float(box[1])
+    return svg_of((float(box[1]), float(box[2])), title, label, f"\n{inner}\n")
+
+
+def svg_of(size: tuple[float, float], title: str, label: str, inner: str) -> str:
+    """Return a drawing's inner markup as an inline SVG of a page. size: in pixels. label: its accessible name."""
+    width, height = size
     return (
-        f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
+        f'<svg class="roofbook-figure" viewBox="0 0 {width} {height}" width="100%" role="img" '
         f'aria-label="{escape(label)}" preserveAspectRatio="xMidYMid meet" '
         f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt; '
         f'{FAMILY}; {"; ".join(DEFAULT_TEXT_STYLE[:2])}">\n'
-        f"<title>{escape(title)}</title>\n{inner}\n</svg>"
+        f"<title>{escape(title)}</title>{inner}</svg>"
     )
 
 

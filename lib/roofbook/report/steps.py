@@ -9,6 +9,7 @@ from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, Speedup, cases_of, faster, fastest, newest
 from ..analysis.sentences import effect_text
 from ..escaping import escape
+from .animations import animation_of_step
 from .counters_table import changed_counters_of_step
 from .html import Html, html_diff, html_source, number_of, with_code
 from .technique_links import techniques_of_step
@@ -84,7 +85,7 @@ def step(
             f" <code>{escape(variant.parent or '')}</code>, since {escape(reason)}. On such compilers the two steps are the"
             " same program.</p>"
         )
-    parts.append(techniques_of_step(lab, variant.name))
+    parts += [techniques_of_step(lab, variant.name), animation_of_step(lab, variant.name)]
     return Html("".join([*parts, "</div>"]))
 
 
