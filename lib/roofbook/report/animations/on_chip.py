@@ -59,7 +59,8 @@ def grid_on_chip(
         "persistent",
         "A whole grid stays on the chip",
         f"Above a chip with {DRAWN} of {blocks} blocks, below the memory with the grid. Rows of the grid go up to the "
-        "blocks once, arrows between neighbouring blocks show the exchange of each time step, and the rows go down once at the end",
+        "blocks once, arrows between neighbouring blocks show the exchange of each time step, and the rows go down once "
+        "at the end",
         stages,
         scene,
     )
