@@ -33,8 +33,8 @@ def show(lab: "Lab", variant: str | None, ladder: bool, dialect: str | None) -> 
     """Print a kernel as plain OpenCL C, CUDA C++, C or WGSL.
 
     It is the text that the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the
-    case. A kernel in Triton or Numba is printed as it is. With --ladder the kernels of all steps follow each other: a line with
-    + is new, one with - is gone.
+    case. A kernel in a language of Python is printed as it is. With --ladder the kernels of all steps follow each other: a
+    line with + is new, one with - is gone.
 
     \b
       roofbook show lbm fused --as cuda

@@ -63,6 +63,13 @@ class Kernel(ABC):
         """
         raise Unsupported("this backend has no cooperative launch and no dynamic local memory")
 
+    def require_cluster(self, blocks: int) -> None:
+        """Set that launches run in clusters of so many neighbouring groups, which the kernel does not declare itself.
+
+        Raise Unsupported if the backend cannot promise it.
+        """
+        raise Unsupported("this backend has no clusters")
+
 
 class Graph(ABC):
     """Recorded launches that can be submitted as one."""

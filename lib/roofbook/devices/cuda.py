@@ -64,6 +64,13 @@ class Kernel(contract.Kernel):
             with self._device:
                 self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
 
+    def require_cluster(self, blocks: int) -> None:
+        from cupy_backends.cuda.api import driver
+
+        with self._device:
+            for attribute, extent in zip(_CLUSTER, (blocks, 1, 1), strict=True):
+                driver.funcSetAttribute(self.function.ptr, attribute, extent)
+
     def resources(self) -> dict[str, int]:
         with self._device:
             attributes = self.kernel.attributes

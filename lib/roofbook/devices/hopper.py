@@ -59,3 +59,24 @@ def tensor_map(
     if error:
         raise DriverFailed(f"cuTensorMapEncodeTiled stopped with error {error}")
     return ctypes.string_at(start, MAP_BYTES)
+
+
+def tensor_map_of_bytes(buffer: Any, sizes: Sequence[int], box: Sequence[int], strides: Sequence[int]) -> bytes:
+    """Return the driver's description of a tensor of bytes for TMA, MAP_BYTES bytes. Rows of a tile are swizzled.
+
+    sizes, box, strides: as of `tensor_map`. Raise Unsupported without an NVIDIA driver, and DriverFailed with the driver's
+    error code.
+    """
+    if not hasattr(buffer, "memory"):
+        return bytes(MAP_BYTES)
+    rank = len(sizes)
+    space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
+    start = -(-ctypes.addressof(space) // 64) * 64
+    error = _encode()(
+        ctypes.c_void_p(start), 0, rank, ctypes.c_void_p(buffer.memory.data.ptr),
+        (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3, 2, 0,
+    )  # fmt: skip
+    if error:
+        raise DriverFailed(f"cuTensorMapEncodeTiled stopped with error {error}")
+    return ctypes.string_at(start, MAP_BYTES)

@@ -1,6 +1,6 @@
-"""Kernels as functions of Python that Triton or Numba compiles: today's languages beside the ladder, with the role `dsl`.
+"""Kernels as functions of Python that Triton, CuTe DSL or Numba compiles: today's languages beside the ladder, role `dsl`.
 
-Both are optional. A lab keeps such a function in a module of its own, which is imported when a plan is created, never before.
+All are optional. A lab keeps such a function in a module of its own, which is imported when a plan is created, never before.
 The machine code is a program of the CUDA backend, launched and timed like a step's. A language that is missing says so in one
 line.
 """
@@ -37,6 +37,8 @@ class MachineCode(NamedTuple):
     """Bytes of shared memory that a launch asks for."""
     pointers_behind: int = 0
     """Number of null pointers that a launch passes behind its arguments."""
+    cluster: int = 1
+    """Number of blocks of a cluster, which a launch must ask for."""
 
 
 class PythonKernel(Plan):
@@ -97,6 +99,20 @@ class Triton(PythonKernel):
         return _versions("triton")
 
 
+class Cute(PythonKernel):
+    """Base of the plans with a kernel in CuTe DSL."""
+
+    distribution = "nvidia-cutlass-dsl"
+
+    @staticmethod
+    def missing() -> str | None:
+        return _missing("nvidia_cutlass_dsl", "CuTe DSL")
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return _versions("nvidia-cutlass-dsl")
+
+
 class Numba(PythonKernel):
     """Base of the plans with a kernel in Numba."""
 
@@ -113,14 +129,16 @@ class Numba(PythonKernel):
 
 def python_kernel(
     name: str, parent: str, plan: type[PythonKernel], change: str, expect: str, *features: str, dtype: str = "float32",
-    **options: Any,
+    architectures: range = Variant.architectures, **options: Any,
 ) -> Variant:  # fmt: skip
     """Return the row of a kernel in a language of Python.
 
-    parent: the step of the same method. features: those that the backend needs besides CuPy's memory.
+    parent: the step of the same method. features: those that the backend needs besides CuPy's memory. architectures: as of a
+    `Variant`.
     """
     return Variant(
-        name, parent, None, plan, change, expect, frozenset({"cupy", *features}), role="dsl", options=options, dtype=dtype
+        name, parent, None, plan, change, expect, frozenset({"cupy", *features}), role="dsl", options=options, dtype=dtype,
+        architectures=architectures,
     )  # fmt: skip
 
 
@@ -203,6 +221,8 @@ def _made(
     kernel = device.load(code.image).kernel(code.name)
     if code.shared_bytes:
         kernel.configure(dynamic_local_bytes=code.shared_bytes)
+    if code.cluster > 1:
+        kernel.require_cluster(code.cluster)
     return _Made(kernel, (np.uint64(0),) * code.pointers_behind, import_s, time.perf_counter() - start)
 
 
@@ -228,6 +248,26 @@ def by_triton(
         made = compile(source, GPUTarget("cuda", architecture, 32), options)
         image, ptx = bytes(made.asm["cubin"]), str(made.asm["ptx"])
     return MachineCode(image, made.metadata.name, made.metadata.shared, arguments_of(ptx) - len(types))
+
+
+def by_cute(
+    function: Any, architecture: int, types: Sequence[str], constants: Sequence[Any], shared_bytes: int, cluster: int = 1
+) -> MachineCode:  # fmt: skip
+    """Compile the only kernel that a host function of CuTe DSL launches, with nothing cached.
+
+    types: of the elements of its arrays, such as `Float16`; each array begins at a multiple of 128 bytes. constants: its other
+    arguments. shared_bytes: that a block allocates. cluster: number of blocks that share their fetches.
+    """
+    import cutlass
+    from cutlass import cute
+    from cutlass.cute.runtime import make_ptr
+
+    arrays = [make_ptr(getattr(cutlass, type), 0, cute.AddressSpace.gmem, assumed_align=128) for type in types]
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"--gpu-arch=sm_{architecture}a --keep-cubin --dump-dir={folder}"
+        made = cute.compile(function, *arrays, *constants, options=options)
+        (name,), image = made.kernel_info, bytes(made.artifacts.CUBIN)
+    return MachineCode(image, name, shared_bytes, cluster=cluster)
 
 
 def by_numba(function: Any, architecture: int, signature: str) -> MachineCode:

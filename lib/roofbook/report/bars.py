@@ -242,7 +242,7 @@ def legend(
     from matplotlib.patches import Patch
 
     words = {
-        "dsl": "kernel in Triton or Numba",
+        "dsl": "kernel in Triton, CuTe DSL or Numba",
         "probe": "probe",
         "again": "A/A control",
     }

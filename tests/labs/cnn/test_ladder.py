@@ -211,7 +211,7 @@ def test_rounded_operands_say_so() -> None:
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
         "tensor-turns-bf16", "bf16-dots", "openvino-bf16", "warps-staged", "warps-fp16", "warps-tf32",
-        "triton-fp16", "triton-tf32",
+        "triton-fp16", "triton-tf32", "cute-fp16",
         "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
         "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",

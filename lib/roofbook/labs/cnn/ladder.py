@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ...devices import hopper
 from ...peers import one_thread, openvino, pytorch
 from ...peers.python_kernel import python_kernel
 from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, hopper_step
@@ -389,5 +390,12 @@ PEERS = (
         "Triton: operands split into two fp16 parts, three products, the two small ones in a sum of their own.",
         "Three times the products of fp16, for the error of fp32.",
         dtype="float16", windows=32, filters=128, depth=64, warps=8, stages=3, prepared=True, split=True,
+    ),
+    python_kernel(
+        "cute-fp16", "tensor-prepared", languages.CuteLayer,
+        "CuTe DSL: an implicit matrix product by TMA and warpgroups, fp16, operands laid out beforehand.",
+        "It says all that `tensor-prepared` says, such as boxes, clusters and a warp that fetches: as fast as that.",
+        *CLUSTERS, dtype="float16", architectures=hopper.ARCHITECTURES, filters=128, across=16, down=16, depth=64, stages=4,
+        cluster=2, **PREPARED,
     ),
 )  # fmt: skip

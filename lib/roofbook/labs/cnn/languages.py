@@ -1,4 +1,7 @@
-"""The layer in Triton: an implicit matrix product on tensor cores, in fp16, in TF32, or in three products of split operands."""
+"""The layer in today's languages: an implicit matrix product on tensor cores.
+
+Triton: in fp16, in TF32, or in three products of split operands. CuTe DSL: in fp16.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...peers.python_kernel import OneOutput, Triton, by_triton
+from ...devices.hopper import tensor_map
+from ...peers.python_kernel import Cute, OneOutput, Triton, by_cute, by_triton
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant, stated_conditions
 from .plans import layer, operand_bytes
@@ -57,6 +61,55 @@ class TritonLayer(Triton, OneOutput):
         from . import triton_layer
 
         return triton_layer.layer
+
+
+class CuteLayer(Cute, OneOutput):
+    """Operands are fp16 numbers that are laid out beforehand.
+
+    Options: `filters`, `across` and `down`, a number of pixels, and `depth`, a number of channels, of a block's tile; `stages`
+    of its copies; `cluster`, a number of blocks with the same pixels.
+    """
+
+    sources = (Path(__file__).with_name("cute_layer.py"),)
+    conditions = staticmethod(stated_conditions)
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        return least - operand_bytes(layer(case)) / 2
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, case.units)
+        one, self.launches = layer(case), case.units
+        names = "filters", "across", "down", "depth", "stages", "cluster"
+        filters, across, down, depth, stages, cluster = (variant.options[name] for name in names)
+        channels, taps = depth * ceil_div(one.channels, depth), one.kernel
+        types, tile = ("Float16", "Float16", "Float32", "Float32"), (filters, (across, down), depth)
+        constants = one.height, one.width, channels, one.filters, taps, tile, stages, cluster
+        shared_bytes = stages * (2 * depth * (filters + across * down) + 16)
+        self.kernel = self.compiled(device, by_cute, types, constants, shared_bytes, cluster)
+        items, blocks = 2 * filters + 32, cluster * ceil_div(one.filters, filters * cluster)
+        self.group = items, 1, 1
+        self.size = items * blocks, ceil_div(one.width, across), ceil_div(one.height, down)
+        rows, columns = one.x_shape[1:]
+        padded = np.zeros((rows, columns, channels), np.float16)
+        padded[:, :, : one.channels] = inputs["x"].transpose(1, 2, 0)
+        weights = np.zeros((one.filters, taps, taps, channels), np.float16)
+        weights[..., : one.channels] = inputs["weight"].transpose(0, 2, 3, 1)
+        pixels, weight, bias = self.upload(padded, weights, inputs["bias"])
+        values, pixel, line = channels * taps**2, 2 * channels, 2 * columns * channels
+        unfolded, box = (channels, one.width, one.height, taps, taps), (depth, across, down // cluster, 1, 1)
+        maps = (
+            tensor_map(weight, (values, one.filters), (depth, filters), True),
+            tensor_map(pixels, unfolded, box, True, (pixel, line, pixel, line)),
+        )
+        out = self.written(np.full(one.out_shape, np.nan, np.float32))
+        self.arguments = *(np.frombuffer(encoded, np.uint8) for encoded in maps), bias, out
+
+    @staticmethod
+    def function() -> Any:
+        from . import cute_layer
+
+        return cute_layer.layer
 
 
 def parts(array: Array, dtype: str, split: bool) -> Array:

@@ -310,4 +310,11 @@ PEERS = (
         "Each tap reads its pixels from the L2 again, and no cluster shares weights: half as fast as `tensor-split-k`.",
         dtype="int8", prepared=True, windows=16, filters=64, warps=4, stages=7,
     ),
+    python_kernel(
+        "cute-int8", "tensor-prepared", languages.CuteLayer,
+        "CuTe DSL: all products in int8 by TMA and warpgroups, operands laid out beforehand.",
+        "One warp starts all copies, and two blocks share pixels: between `triton-int8` and `tensor-split-k`.",
+        *CLUSTERS, dtype="int8", architectures=hopper.ARCHITECTURES, prepared=True, filters=64, across=16, down=4, depth=128,
+        stages=8, cluster=2,
+    ),
 )  # fmt: skip
