@@ -2,7 +2,6 @@
    that ends in #NAME opens that kernel's difference, or its text if it has no parent. Without this script the links open files. */
 (() => {
   "use strict";
-  const { run: runnerAddress } = document.currentScript.dataset;
   const LANGUAGE_KEY = "roofbook-language", kernels = new Map(), texts = new Map(), waiting = new Map();
 
   // Called by a kernel's script.
@@ -109,24 +108,6 @@
     return open(kernel, tab);
   }
 
-  // The machinery that runs kernels in the browser is loaded when a reader first asks for it.
-  let runner;
-  const loadRunner = () => runner ??= new Promise((resolve, reject) => {
-    document.head.append(Object.assign(document.createElement("script"), { src: runnerAddress, onload: resolve, onerror: reject }));
-  });
-
-  function runButton(words, run) {
-    const bar = document.createElement("p"), button = document.createElement("button");
-    Object.assign(bar, { className: "run-bar" }).append(Object.assign(button, { type: "button", textContent: words }));
-    button.addEventListener("click", async () => {
-      button.disabled = true;
-      try { await loadRunner(); } catch { bar.append("The script run-here.js could not be loaded."); return; }
-      button.disabled = false;
-      run(bar, button);
-    }, { once: true });
-    return bar;
-  }
-
   for (const root of document.querySelectorAll(".kernel")) {
     const files = root.querySelector(".kernel-files"), list = document.createElement("div"), panel = document.createElement("div");
     const kernel = { root, panel, tabs: [] }, name = root.dataset.kernel;
@@ -155,13 +136,7 @@
     });
     files.hidden = true;
     root.append(list, panel);
-    if (root.dataset.run) root.append(runButton("Run it on this device", (bar, button) => window.roofbookRunHere.open(root, button)));
     kernels.set(name, kernel);
-  }
-
-  if (runnerAddress) {
-    const index = document.querySelector(".kernel-index").parentElement;
-    index.before(runButton("Run all steps on this device", (bar, button) => window.roofbookRunHere.openLadder(bar, button)));
   }
 
   async function openFromAddress() {

@@ -1,5 +1,5 @@
-/* Runs a step of a lab on the reader's device by WebGPU: verified, then timed beside its parent and an A/A control. kernels.js loads
-   this file when a reader presses "Run it on this device". The kernels come from scripts of lib/roofbook/book/browser_runs.py.
+/* Runs a step of a lab on the reader's device by WebGPU: verified, then timed beside its parent and an A/A control. run-buttons.js
+   loads this file when a reader presses "Run it on this device". The kernels come from scripts of lib/roofbook/book/browser_runs.py.
    Nothing is sent anywhere. */
 window.roofbookRunHere = (() => {
   "use strict";
@@ -387,12 +387,11 @@ window.roofbookRunHere = (() => {
     return made;
   };
 
-  function load(root) {
-    const { kernel: name, run } = root.dataset;
+  function load(name) {
     if (steps.has(name)) return Promise.resolve(steps.get(name));
     return new Promise((resolve, reject) => {
       waiting.set(name, resolve);
-      document.head.append(element("script", { src: run, onerror: () => reject(new Told(`The script of ${name} could not be loaded.`)) }));
+      document.head.append(element("script", { src: window.roofbookRuns.addressOf(name), onerror: () => reject(new Told(`The script of ${name} could not be loaded.`)) }));
     });
   }
 
@@ -409,8 +408,8 @@ window.roofbookRunHere = (() => {
     status.setAttribute("role", "status");
     root.append(status);
     try {
-      const step = await load(root), parentRoot = document.querySelector(`.kernel[data-run][data-kernel="${step.parent}"]`);
-      build(root, button, status, step, parentRoot ? await load(parentRoot) : null);
+      const step = await load(root.dataset.kernel), hasParent = window.roofbookRuns.addressOf(step.parent);
+      build(root, button, status, step, hasParent ? await load(step.parent) : null);
     } catch (error) {
       status.textContent = error.message;
     }
@@ -479,7 +478,7 @@ window.roofbookRunHere = (() => {
     const part = element("div", {}, status);
     root.after(part);
     try {
-      const all = await Promise.all([...document.querySelectorAll(".kernel[data-run]")].map(load));
+      const all = await Promise.all(window.roofbookRuns.names.map(load));
       const sizes = chooser([...new Set(all.flatMap(({ cases }) => cases.map(({ case: name }) => name)))]);
       const { run, stop, bar } = controls(part, button, status, () => {
         const chosen = all.filter(({ cases }) => cases.some(({ case: name }) => name === sizes.value));

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.book import browser_import, browser_runs, kernels_page
+from roofbook.book import browser_import, browser_runs, kernels_page, run_buttons
 from roofbook.book.input_hashes import InputHashes
 from roofbook.book.manifest import Manifest
 from roofbook.labs.cnn import browser as cnn
@@ -35,6 +35,8 @@ RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER}
 RUN = RUNS["stencil"]
 SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5"}
 """Lab -> the case of its runs, which takes a GPU of software milliseconds."""
+STORY_STEPS = ("sequential-c", "fused")
+"""Steps of a story, of which the second runs in a browser; its parent is not in the story."""
 
 
 def step_of(script: str) -> dict[str, Any]:
@@ -69,6 +71,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernels</title>{style}<main class="bd-article">'
             f"<h1>Kernels</h1>{body}</main></html>"
         )
+        steps = "".join(f'<div class="step" id="step-{name}"><h3>{name}</h3></div>' for name in STORY_STEPS)
+        (site / "labs" / f"{lab}.html").write_text(
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Story</title>{style.replace("../", "", 1)}'
+            f'<main class="bd-article"><h1>Story</h1><div class="on-device"><figure class="opening"></figure></div>'
+            f'<div class="on-device">{steps}</div>{run_buttons.story_run_buttons(root, lab, "../")}</main></html>'
+        )
     return site
 
 
@@ -80,11 +88,11 @@ def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
     """Yield a function that opens the page of kernels from the disk; fail on any error of its scripts."""
     context, errors = browser_with_webgpu.new_context(), list[str]()
 
-    def open_tab(script: str = "", lab: str = "stencil") -> Any:
+    def open_tab(script: str = "", lab: str = "stencil", page: str = "/kernels") -> Any:
         tab = context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.add_init_script(script)
-        tab.goto((site / "labs" / lab / "kernels.html").as_uri())
+        tab.goto((site / "labs" / f"{lab}{page}.html").as_uri())
         return tab
 
     yield open_tab
@@ -127,7 +135,8 @@ def test_steps_of_cnn_have_scripts_if_each_gpu_can_run_them(site: Path) -> None:
 def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
     page = (site / "labs" / "stencil" / "kernels.html").read_text()
     assert re.findall(r"<script[^>]*>", page) == [
-        '<script src="../../_static/kernels.js?v=" data-run="../../_static/run-here.js?v=" defer>'
+        '<script src="../../_static/kernels.js?v=" defer>',
+        '<script src="../../_static/run-buttons.js?v=" data-run="../../_static/run-here.js?v=" defer>',
     ]
     assert page.count('data-run="../../_static/runs/stencil/') == len(
         [*(site / "_static" / "runs" / "stencil").glob("*.js")]
@@ -309,8 +318,7 @@ def test_all_steps_run_in_the_same_rounds(open_page: Open, changed: Callable[[st
     """One that is refused has its reason among the others' times."""
     changed("inverseSqrt(", "2 * inverseSqrt(")
     tab = open_page()
-    few = ", ".join(f'[data-kernel="{step}"]' for step in ("float2", "float4", "fused"))
-    tab.evaluate(f"document.querySelectorAll('.kernel:not({few})').forEach(part => part.removeAttribute('data-run'))")
+    tab.evaluate("few => { roofbookRuns.names = few; }", ["float2", "float4", "fused"])
     tab.get_by_role("button", name="Run all steps on this device").click()
     tab.locator(".run-status").filter(has_text="Done").wait_for()
     first, second, refused, noise, *_ = tab.locator(".run-result").inner_text().splitlines()
@@ -418,6 +426,25 @@ LACKING = {
 def test_what_is_missing_is_said(open_page: Open, lack: str) -> None:
     script = next(change for change, words in LACKING.items() if words == lack)
     assert lack in press(open_page(script)).locator(".run-status").inner_text()
+
+
+def test_a_step_of_the_story_runs_in_its_card_and_outlasts_a_change_of_device(open_page: Open) -> None:
+    """The machinery is loaded at the first press, and the keyboard alone does it."""
+    tab = open_page(page="")
+    assert not tab.evaluate("'roofbookRunHere' in window")
+    assert tab.locator("#step-sequential-c button").count() == 0
+    button = tab.get_by_role("button", name="Run it on this device: fused")
+    button.focus()
+    tab.keyboard.press("Enter")
+    status = tab.locator("#step-fused .run-status")
+    status.filter(has_text=re.compile(r"[^\u2026]$")).wait_for()
+    assert status.inner_text() == "Done."
+    said = tab.locator("#step-fused .run-result").inner_text()
+    assert "times as fast as float4: faster" in said
+    another = '<div class="step" id="step-fused"><h3>fused</h3></div>'
+    tab.evaluate("html => { document.querySelector('.on-device:has(.step)').innerHTML = html; }", another)
+    assert tab.locator("#step-fused .run-result").inner_text() == said
+    assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == []
 
 
 def test_a_run_is_stopped(open_page: Open) -> None:

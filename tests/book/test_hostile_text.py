@@ -23,7 +23,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from roofbook import cli
-from roofbook.book import card_links, device_choices, fragments, kernels_page, pdf, render_recorded
+from roofbook.book import card_links, device_choices, fragments, kernels_page, pdf, render_recorded, run_buttons
 from roofbook.book.kernel_texts import texts
 from roofbook.escaping import printable
 from roofbook.spec import registry
@@ -60,7 +60,7 @@ READING = (
     ["compact"],
 )
 """Commands that show rows of a store. `gate` against its rows, `run`, `record` and `profile` measure first."""
-OTHERS = {"best", "build", "check", "devices", "diff", "exercise", "gate", "grade", "init", "judge", "labs", "lint", "new",
+OTHERS = {"best", "build", "check", "devices", "diff", "exercise", "gate", "grade", "import", "init", "judge", "labs", "lint", "new",
           "pdf", "profile", "pull", "record", "run", "serve", "show", "train", "try", "tune"}  # fmt: skip
 """Commands that show nothing of a store, or that are tried elsewhere: `build` below, the others where they are tested."""
 
@@ -224,7 +224,7 @@ def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) ->
     }
     tabs, runs = (
         {HOSTILE: kernels_page.script_address(folder, lab, HOSTILE, "")}
-        for folder in (kernels_page.SCRIPTS, kernels_page.RUN_SCRIPTS)
+        for folder in (kernels_page.SCRIPTS, run_buttons.RUN_SCRIPTS)
     )
     tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, tabs, runs))
     assert {token.type for token in tokens} <= {"heading_open", "heading_close", "inline", "fence"}
@@ -232,5 +232,6 @@ def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) ->
         assert {child.type for child in token.children or ()} <= {"text", "code_inline"}
         if token.type == "fence":
             tree = html5lib.parseFragment(token.content, namespaceHTMLElements=False)
-            assert {element.get("src") for element in tree.iter("script")} <= {"../../_static/kernels.js?v="}
+            scripts = {f"../../_static/{name}.js?v=" for name in ("kernels", "run-buttons")}
+            assert {element.get("src") for element in tree.iter("script")} <= scripts
             assert not [*tree.iter("img"), *tree.iter("svg")]

@@ -24,7 +24,7 @@ from ..escaping import escape, raw_html
 from ..paths import cache_key, write_whole
 from ..report.figure import STEP_LINK
 from ..report.html import html_source
-from . import card_links, extension_code, lab_pages, page_html, terms
+from . import card_links, extension_code, lab_pages, page_html, run_buttons, terms
 from .case_markup import case_options, mark_sentences, split_cases
 from .device_choices import HERE, LARGE, SCRIPTS, DeviceChoice, cells_file, cells_script, choices, raw_cells
 from .lab_pages import STORY, lab_and_page
@@ -58,6 +58,7 @@ def add_places(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         return
     devices_of_page = [devices[0], *(without_script(devices) if page == STORY else [])]
     app.env.dependencies[docname].update(str(cells_file(root, lab, device)) for device in devices_of_page)
+    app.env.dependencies[docname].add(str(root / run_buttons.RUNS / lab / run_buttons.INDEX))
     code = "\n\n".join(compact("".join(cell["source"])) for cell in cells_of(notebook))
     for cell in cells_of(notebook):
         cell["metadata"] = {**cell["metadata"], "tags": [*cell["metadata"].get("tags", []), "remove-input"]}
@@ -175,12 +176,14 @@ class FillPlaces(SphinxPostTransform):
             )
         link_terms = _term_linker(self.app, docname, terms_before)
         places = finish(outputs, devices[0], root, docname, link_terms).places
-        scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/{page}/"
+        to_root = "../" * docname.count("/")
+        scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
         for node in raw_nodes:
             if node in keys:
                 _fill(node, _PLACE.format(keys[node], places[keys[node]]))
             elif _BAR in node.astext():
-                _fill(node, bar(lab, scripts, devices, places[CASES]))
+                buttons = run_buttons.story_run_buttons(root, lab, to_root) if page == STORY else ""
+                _fill(node, bar(lab, scripts, devices, places[CASES]) + buttons)
         self.document.append(nodes.raw("", _PLACE.format(LEGEND, places[LEGEND]), format="html"))
         write_whole(record, json.dumps([docname, terms_before]))
 

@@ -5,6 +5,7 @@ _build/kernels: plain files, and a script for each variant, which book/_assets/k
 _build/runs are loaded when a reader runs a step in the browser (browser_runs.py).
 """
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,13 +23,12 @@ from .browser_runs import scripts
 from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest
+from .run_buttons import INDEX, RUN_SCRIPTS, RUNS, run_buttons
 
-FOLDER, RUNS = Path("_build", "kernels"), Path("_build", "runs")
+FOLDER = Path("_build", "kernels")
 FILES = "kernels"
 """Folder of the site with a folder of plain texts for each lab."""
-RUNNER = ' data-run="../../_static/run-here.js?v="'
-"""Attribute with the address of the script that runs steps in a browser."""
-SCRIPTS, RUN_SCRIPTS = "_static/kernels", "_static/runs"
+SCRIPTS = "_static/kernels"
 
 
 def page_of(root: Path, lab: str) -> Path:
@@ -74,6 +74,7 @@ def _written(lab: Lab, root: Path) -> str:
         if variant_texts
     }
     runs = scripts(lab)
+    index = {"steps": [*runs], "version": cache_key(*runs.values())[:8]}
     files = {f"{file_name(name)}.js": text for name, text in tabs.items()}
     files |= {
         variant_text.file: variant_text.text
@@ -81,7 +82,10 @@ def _written(lab: Lab, root: Path) -> str:
         for variant_text in variant_texts
     }
     _write_folder(root / FOLDER / lab.name, files)
-    _write_folder(root / RUNS / lab.name, {f"{file_name(name)}.js": text for name, text in runs.items()})
+    _write_folder(
+        root / RUNS / lab.name,
+        {f"{file_name(name)}.js": text for name, text in runs.items()} | {INDEX: json.dumps(index)},
+    )
     addresses = {name: script_address(SCRIPTS, lab, name, text) for name, text in tabs.items()}
     return page(
         lab, texts_by_variant, addresses, {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}
@@ -117,8 +121,8 @@ def page(
     parts = [
         f"# {markdown(lab.title)}: kernels",
         raw_html(
-            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v="'
-            f"{RUNNER if runs else ''} defer></script>"
+            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v=" defer>'
+            f"</script>{run_buttons('../../') if runs else ''}"
         ),
     ]
     for title in ("The steps of the ladder", *titles.values()):
