@@ -60,8 +60,8 @@ READING = (
     ["compact"],
 )
 """Commands that show rows of a store. `gate` against its rows, `run`, `record` and `profile` measure first."""
-OTHERS = {"best", "build", "check", "devices", "diff", "exercise", "gate", "grade", "import", "init", "judge", "labs", "lint", "new",
-          "pdf", "profile", "pull", "record", "run", "serve", "show", "train", "try", "tune"}  # fmt: skip
+OTHERS = {"best", "build", "check", "devices", "diff", "exercise", "gate", "grade", "import", "init", "judge", "labs", "lint",
+          "new", "pdf", "profile", "pull", "record", "run", "serve", "show", "train", "try", "tune"}  # fmt: skip
 """Commands that show nothing of a store, or that are tried elsewhere: `build` below, the others where they are tested."""
 
 
