@@ -81,6 +81,8 @@
     else if (option && !option.defaultSelected) sentences.push(`The case is ${option.text}.`);
     message.textContent = sentences.join(" ");
     bar.dataset.device = deviceName + (option && option.value !== ALL ? `, case ${option.text}` : "");  // printed
+    bar.dataset.shown = "";
+    document.dispatchEvent(new CustomEvent("roofbook-shown", { detail: { case: option?.value ?? null } }));  // for other scripts
   }
 
   // A link to a part of another case shows that case.
@@ -122,7 +124,24 @@
     }
   }
 
+  // Another device beside this one has a script of its own, which loads for a reader who asks for it.
+  const against = bar.querySelector("select[name=against]");
+  function loadAgainst() {
+    if (!bar.dataset.against) return;
+    document.head.append(Object.assign(document.createElement("script"), { src: bar.dataset.against }));
+    delete bar.dataset.against;
+  }
+  function offerAgainst() {
+    if (!against || !document.querySelector(".on-device :is(.step, tr[data-variant])")) return;
+    against.parentElement.hidden = false;
+    let chosen = new URLSearchParams(location.search).get("against");
+    try { chosen ||= sessionStorage.getItem("roofbook-against"); } catch { /* this browser stores nothing */ }
+    if (chosen) loadAgainst();
+    for (const event of ["focus", "pointerenter", "change"]) against.addEventListener(event, loadAgainst, { once: true });
+  }
+
   devices.parentElement.hidden = false;
+  offerAgainst();
   devices.addEventListener("change", () => {
     remember("device", devices.value);
     showDevice(devices.value);

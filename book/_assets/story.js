@@ -45,6 +45,7 @@
     }
 
     slider.addEventListener("input", () => show(Number(slider.value)));
+    document.addEventListener("roofbook-compared", () => figure.isConnected && show(Number(slider.value)));
     back.addEventListener("click", () => show(Number(slider.value) - 1));
     forth.addEventListener("click", () => show(Number(slider.value) + 1));
     points.forEach((point, index) => {

@@ -24,7 +24,7 @@ from ..escaping import escape, raw_html
 from ..paths import cache_key, write_whole
 from ..report.figure import STEP_LINK
 from ..report.html import html_source
-from . import card_links, extension_code, lab_pages, page_html, run_buttons, terms
+from . import card_links, device_times, extension_code, lab_pages, page_html, run_buttons, terms
 from .case_markup import case_options, mark_sentences, split_cases
 from .device_choices import HERE, LARGE, SCRIPTS, DeviceChoice, cells_file, cells_script, choices, raw_cells
 from .lab_pages import STORY, lab_and_page
@@ -206,12 +206,18 @@ def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str) -> str:
         f'<option value="{escape(device.name)}" data-script="{escape(device.script)}">{escape(device.label)}</option>'
         for device in devices
     )
+    other_devices = f'<option value="">no other device</option>{options}'
+    against = (
+        f'<label hidden>Against <select name="against" {device_times.BANDS}>{other_devices}</select></label>'
+        '<small class="against-said" role="status"></small>'
+    ) * (len(devices) > 1)
+    script = f' data-against="{escape(scripts.partition("_static/")[0])}_static/against.js?v="' * bool(against)
     return (
-        f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" '
+        f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}"{script} '
         f'data-chosen="{escape(first.name)}" data-device="{escape(first.label)}" role="region" '
         f'aria-label="Device and case of this page"><noscript>{noscript}</noscript>'
         f'<label hidden>Device <select name="device">{options}</select></label>'
-        f'<label hidden>Case <select name="case">{cases}</select></label>'
+        f'<label hidden>Case <select name="case">{cases}</select></label>{against}'
         f'<small class="device-rule">{escape(RULE)}.</small>'
         '<span class="device-said" role="status"></span></div>'
     )

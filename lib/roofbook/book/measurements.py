@@ -19,6 +19,7 @@ from ..paths import write_whole
 from ..report.cards_page import page
 from ..report.measured_card import Machines, card
 from ..store.parquet import Store
+from . import device_times
 from .card_links import CALL, FOLDER
 from .device_choices import HERE
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def draw(root: Path, data: LabData, name: str, label: str, history: Iterable[Row], device: str | None) -> set[str]:
-    """Write the cards of a lab on a device; return the ids of the measurements that have a card.
+    """Write the cards and the times of a lab on a device; return the ids of the measurements that have a card.
 
     name: name of the files. label: the device in words. history: rows of the lab, including old versions. device: argument of
     the command that measures again; None for the device of the lab's page.
@@ -50,6 +51,7 @@ def draw(root: Path, data: LabData, name: str, label: str, history: Iterable[Row
     folder = root / FOLDER / lab
     write_whole(folder / f"{name}.js", f"{CALL}({script_json(contents)});\n")
     write_whole(folder / f"{name}.html", page(cards, machines.listed, lab, title, label))
+    device_times.write(root, data, name)
     return {measured["id"] for measured in cards}
 
 

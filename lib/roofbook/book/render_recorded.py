@@ -20,7 +20,7 @@ from ..measure.background_group import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import card_links, execute, measurements, replay_notebook
+from . import card_links, device_times, execute, measurements, replay_notebook
 from .device_choices import FOLDER, LARGE, DeviceChoice, cells_file, recorded_choices
 from .input_hashes import InputHashes
 from .manifest import Manifest
@@ -71,6 +71,7 @@ def draw(root: Path, *, best_only: bool = False) -> None:
             if path not in (index, *(cells_file(root, lab, choice) for choice in devices)):
                 path.unlink()
         card_links.keep_only(root, lab, [choice.stem for choice in devices])
+        device_times.keep_only(root, lab, [choice.stem for choice in devices])
         text = json.dumps(devices, indent=1) + "\n"
         if len(devices) == len(extents_by_lab[lab]):
             manifest.write(index, text, made_from[lab])

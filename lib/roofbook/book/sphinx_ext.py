@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
-from . import card_links, device_pages, extension_code, lab_pages, terms
+from . import card_links, device_pages, device_times, extension_code, lab_pages, terms
 from .notebook_cells import has_parameters
 from .page_html import TABLES, on_site, one_legend, scroll_tables, split_files, unique_svg_ids, write_files
 from .page_weight import mathml, pages
@@ -288,9 +288,11 @@ def copy_kernels(app: Sphinx, error: Exception | None) -> None:
 
 
 def copy_cards(app: Sphinx, error: Exception | None) -> None:
-    """Copy the cards of measurements into the site."""
+    """Copy the cards of measurements, and the times of each device, into the site."""
     if error is None and app.builder.format == "html":
-        card_links.copy_cards(Path(app.srcdir).parent, Path(app.outdir), repository(app.config))
+        root, site = Path(app.srcdir).parent, Path(app.outdir)
+        card_links.copy_cards(root, site, repository(app.config))
+        device_times.copy(root, site)
 
 
 def write_lab_pages(app: Sphinx) -> None:

@@ -133,7 +133,9 @@ def table_of_readings(
         if reading is None or not reading.ok:
             rows.append(_reason_row(line, columns))
         else:
-            rows.append(Row([line.head, *(column.cell_of(reading) for column in columns)], line.css))
+            rows.append(
+                Row([line.head, *(column.cell_of(reading) for column in columns)], line.css, variant=line.variant)
+            )
             records[-1] |= _joined(column.record(reading) for column in columns)
     field_names = dict.fromkeys(name for line in lines for name in line.fields)
     fields = [*field_names, *IDENTITY_FIELDS, *(name for column in columns for name in column.fields)]
@@ -157,7 +159,7 @@ def _reason_row(line: Line, columns: Sequence[Column[Reading]]) -> Row:
             cells += row.cells
         else:
             cells.append(span[0].finished(Cell("", span=len(span))))
-    return Row([line.head, *cells], row.css if row else "")
+    return Row([line.head, *cells], row.css if row else "", variant=line.variant)
 
 
 def _identity_fields(line: Line) -> dict[str, Any]:

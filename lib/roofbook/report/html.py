@@ -194,8 +194,9 @@ class Table:
     def _line(self, row: Row) -> str:
         css = f' class="{escape(row.css)}"' if row.css else ""
         anchor = f' id="{escape(row.anchor)}"' if row.anchor else ""
+        variant = f' data-variant="{escape(row.variant)}"' if row.variant else ""
         first, *following = row.cells
-        return f"<tr{anchor}{css}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in following)}</tr>"
+        return f"<tr{anchor}{css}{variant}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in following)}</tr>"
 
     def _download(self) -> str:
         """Return a link that holds the CSV, so that it works wherever the table is shown. A site makes it a file."""

@@ -46,12 +46,13 @@ class Cell:
 class Row:
     """One row; its first cell is its header. `css` marks the row: failed, absent, control, best, published.
 
-    anchor: the id by which a page links to the row.
+    anchor: the id by which a page links to the row. variant: the variant whose time on the table's case the row shows.
     """
 
     cells: Sequence[Cell]
     css: str = ""
     anchor: str = ""
+    variant: str = ""
 
 
 def with_code(text: str) -> str:

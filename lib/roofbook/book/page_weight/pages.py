@@ -45,6 +45,8 @@ UNNAMED = '<summary><span class="toctree-toggle"'
 
 _LINK = re.compile(r'[ \t]*<link\b[^>]*?\bhref="([^"?#]*\.css)[^"]*"[^>]*>\n?')
 _SCRIPT = re.compile(r'<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
+_LATER = re.compile(r' data-[\w-]+="([^"]*_static/[\w.-]+\.js\?v=[0-9a-f]*)"')
+"""Address of a script that another one loads on demand."""
 _NAMED_WITH_HASH = re.compile(r"_static/([\w./-]+)\?v=[0-9a-f]*")
 _VERSION = re.compile(r"\?v=[0-9a-f]*")
 
@@ -239,6 +241,7 @@ def _of_page(text: str) -> dict[str, list[str]]:
     loaded = [
         address for _, address, _ in _SCRIPT.findall(text) if not address.startswith("http") and "_static/" in address
     ]
+    loaded += _LATER.findall(text)
     return {
         "attributes": sorted(set(re.findall(r'\b(?:class|id|style)="([^"]*)"', text))),
         "inline": re.findall(r"<script>(.*?)</script>", text, re.S),
