@@ -1,7 +1,7 @@
 """Table of hardware counters beside modelled bytes and times: a line for each variant, and its changes over its parent."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,22 +165,44 @@ def changed_counters_of_step(profiles: "pd.DataFrame | None", step: Reading, par
     profiles: rows of role PROFILE. step, parent: the measured readings. If the counters are of another backend, a bracket
     names it.
     """
+    for readings in _counted_by_scale(profiles, step):
+        own_counted, parent_counted = readings.get(step.variant), readings.get(parent.variant)
+        if own_counted and parent_counted and own_counted.units == parent_counted.units:
+            text = changed_counters(_counters(own_counted), _counters(parent_counted), word)
+            return text + _other_backend(own_counted, step) * bool(text)
+    return ""
+
+
+def counters_of_step(profiles: "pd.DataFrame | None", step: Reading) -> str:
+    """Return the bytes that a step moved through DRAM on a case, and what limited its kernels; '' if it was not counted.
+
+    profiles: rows of role PROFILE. step: the measured reading.
+    """
+    for readings in _counted_by_scale(profiles, step):
+        if counted := readings.get(step.variant):
+            moved, limit = _counter("dram_bytes")(counted), _limit(counted)
+            modelled = show.quantity(_modelled_bytes(counted), "B")
+            parts = [
+                f"{show.quantity(moved, 'B')} through DRAM per {counted.row['unit']} (modelled: {modelled})"
+                * (moved >= 0),
+                f"limit {limit.text} {limit.small}".strip() * (limit.text != show.DASH),
+            ]
+            return "; ".join(filter(None, parts)) + _other_backend(counted, step)
+    return ""
+
+
+def _counted_by_scale(profiles: "pd.DataFrame | None", step: Reading) -> Iterator[dict[str, Reading]]:
+    """Yield the counted readings on a step's case by variant, for each scale at which some were counted."""
     if profiles is None or profiles.empty:
-        return ""
+        return
     for rows in of_each_scale(profiles, step.row["case"]):
         readings = newest(rows, roles=(PROFILE,))
-        own_counted, parent_counted = readings.get(step.variant), readings.get(parent.variant)
-        if (
-            own_counted
-            and parent_counted
-            and own_counted.ok
-            and parent_counted.ok
-            and own_counted.units == parent_counted.units
-        ):
-            text = changed_counters(_counters(own_counted), _counters(parent_counted), word)
-            backend = str(own_counted.row["backend"])
-            return f"{text} (by {label(backend)})" if text and backend != step.row["backend"] else text
-    return ""
+        yield {name: reading for name, reading in readings.items() if reading.ok}
+
+
+def _other_backend(counted: Reading, step: Reading) -> str:
+    backend = str(counted.row["backend"])
+    return f" (by {label(backend)})" if backend != step.row["backend"] else ""
 
 
 def _counters(reading: Reading) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from ..analysis.readings import Reading, Speedup, cases_of, faster, fastest, new
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .animations import animation_of_step
-from .counters_table import changed_counters_of_step
+from .counters_table import changed_counters_of_step, counters_of_step
 from .html import Html, html_diff, html_source, number_of, with_code
 from .technique_links import techniques_of_step
 
@@ -116,9 +116,9 @@ def effect(
 ) -> Html:
     """Return a list with a line for each case: the ratio to the parent, both times, the prediction's outcome, and counters.
 
-    A case without a time has the reason. If all cases lack a time for the same reason, one line says so. Counters are shown
-    if both variants were counted, the gain over the parent at its best if one of `tuned_parents` is faster, and the cause of
-    `whys` if the prediction was refuted.
+    A case without a time has the reason. If all cases lack a time for the same reason, one line says so. Counters are the
+    changes over the parent if both were counted, otherwise the step's own. The gain over the parent at its best is shown if
+    one of `tuned_parents` is faster, and the cause of `whys` if the prediction was refuted.
     """
     readings_by_case = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
     reasons = {case: _lack_reason(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
@@ -192,11 +192,11 @@ def _verdict_note(ratio: Speedup | None, prediction: "Prediction | None", why: s
 
 
 def _counters_note(profiles: "pd.DataFrame | None", reading: Reading, parent: Reading | None) -> str:
-    """Return the counters that changed with the effect on a case; '' if not both variants were counted."""
-    ratio = faster(parent, reading)
-    if parent is None or ratio is None:
-        return ""
-    counted = changed_counters_of_step(profiles, reading, parent, ratio.word)
+    """Return the counters that changed with the effect on a case, or the step's own; '' if the step was not counted."""
+    ratio, counted = faster(parent, reading), ""
+    if parent is not None and ratio is not None:
+        counted = changed_counters_of_step(profiles, reading, parent, ratio.word)
+    counted = counted or counters_of_step(profiles, reading)
     return f'<div class="cause">Counters: {escape(counted)}.</div>' if counted else ""
 
 
