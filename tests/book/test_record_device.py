@@ -26,7 +26,9 @@ from roofbook.book import record_device, replay_notebook
 from roofbook.book.experiment import Experiment
 from roofbook.book.replay_notebook import RecordedPage
 from roofbook.devices import checkout
+from roofbook.devices.backends import ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
+from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
@@ -88,6 +90,27 @@ def test_the_runs_are_in_the_folders_of_the_book_and_a_second_call_measures_noth
     assert re.search(r"In all \d+ s, at most [\d.]+ GiB of the host's memory", again.output)
     flat_run = run_record(out, *variants("flat"), labs=("stencil",))
     assert re.search(r"9 measurements taken", flat_run.output) and "flat" in flat_run.output
+
+
+def test_devices_that_are_measured_together_have_rows_of_the_same_runs(tmp_path: Path) -> None:
+    if not ON_REQUEST["webgpu"].devices():
+        pytest.skip(WEBGPU.absent)
+    devices = ["--device", host_cpu().spec, "--device", "webgpu:0", "--together", "--no-host", "--no-sweeps"]
+    options = [*devices, *variants("flat", "no-ifs"), "--case", "6x1024", "--runs", "2"]
+    first = run_record(tmp_path, *options, labs=("stencil",))
+    assert first.exit_code == 0, first.output
+    rows = Store(tmp_path, ["recorded"]).rows("stencil")
+    steps = rows[rows["role"] == "step"]
+    runs = {key: set(of_step["run"]) for key, of_step in steps.groupby(["variant", "backend"])}
+    assert runs.keys() == {(name, backend) for name in ("flat", "no-ifs") for backend in ("opencl", "webgpu")}
+    assert len(set(map(frozenset, runs.values()))) == 1 and len(runs["flat", "webgpu"]) == 2
+    again = run_record(tmp_path, *options, labs=("stencil",))
+    assert "0 measurements taken, 4 were fresh" in " ".join(again.output.split())
+
+
+def test_devices_are_measured_together_only_if_there_are_two(tmp_path: Path) -> None:
+    refused = run_record(tmp_path, "--device", host_cpu().spec, "--together", labs=("stencil",))
+    assert refused.exit_code == 2 and "--together takes two or more --device" in " ".join(refused.output.split())
 
 
 @pytest.mark.thorough

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from roofbook import labs
+from roofbook.devices.backends import ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import Failed, UsageError
@@ -71,6 +72,8 @@ class Plan(LabPlan):
             ctypes.string_at(8)
         if what == "SIGRTMIN+6":
             os.kill(os.getpid(), 40)
+        if what == "SIGSEGV by WebGPU" and self.device.backend == "webgpu":
+            ctypes.string_at(8)
         if what == "abort":
             os.write(2, b"corrupted double-linked list\\n")
             os.abort()
@@ -135,9 +138,14 @@ class Plan(LabPlan):
         self.at("close")
 
 
+class Everywhere(Variant):
+    def lacking(self, backend):
+        return ""
+
+
 def made(name, fault="", **does):
     does = {int(number[3:]): what for number, what in does.items()}
-    return Variant(name, None if name == "one" else "one", None, Plan, "", "", options={"does": does, "fault": fault})
+    return Everywhere(name, None if name == "one" else "one", None, Plan, "", "", options={"does": does, "fault": fault})
 
 
 STAGES = ("plan", "reset", "run", "outputs", "facts", "close")
@@ -151,7 +159,7 @@ class Faulty(Lab):
         made("exit", run2="exit"),
         made("hang", run1="hang"), made("hang-late", run3="hang"), made("python", run1="python"), made("usage", run1="usage"),
         made("lost", run1="lost"), made("lost-late", run4="lost"), made("slow", run1="slow"), made("sleep", run1="sleep"),
-        made("ends-later", "plan ends-later"),
+        made("ends-later", "plan ends-later"), made("crash-there", run1="SIGSEGV by WebGPU"),
         *(made(f"{fault} in {stage}", f"{stage} {fault}") for stage in STAGES for fault in FAULTS),
     )
 
@@ -280,6 +288,22 @@ def test_many_kernels_may_fail_each_in_its_own_way(measure: Measure) -> None:
     rows = measure("crash", "one", "late", "lost", "exit", "two")
     assert {name for name, status in rows["status"].items() if status == "ok"} == {"one", "two"}
     assert len(rows) == 6
+
+
+def test_a_kernel_that_crashes_on_one_of_two_devices_has_its_time_on_the_other(measure: Measure, faulty: Lab) -> None:
+    if not (adapters := ON_REQUEST["webgpu"].devices()):
+        pytest.skip(WEBGPU.absent)
+    rows = measure("one", "crash-there", "two", others=adapters[:1])
+    status = dict(zip(zip(rows.index, rows["backend"], strict=True), rows["status"], strict=True))
+    here = host_cpu().backend
+    assert status == {
+        (name, backend): "failed" if (name, backend) == ("crash-there", "webgpu") else "ok"
+        for name in ("one", "crash-there", "two")
+        for backend in (here, "webgpu")
+    }
+    assert "crashed by SIGSEGV" in rows[rows["status"] == "failed"]["reason"].item()
+    together = rows[rows.index != "crash-there"]
+    assert len(processes(together)) == 1, "one process measures both devices"
 
 
 def test_bad_input_is_one_line_for_the_user(measure: Measure) -> None:

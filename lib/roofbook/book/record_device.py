@@ -44,6 +44,7 @@ def record(
     limit: float,
     remeasure: bool,
     uncommitted: bool = False,
+    together: bool = False,
     cluster: str | None = None,
     workers: int | None = None,
 ) -> None:
@@ -52,8 +53,9 @@ def record(
     runs: fresh processes for each figure; None for `Lab.recorded_runs`.
 
     Empty labs, devices, scales, cases or variants mean all that the book shows. uncommitted: accept a checkout with changes,
-    and leave the rows in OUT/local. cluster: address of a Dask scheduler whose workers measure. workers: number of own workers
-    that do. Raise UsageError for a checkout with changes without `uncommitted`, and if OUT lies among the checkout's files.
+    and leave the rows in OUT/local. together: measure the devices in the same rounds, by one process. cluster: address of a
+    Dask scheduler whose workers measure. workers: number of own workers that do. Raise UsageError for a checkout with changes
+    without `uncommitted`, and if OUT lies among the checkout's files.
     """
     try:
         if re.match(r"\w+:/", str(out)):
@@ -67,11 +69,14 @@ def record(
     if where == "recorded" and (fault := checkout.no_place(out)):
         raise UsageError(fault)
     selections = chosen_cases(labs, scales, cases, variants)
+    if together and (cluster or workers or len(devices) < 2):
+        raise UsageError("--together takes two or more --device of this host, such as one GPU by two backends")
     for spec in () if cluster or workers else devices:
         open_device(spec)
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     with campaign.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
-        for spec in devices or (crew.specs() if crew else [device.spec for device in one_of_each_kind(all_devices())]):
+        specs = devices or (crew.specs() if crew else [device.spec for device in one_of_each_kind(all_devices())])
+        for spec, *others in [list(specs)] if together else [[spec] for spec in specs]:
             for name, scale, known_cases, known_variants in selections:
                 start = time.perf_counter()
                 parameters = {
@@ -89,11 +94,11 @@ def record(
                 summary = (
                     _by_cluster(crew, name, parameters, **options)
                     if crew
-                    else _on_this_host(name, parameters, **options)
+                    else _on_this_host(name, parameters, others, **options)
                 )
                 seconds = time.perf_counter() - start
                 say(f"{summary}, {seconds:.0f} s\n")
-                done.append((f"{name} {scale} {spec}", summary, seconds))
+                done.append((f"{name} {scale} {' '.join((spec, *others))}", summary, seconds))
     _check_commit(where)  # the checkout may have changed during the last lab
     for title, summary, seconds in done:
         say(f"{title}: {summary}, {seconds:.0f} s", hang=2)
@@ -194,24 +199,41 @@ def _by_cluster(
 
 
 def _on_this_host(
-    lab: str, parameters: dict[str, Any], *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: StorePart
+    lab: str,
+    parameters: dict[str, Any],
+    others: Sequence[str] = (),
+    *,
+    sweeps: bool,
+    host: bool,
+    limit_s: float,
+    remeasure: bool,
+    where: StorePart,
 ) -> Done:
-    """Measure everything that is not fresh into one part of the store, print the tables and return the counts."""
+    """Measure everything that is not fresh into one part of the store, print the tables and return the counts.
+
+    others: specs of further devices, which are measured in the same rounds.
+    """
     experiment = Experiment(lab, parameters, parts=[where])
+    beside = [Experiment(lab, parameters | {"device": spec}, parts=[where]) for spec in others]
     _check_commit(where)
-    device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
-    say(f"{experiment.lab.title} at scale {experiment.scale} on {device.spec}, {device.name}")
+    store, policy = experiment.store, replace(experiment.policy, limit_s=limit_s)
+    for planned in (experiment, *beside):
+        device = planned.device
+        say(f"{planned.lab.title} at scale {planned.scale} on {device.spec}, {device.name}")
     cells = [
         cell
-        for cell in experiment.plan()
-        if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
+        for planned in (experiment, *beside)
+        for cell in planned.plan()
+        if (sweeps or cell.case in planned.cases)
+        and (cell.device is planned.device or (host and planned is experiment))
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
-        progress=CasePrinter(), isolated=True,
+        cells, experiment.device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
+        others=[planned.device for planned in beside], progress=CasePrinter(), isolated=True,
     )  # fmt: skip
-    for table in experiment.tables():
-        print(table.text, end="\n\n")
+    for planned in (experiment, *beside):
+        for table in planned.tables():
+            print(table.text, end="\n\n")
     return summary
 
 

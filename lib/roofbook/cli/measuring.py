@@ -331,6 +331,7 @@ def rerun(
 @seconds("--limit", default=150.0, help="Seconds that one run may take; a longer run is recorded as out of time.")
 @click.option("--remeasure", is_flag=True, help="Measure also variants that OUT holds already.")
 @click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
+@click.option("--together", is_flag=True, help="Measure the devices in the same rounds, as backends of one GPU.")
 @CLUSTER
 @WORKERS
 def record(out: str, **options: Any) -> None:

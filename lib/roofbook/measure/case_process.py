@@ -9,9 +9,10 @@ import contextlib
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
+from ..devices.contract import Device
 from ..errors import Failed, UsageError
 from ..spec.plan import Variant
 from ..store.files import StorePart
@@ -99,6 +100,7 @@ def measure_isolated(
     where: StorePart,
     resume: bool = True,
     once: str = "",
+    others: Sequence[Device] = (),
     progress: Progress = silent,
     workers: Workers | None = None,
 ) -> list[StoredRow]:
@@ -108,42 +110,69 @@ def measure_isolated(
     that fails too, or if the process hangs, the variant becomes a failed row. The others continue in another process; with
     `resume` they keep their samples. Errors: Failed for a process that died before its first variant; UsageError if the
     process reports one.
+
+    others: further devices, as of `measure_case`. A variant during which the process ended is tried once more on each device
+    alone, since it is not known on which of them it failed.
     """
     workers = workers or Workers(setting.lab.name, setting.device.spec, 1)
-    stored, groups = list[StoredRow](), [list(variants)]
+    every_device = (setting.device, *others)
+    stored, groups = list[StoredRow](), [_Group(list(variants), every_device)]
     while groups:
-        left = groups.pop(0)
-        is_alone = len(left) == 1 < len(variants)
+        left, devices = groups.pop(0)
+        at = replace(setting, device=devices[0])
+        is_alone = (len(left), len(devices)) == (1, 1) != (len(variants), len(every_device))
         name = f"{once}.{left[0].name}" if once and is_alone else once  # rows are stored once per name
+        stored_now: list[StoredRow] = []
         try:
-            with contextlib.closing(_messages(workers, setting, left, run, store, where, resume, name)) as conversation:
+            conversation = _messages(workers, at, left, run, store, where, resume, name, devices[1:])
+            with contextlib.closing(conversation):
                 for message in conversation:
                     if "kept" in message:
-                        stored += [StoredRow(*fields) for fields in message["kept"]]
+                        stored_now += [StoredRow(*fields) for fields in message["kept"]]
                     else:
                         progress(message["variant"], message["what"])
         except WorkerEnded as end:
-            stored_names = {stored_row.variant for stored_row in stored}
+            stored_names = {stored_row.variant for stored_row in stored_now}
             due = [variant for variant in left if variant.name not in stored_names]
             guilty = next((variant for variant in due if variant.name == end.variant), None)
             if end.stage == START and not end.variant:
                 raise Failed(f"{setting.lab.name} {setting.case.name}: the measuring process {end.reason}") from None
             if len(left) == 1 or (guilty and end.hung):
                 guilty = guilty or next(iter(due), None)
-                if guilty:
-                    measurement = failed_measurement(setting, guilty, f"{end.reason}; it was at: {end.stage}")
-                    store.append([row(setting, measurement, run)], where, once and f"{once}.{guilty.name}")
-                    stored.append(StoredRow(setting.case.name, guilty.name, measurement.role, "failed", run))
-                groups.insert(0, [variant for variant in due if variant is not guilty])
+                if guilty and len(devices) > 1:
+                    groups += [
+                        _Group([guilty], (device,))
+                        for device in devices
+                        if device is at.device or _runs_on(guilty, device)
+                    ]
+                elif guilty:
+                    measurement = failed_measurement(at, guilty, f"{end.reason}; it was at: {end.stage}")
+                    store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
+                    stored_now.append(StoredRow(setting.case.name, guilty.name, measurement.role, "failed", run))
+                groups.insert(0, _Group([variant for variant in due if variant is not guilty], devices))
             elif guilty:
-                groups.insert(0, [variant for variant in due if variant is not guilty])
-                groups.append([guilty])
+                groups.insert(0, _Group([variant for variant in due if variant is not guilty], devices))
+                groups.append(_Group([guilty], devices))
             elif end.variant in stored_names:  # such as a variant that poisoned the device: its row is stored
-                groups.insert(0, due)
+                groups.insert(0, _Group(due, devices))
             else:
-                groups += [[variant] for variant in due]
-            groups = [group for group in groups if group]
+                groups += [_Group([variant], devices) for variant in due]
+            groups = [group for group in groups if group.variants]
+        stored += stored_now
     return stored
+
+
+class _Group(NamedTuple):
+    """Variants that one process measures, and the devices on which it measures each of them."""
+
+    variants: list[Variant]
+    devices: tuple[Device, ...]
+
+
+def _runs_on(variant: Variant, device: Device) -> bool:
+    """Return whether a variant runs on a device itself, and not on the host beside it."""
+    target = target_of(variant, device)
+    return target is not None and target.device is device
 
 
 def failed_measurement(setting: Setting, variant: Variant, reason: str) -> Measurement:
@@ -162,6 +191,7 @@ def _messages(
     where: StorePart,
     resume: bool,
     once: str,
+    others: Sequence[Device],
 ) -> Generator[dict[str, Any]]:
     """Send an order to a worker, and yield its messages up to the closing record.
 
@@ -169,16 +199,17 @@ def _messages(
     """
     variant, stage = "", START
     names = [variant.name for variant in variants]
-    shapes = message_shapes(setting.case.name, names)
+    devices = [setting.device.spec, *(device.spec for device in others)]
+    shapes = message_shapes(setting.case.name, names, len(devices))
     worker = workers.take()
     try:
         worker.tell({
             "case": setting.case.name, "scale": setting.case.scale, "run": run, "policy": asdict(setting.policy),
             "variants": names, "root": store.address, "where": where,
-            "resume": resume, "once": once,
+            "resume": resume, "once": once, "devices": devices,
         })  # fmt: skip
         stored_count = 0
-        for _ in range(message_limit(setting.policy, len(names))):
+        for _ in range(message_limit(setting.policy, len(names) * len(devices))):
             message = worker.receive(seconds_allowed(setting.policy, stage), *shapes)
             if "what" in message:
                 variant, stage = message["variant"], message["what"]
@@ -206,11 +237,11 @@ def _messages(
         background_group.resume()
 
 
-def message_shapes(case: str, variants: Collection[str]) -> tuple[dict[str, messages.Shape], ...]:
-    """Return the shapes of messages of a process that measures these variants of a case."""
+def message_shapes(case: str, variants: Collection[str], devices: int = 1) -> tuple[dict[str, messages.Shape], ...]:
+    """Return the shapes of messages of a process that measures these variants of a case, on a number of devices."""
     return (
         {"variant": messages.one_of({"", *variants}), "what": str},
-        {"kept": messages.stored_rows(case, variants)},
+        {"kept": messages.stored_rows(case, variants, devices)},
         {"closed": int},
         {"error": str, "usage": bool},
     )

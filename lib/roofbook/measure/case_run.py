@@ -53,6 +53,7 @@ def measure_and_store(
     where: "StorePart",
     resume: bool = True,
     once: str = "",
+    others: Sequence[Device] = (),
     progress: Progress = silent,
     report_stored: Callable[[list[StoredRow]], Any] = lambda rows: None,
 ) -> list[StoredRow]:
@@ -63,6 +64,7 @@ def measure_and_store(
 
     once: a name of this case in this run, if several workers may measure it. Its rows are stored under that name, all at the
     end or none, and the first worker wins. No samples are put aside then: the next worker may be on another machine.
+    others: further devices, as of `measure_case`.
     report_stored: called with the rows that were just stored.
     """
     stored: list[StoredRow] = []
@@ -75,13 +77,13 @@ def measure_and_store(
 
     if once:
         rows_at_end: list[dict[str, Any]] = []
-        measure_case(setting, variants, run=run, keep=rows_at_end.extend, progress=progress)
+        measure_case(setting, variants, run=run, keep=rows_at_end.extend, progress=progress, others=others)
         if rows_at_end:
             keep(rows_at_end)
         return stored
     checkpoint = Checkpoint.of_case(store.root / "unfinished", setting.lab.name, setting.case.name, resume=resume)
     checkpoint.finished = _finished(store, setting, checkpoint.runs())
-    measure_case(setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint)
+    measure_case(setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint, others=others)
     return stored
 
 
@@ -118,12 +120,18 @@ def measure_case(
     do not fit into the memory together with the others are timed after them, in rounds of their own. Samples of incomplete
     measurements go to `checkpoint`, every half minute and at the end. Rows belong to the run that the checkpoint resumes.
 
-    others: further devices, such as the same GPU by other backends. Those of one model are timed in the same rounds.
+    others: further devices, such as the same GPU by other backends. Those of one model are timed in the same rounds. Programs
+    of the host run once, for the setting's own device.
     """
     stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
     settings = [replace(setting, device=device) for device in (setting.device, *others)]
-    planned = [measurement for at in settings for measurement in measurements(at, variants)]
+    planned = [
+        measurement
+        for at in settings
+        for measurement in measurements(at, variants)
+        if at is settings[0] or measurement.device is at.device
+    ]
     checkpoint.resume(_by_key(setting, planned), run)
     due, timed, locks = checkpoint.due(), setting.case.scale != UNTIMED, HostLocks.from_environment()
     try:

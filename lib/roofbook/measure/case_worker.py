@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory
+from ..devices.find import open_device
 from ..errors import UsageError, of_system
 from ..peers import threads
 from ..store.files import StorePart
 from ..store.parquet import Store
 from . import case_run, verify
 from .background_group import end_with_parent
-from .gpu_claim import open_lab
+from .gpu_claim import check_device, open_lab
 from .messages import messages_to_parent
 from .placement import Setting
 from .policy import Policy
@@ -60,10 +61,13 @@ def main(lab_name: str, spec: str) -> int:
             end_with_parent(False)
         threading.Thread(target=end_when_input_closes, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
-        at = Setting(lab, case, device, Policy(**order["policy"]))
+        opened = [device if name == device.spec else open_device(name) for name in order["devices"]]
+        for used in opened:
+            check_device(used)
+        at = Setting(lab, case, opened[0], Policy(**order["policy"]))
         stored = case_run.measure_and_store(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=StoreWithoutPandas(order["root"]),
-            where=order["where"], resume=order["resume"], once=order.get("once", ""),
+            where=order["where"], resume=order["resume"], once=order.get("once", ""), others=opened[1:],
             progress=lambda variant, stage: tell(variant=variant, what=stage),
             report_stored=lambda stored_rows: tell(kept=[list(stored_row) for stored_row in stored_rows]),
         )  # fmt: skip

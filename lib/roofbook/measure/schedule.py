@@ -119,6 +119,7 @@ def bring_up_to_date(
     remeasure: bool = False,
     resume: bool = True,
     where: StorePart = "local",
+    others: Sequence[Device] = (),
     progress: Progress = silent,
     isolated: bool = False,
     workers: Workers | None = None,
@@ -128,12 +129,18 @@ def bring_up_to_date(
     All cases are measured once before any is measured again, so that the runs of a case are apart in time. Rows are stored
     after each case.
 
+    others: further devices, whose cells are among `cells`. A variant that is not fresh on one device is measured on all of
+    them, in the same rounds where they are backends of one model.
     isolated: measure each case in a process of its own, so that a kernel that crashes it costs only its own row.
     workers: these processes, if the caller has prepared one.
     resume: continue an interrupted case in its run, with its samples. A variant that has a row of that run by this policy, also
     a failed one, is not measured again.
     """
-    left = {cell.name: runs if remeasure else max(runs - cell.runs, int(cell.state != "fresh")) for cell in cells}
+    left: dict[tuple[str, str], int] = {}
+    for cell in cells:
+        due_runs = runs if remeasure else max(runs - cell.runs, int(cell.state != "fresh"))
+        left[cell.name] = max(left.get(cell.name, 0), due_runs)
+    not_fresh = {cell.name for cell in cells if cell.state != "fresh"}
     first = due = [cell for cell in cells if left[cell.name]]
     if not due:
         return Done("", 0, len(cells), 0)
@@ -146,15 +153,16 @@ def bring_up_to_date(
     share = PlanShare(sum(left.values()))
     with workers or Workers(lab.name, device.spec, cases) as processes:
         measure = partial(measure_isolated, workers=processes) if isolated else measure_and_store
-        measure = partial(measure, store=store, where=where, resume=resume)
+        measure = partial(measure, store=store, where=where, resume=resume, others=others)
         while due:
             new_rows = _one_run(due, device, policy, progress, share, partial(measure, run=new_run_id()))
-            status_by_cell = {(r.case, r.variant): r.status for r in new_rows}
-            for cell in due:
-                if cell.name in status_by_cell:
-                    left[cell.name] = 0 if status_by_cell[cell.name] == "failed" else left[cell.name] - 1
-                elif remeasure or cell.state != "fresh" or not new_rows:  # a row of the resumed run
-                    left[cell.name], skipped = left[cell.name] - 1, skipped + 1
+            measured = {(r.case, r.variant) for r in new_rows}
+            succeeded = {(r.case, r.variant) for r in new_rows if r.status != "failed"}
+            for name in dict.fromkeys(cell.name for cell in due):
+                if name in measured:
+                    left[name] = left[name] - 1 if name in succeeded else 0
+                elif remeasure or name in not_fresh or not new_rows:  # a row of the resumed run
+                    left[name], skipped = left[name] - 1, skipped + 1
             stored += new_rows
             due = [cell for cell in due if left[cell.name]]
     names = dict.fromkeys(r.run for r in stored)
@@ -182,6 +190,7 @@ def _one_run(
 
         cells = [cell for cell in due if cell.case.name == case]
         at = Setting(cells[0].lab, cells[0].case, device, policy)
-        stored += measure(at, [cell.variant for cell in cells], progress=report_progress)
-        share.done += len(cells)
+        variants = list({cell.variant.name: cell.variant for cell in cells}.values())  # each once, for all devices
+        stored += measure(at, variants, progress=report_progress)
+        share.done += len(variants)
     return [r for r in stored if r.role != CONTROL]
