@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from roofbook.devices import opencl, pocl_cpu
+from roofbook.devices import opencl, pocl_cpu, pocl_probe
 from roofbook.devices.backends import X86_INSTRUCTIONS
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.devices.find import host_cpu
@@ -72,6 +72,12 @@ def test_a_cpu_without_them_is_refused_in_a_sentence(
     assert refusal(lab, variant, device) == f"{start}PoCL's compiler takes none of {name} for haswell"
     monkeypatch.setitem(vars(device), "compiles_for", None)
     assert refusal(lab, variant, device) == f"{start}its compiler is not known to take x86 instructions within a text"
+    if pocl_probe.needs_tiles(feature):
+        monkeypatch.setattr(pocl_cpu, "_runs_instructions", lambda *_: True)
+        monkeypatch.setattr(pocl_probe, "ask_for_tiles", lambda: "Operation not supported")
+        monkeypatch.setitem(vars(device), "compiles_for", pocl_cpu.CpuChoice("", "haswell", ()))
+        reason = "the system gives this process no tiles of AMX: Operation not supported"
+        assert refusal(lab, variant, device) == start + reason
     assert reason_unchecked(variant, device) == "its kernel has x86 instructions in it, which no tool of ours knows"
 
 

@@ -51,7 +51,34 @@ int16 x86_vpcompressd(int16 a, ushort mask) {
     if (mask >> k & 1) result.lanes[to++] = vector.lanes[k];
   return result.words;
 }
+void x86_tilezero(int *tile) {
+  for (int k = 0; k < 256; k++) tile[k] = 0;
+}
+void x86_tileloadd(int *tile, __global const int *from, long stride) {
+  for (int k = 0; k < 256; k++) tile[k] = *(__global const int *)((__global const char *)from + k / 16 * stride + k % 16 * 4);
+}
+void x86_tilestored(const int *tile, int *to, long stride) {
+  for (int k = 0; k < 256; k++) *(int *)((char *)to + k / 16 * stride + k % 16 * 4) = tile[k];
+}
+void x86_tdpbssd(int *sums, const int *a, const int *b) {
+  for (int i = 0; i < 16; i++)
+    for (int k = 0; k < 16; k++)
+      for (int j = 0; j < 64; j++)
+        sums[16 * i + k] += ((const char *)a)[64 * i + j] * ((const char *)b)[64 * (j / 4) + 4 * k + j % 4];
+}
 """
+_ON_TILES = {
+    r'\("ldtilecfg %0" : : "m"\(tile_shapes\)\);': "int tiles[8][256]; (void)tile_shapes;",
+    r'\("tilerelease" : : : "memory"\);': "",
+    r'\("tilezero %%tmm" "(\d)" : : : "memory"\);': r"x86_tilezero(tiles[\1]);",
+    r'\("tileloadd \(%0,%1,1\), %%tmm" "(\d)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
+        r"x86_tileloadd(tiles[\1], \2, \3);",
+    r'\("tilestored %%tmm" "(\d)" ", \(%0,%1,1\)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
+        r"x86_tilestored(tiles[\1], &\2[0][0], \3);",
+    r'\("tdpbssd %%tmm" "(\d)" ", %%tmm" "(\d)" ", %%tmm" "(\d)" : : : "memory"\);':
+        r"x86_tdpbssd(tiles[\3], tiles[\2], tiles[\1]);",
+}  # fmt: skip
+"""Pattern of an instruction on AMX's tiles, as amx.h has it -> what stands in for it. Tiles are a work-item's own array."""
 _INSTRUCTION = re.compile(r'__asm__\("(\w+)(?:" ")? [^"]*"\s*:\s*("[^:]*?)\s*:\s*("[^;]*)\);')
 _OPERAND = re.compile(r'"([=+]?)\w+"\(((?:[^()]|\([^()]*\))*)\)')
 
@@ -66,6 +93,8 @@ def in_opencl(text: str) -> str:
         arguments = [*[result] * (mode == "+"), *(operand for _, operand in _OPERAND.findall(match[3]))]
         return f"{result} = x86_{match[1]}({', '.join(arguments)});"
 
+    for instruction, stand_in in _ON_TILES.items():
+        text = re.sub(rf"__asm__ volatile{instruction}", stand_in, text)
     text = _INSTRUCTION.sub(call, text)
     if "__asm__" in text:
         raise ValueError("assembly of another form")

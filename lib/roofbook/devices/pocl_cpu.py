@@ -40,6 +40,7 @@ LIBRARIES = (
 INSTRUCTIONS = {
     "vnni": ("AVX-512 VNNI", {"avx512f", "avx512bw", "avx512_vnni"}),
     "avx512-bf16": ("AVX-512 BF16", {"avx512f", "avx512_bf16"}),
+    "amx-int8": ("AMX int8", {"avx512f", "amx_tile", "amx_int8"}),
 }
 """Feature -> (name of its instructions, the processor's features that a kernel needs which has them in its text)."""
 WALL_SECONDS = 600
@@ -179,6 +180,8 @@ def lacks_instructions(feature: str, chosen: CpuChoice, device: Any) -> str:
         return f"this CPU has no {name}"
     if not _runs_instructions(feature, chosen.name, f"{device.platform.version} {device.driver_version}"):
         return f"PoCL's compiler takes none of {name} for {chosen.name or 'this CPU'}"
+    if pocl_probe.needs_tiles(feature) and (refusal := pocl_probe.ask_for_tiles()):
+        return f"the system gives this process no tiles of AMX: {refusal}"
     return ""
 
 

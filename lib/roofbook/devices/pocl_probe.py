@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import platform
 import re
 import sys
 from pathlib import Path
@@ -46,10 +47,46 @@ __kernel void bf16(__global float16 *x) {
   *x = sums;
 }
 """,
+    "amx-int8": """
+__kernel void amx(__global float16 *x) {
+  const int16 shapes = (int16)(1, 0, 0, 0, 0x400040, 0x400040, 0x400040, 0x400040, 0, 0, 0, 0, 0x10101010, 0x10101010, 0, 0);
+  int16 rows[16];
+  for (int i = 0; i < 16; i++) rows[i] = (int16)(i ? 0 : 0x01010101);
+  __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+  __asm__ volatile("tilezero %%tmm0" : : : "memory");
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(rows), "r"(64l) : "memory");
+  __asm__ volatile("tdpbssd %%tmm1, %%tmm1, %%tmm0" : : : "memory");
+  __asm__ volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(rows), "r"(64l) : "memory");
+  __asm__ volatile("tilerelease" : : : "memory");
+  *x = __builtin_convertvector(rows[0], float16) - 2.0f;
+}
+""",
 }
 """Feature -> kernel with its instructions within the text, which makes 2.0 of 1.0 in all sixteen places."""
 _names: dict[int, tuple[Any, str]] = {}
 """Names that this process gave to PoCL, by their address: the text, kept alive, and PoCL's own name in that place."""
+
+
+ASK_FOR_FEATURE, TILES = 0x1023, 18
+"""ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux (arch_prctl, Documentation/arch/x86/xstate.rst)."""
+
+
+def needs_tiles(feature: str) -> bool:
+    """Return whether kernels with the instructions of a feature have tiles of AMX."""
+    return feature.startswith("amx-")
+
+
+def ask_for_tiles() -> str:
+    """Ask Linux for tiles of AMX for all threads of this process; return '' if they may use them, else the system's reason.
+
+    Without it the first instruction on a tile ends the process. Asking again is harmless.
+    """
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return "only Linux on x86 has them"
+    libc = ctypes.CDLL(None, use_errno=True)
+    call_of_arch_prctl = 158
+    refused = libc.syscall(ctypes.c_long(call_of_arch_prctl), ctypes.c_long(ASK_FOR_FEATURE), ctypes.c_long(TILES))
+    return os.strerror(ctypes.get_errno()) if refused else ""
 
 
 def own_name(device: Any) -> str:
@@ -126,6 +163,8 @@ def calls_of(library: bytes) -> list[str]:
 def main(cpu: str, folder: Path, how: str) -> None:
     import pyopencl as cl
 
+    if needs_tiles(how) and ask_for_tiles():
+        return
     devices = [device for platform in cl.get_platforms() for device in platform.get_devices(cl.device_type.CPU)]
     device = next(candidate for candidate in devices if "pocl" in candidate.version.lower())
     if cpu and not rename(device, cpu):

@@ -91,10 +91,12 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
     """Tensor cores and loads with a cache operator are CUDA's alone; OpenCL's are the host's, vectors and x86 instructions."""
     assert variant.source
     cuda = variant.source.path.suffix == ".cu" or variant.name in ("cached", "uncached")
-    cpu = variant.options.get("device") == "host" or variant.name.startswith(("vectors", "cached-channels", "vnni"))
+    cpu = variant.options.get("device") == "host" or variant.name.startswith(
+        ("vectors", "cached-channels", "vnni", "amx")
+    )
     of_text = {"cuda"} if cuda else {"opencl"} if cpu else {"opencl", "cuda"}
     assert variant.backends == ({"host"} if variant.role == "base" else of_text)
-    assert (variant.dtype == "int8") == variant.name.startswith(("tensor", "warps", "vnni"))
+    assert (variant.dtype == "int8") == variant.name.startswith(("tensor", "warps", "vnni", "amx"))
 
 
 def test_only_what_is_rounded_at_the_end_is_allowed_an_error() -> None:
@@ -271,7 +273,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
         "sequential", "filter-groups", "atomic-pool", "lists", "built-lists", "strips", "both-sparse", "tiles",
         "tensor-int8", "tensor-prepared", "tensor-window", "tensor-split-k", "warps-int8", "vnni", "vnni-lists",
-        "vnni-lists-prepared", "torch-fp32", "torch-fp16", "cublas",
+        "vnni-lists-prepared", "amx", "torch-fp32", "torch-fp16", "cublas",
     )}  # fmt: skip
     assert moved == pytest.approx({
         "sequential": least + 8 * conv, "filter-groups": least + 8 * conv, "atomic-pool": least + 8 * out,
@@ -279,7 +281,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "both-sparse": least + 2 * lists + 2 * 4 * 8 * 8 * 12 * 12, "tiles": least + 8 * weight,
         "tensor-int8": least + 2 * (x + weight), "tensor-prepared": x + weight + 4 * out,
         "tensor-window": x + weight + 4 * out, "tensor-split-k": x + weight + 4 * out,
-        "warps-int8": x + weight + 4 * out, "vnni": x + weight + 4 * out,
+        "warps-int8": x + weight + 4 * out, "vnni": x + weight + 4 * out, "amx": x + weight + 4 * out,
         "vnni-lists": least + 2 * (x + 5 * 48), "vnni-lists-prepared": x + 5 * 48 + 4 * out,
         "torch-fp32": 4 * (x + weight + out), "torch-fp16": 2 * (x + weight + out),
         "cublas": 4 * (x + weight + out) + 2 * (4 * 9 * x + 4 * conv),

@@ -147,7 +147,7 @@ def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: 
             assert is_right(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
-ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels", "vnni", "vnni-lists")]
+ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels", "vnni", "vnni-lists", "amx")]
 
 
 @pytest.mark.parametrize("name", ["9x40x28x28-k3", "8x17x27x27-k5", "3x5x66x66-k3", "17x9x16x16-k7", "2x3x47x47-k1"])
@@ -278,7 +278,7 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall", "vnni", "vnni-lists"]
+    "name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall", "vnni", "vnni-lists", "amx"]
 )
 def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
     variant = LAB.variant(name)

@@ -98,12 +98,14 @@ PAIRS = (
      [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window"), ("tensor-tall", "tensor-split-k")]),
     ("Every product, on tensor cores by PTX, in both languages", [("warps-int8", "tiles"), ("warps-int8", "tensor-prepared")]),
     ("Every product, by dot products of bytes on a CPU", [("vnni", "vnni-lists-prepared")]),
+    ("Every product, by tiles of bytes on a CPU", [("amx", "vnni")]),
     ("Compared with PyTorch on the GPU",
      [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
     ("Compared with PyTorch on the host's CPU",
      [("built-lists", "torch-cpu"), ("strips", "torch-cpu"), ("cached-channels", "torch-cpu")]),
     ("Compared with OpenVINO on the host's CPU",
-     [("vnni", "openvino-int8"), ("vnni-lists-prepared", "openvino-int8"), ("cached-channels", "openvino-fp32")]),
+     [("amx", "openvino-int8"), ("vnni", "openvino-int8"), ("vnni-lists-prepared", "openvino-int8"),
+      ("cached-channels", "openvino-fp32")]),
     ("Compared with a page of C", [("vectors", "openmp"), ("cached-channels", "openmp")]),
 )  # fmt: skip
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""

@@ -30,6 +30,7 @@ TAGS = {
     "tensor-tall": "mapping",
     "warps-int8": "tensor-cores narrow-types prepared",
     "vnni": "register-tiling -sparsity",
+    "amx": "tensor-cores layout",
 }
 
 UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, "initialisation": PROBE, "whole-program": PROBE}
