@@ -75,20 +75,23 @@ window.roofbookRunHere = (() => {
     }));
   }
 
-  // The worker draws the operands, keeps them, and checks outputs against them in double precision.
-  function work(drawing, check) {
-    let inputs, checker;
-    self.onmessage = ({ data: { params, drawn, outputs } }) => {
+  // The worker draws the operands, keeps them, and checks outputs against them in double precision. There may be two sets: the timed
+  // one, and an unusual one on which mistakes show. Only the arrays of names in `wanted` are sent.
+  function work(drawing, { check, arrays = (params, drawn) => drawn, unusual }) {
+    const checkers = {};
+    self.onmessage = ({ data: { params, drawn, wanted, set, outputs } }) => {
       if (drawn) {
-        inputs = drawing(...drawn);
-        self.postMessage(inputs);
-        checker = check(params, inputs);
-      } else self.postMessage(checker(outputs));
+        const numbers = drawing(...drawn), timed = arrays(params, numbers), sets = { timed, unusual: unusual?.(params, numbers) ?? timed };
+        const chosen = (of) => Object.fromEntries(Object.entries(of).filter(([name]) => wanted.includes(name)));
+        self.postMessage({ timed: chosen(sets.timed), unusual: chosen(sets.unusual) });
+        checkers.timed = check(params, timed);
+        checkers.unusual = unusual ? check(params, sets.unusual) : checkers.timed;
+      } else self.postMessage(checkers[set](outputs));
     };
   }
 
-  function startWorker(check) {
-    const source = `const check = ${check};\n(${work})(${draw}, check);`;
+  function startWorker(code) {
+    const source = `(${work})(${draw}, ${code.replace(/;?\s*$/, "")});`;
     const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" })), worker = new Worker(address);
     const ask = (message) => new Promise((resolve, reject) => {
       worker.onmessage = ({ data }) => resolve(data);
@@ -99,7 +102,8 @@ window.roofbookRunHere = (() => {
   }
 
   // -- the device ------------------------------------------------------------------------------------------------------------
-  async function openDevice() {
+  // needs: limits above those of each device, which are asked for as far as the adapter has them.
+  async function openDevice(needs, features) {
     if (!navigator.gpu) {
       throw new Told(isSecureContext
         ? "This browser has no WebGPU. Chrome and Edge have it, and Safari and Firefox in newer versions; it may be switched off."
@@ -108,9 +112,11 @@ window.roofbookRunHere = (() => {
     const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
     if (!adapter) throw new Told("This browser has WebGPU, but found no GPU that it lets pages use. Its page about:gpu may say why.");
     const hasTimestamps = adapter.features.has("timestamp-query");
+    const requiredLimits = Object.fromEntries(Object.entries(needs).filter(([name, need]) => need <= adapter.limits[name]));
+    const requiredFeatures = [...features, ...(hasTimestamps ? ["timestamp-query"] : [])].filter((name) => adapter.features.has(name));
     let device;
     try {
-      device = await adapter.requestDevice({ requiredFeatures: hasTimestamps ? ["timestamp-query"] : [] });
+      device = await adapter.requestDevice({ requiredFeatures, requiredLimits });
     } catch (error) {
       throw new Told(`The browser refused the device: ${error.message}`);
     }
@@ -147,10 +153,25 @@ window.roofbookRunHere = (() => {
     return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
-  const VIEWS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array };
+  const VIEWS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, float16: Uint16Array };
+  const FEATURES = { f16: "shader-f16", subgroups: "subgroups" };
+  const featuresOf = (texts) => texts.flatMap((text) => [...text.matchAll(/^enable (\w+);/gm)]).map(([, word]) => FEATURES[word] ?? word);
+  const LIMITS = {
+    maxComputeInvocationsPerWorkgroup: "work-items a group", maxComputeWorkgroupStorageSize: "bytes of local memory",
+    maxStorageBuffersPerShaderStage: "buffers of a kernel", maxComputeWorkgroupSizeX: "work-items along a side of a group",
+    maxComputeWorkgroupSizeY: "work-items along a side of a group", maxComputeWorkgroupSizeZ: "work-items along a side of a group",
+  };
+
+  // What a step needs that this device lacks, in a sentence; undefined if it lacks nothing.
+  function lackOf({ adapter, device }, { variant }, { needs, texts }) {
+    const limit = Object.keys(needs).find((name) => needs[name] > device.limits[name]);
+    if (limit) return `${variant} needs ${needs[limit]} ${LIMITS[limit]}; this browser allows ${adapter.limits[limit]} on this device.`;
+    const feature = featuresOf(texts).find((name) => !device.features.has(name));
+    return feature && `${variant} needs WebGPU's feature ${feature}; this browser does not have it on this device.`;
+  }
 
   // A step on a case, ready to run.
-  async function prepared(gpu, step, recorded, inputs, role) {
+  async function prepared(gpu, step, recorded, role) {
     const { device, alive, hasTimestamps } = gpu, { COMPUTE } = GPUShaderStage;
     const { STORAGE, UNIFORM, COPY_SRC, COPY_DST, MAP_READ, QUERY_RESOLVE } = GPUBufferUsage;
     const create = (size, usage) => device.createBuffer({ size: Math.max(16, Math.ceil(size / 16) * 16), usage });
@@ -158,7 +179,7 @@ window.roofbookRunHere = (() => {
       const modules = [];
       for (const text of recorded.texts) modules.push(await compiled(gpu, step, text));
       const buffers = recorded.buffers.map(({ bytes }) => create(bytes, STORAGE | COPY_SRC | COPY_DST));
-      const launches = [];
+      const launches = [], pipelines = new Map(); // launches that differ in numbers or buffers alone share a pipeline
       for (const launch of recorded.launches) {
         const layouts = launch.bindings.map(([binding, type]) => ({ binding, visibility: COMPUTE, buffer: { type } }));
         const entries = launch.bindings.map(([binding, , buffer]) => ({ binding, resource: { buffer: buffers[buffer] } }));
@@ -168,11 +189,16 @@ window.roofbookRunHere = (() => {
           layouts.push({ binding: entries.length, visibility: COMPUTE, buffer: { type: "uniform" } });
           entries.push({ binding: entries.length, resource: { buffer: numbers } });
         }
-        const layout = device.createBindGroupLayout({ entries: layouts });
-        const pipeline = await alive(device.createComputePipelineAsync({
-          layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-          compute: { module: modules[launch.text], entryPoint: launch.kernel, constants: launch.constants },
-        }).catch((error) => { throw new Told(`The browser refuses the kernel of ${step.variant}: ${error.message.split("\n")[0]}`); }));
+        const key = JSON.stringify([launch.text, launch.kernel, launch.constants, layouts]);
+        if (!pipelines.has(key)) {
+          const layout = device.createBindGroupLayout({ entries: layouts });
+          const pipeline = await alive(device.createComputePipelineAsync({
+            layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+            compute: { module: modules[launch.text], entryPoint: launch.kernel, constants: launch.constants },
+          }).catch((error) => { throw new Told(`The browser refuses the kernel of ${step.variant}: ${error.message.split("\n")[0]}`); }));
+          pipelines.set(key, { layout, pipeline });
+        }
+        const { layout, pipeline } = pipelines.get(key);
         launches.push({ pipeline, group: device.createBindGroup({ layout, entries }), groups: launch.groups });
       }
       const ticks = hasTimestamps && { set: device.createQuerySet({ type: "timestamp", count: 2 }),
@@ -180,34 +206,74 @@ window.roofbookRunHere = (() => {
       return { buffers, launches, ticks };
     });
 
-    // Inputs, zeros, or NaNs where the plan writes nothing: an element that no kernel writes is found.
-    function reset() {
-      for (const [index, { bytes, input, zeros }] of recorded.buffers.entries()) {
-        const content = input ? inputs[input] : new Uint32Array(Math.ceil(bytes / 4)).fill(zeros ? 0 : 0x7fc00000);
+    // Inputs, or equal words: NaNs where the plan writes nothing, so an element that no kernel writes is found.
+    function reset(arrays) {
+      for (const [index, { bytes, array, word }] of recorded.buffers.entries()) {
+        const content = new Uint8Array(Math.ceil(bytes / 4) * 4);
+        if (array) content.set(new Uint8Array(arrays[array].buffer, arrays[array].byteOffset, bytes));
+        else new Uint32Array(content.buffer).fill(word);
         device.queue.writeBuffer(made.buffers[index], 0, content);
       }
     }
 
-    // Submits `count` runs, and returns the seconds that they took on the device, or until the queue was done.
-    async function run(count) {
-      const encoder = device.createCommandEncoder(), { ticks } = made;
-      const marks = ticks && { timestampWrites: { querySet: ticks.set, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } };
-      const pass = encoder.beginComputePass(marks || {});
+    async function read(buffer, bytes) {
+      const staging = create(bytes, MAP_READ | COPY_DST), encoder = device.createCommandEncoder();
+      encoder.copyBufferToBuffer(made.buffers[buffer], 0, staging, 0, staging.size);
+      device.queue.submit([encoder.finish()]);
+      await alive(staging.mapAsync(GPUMapMode.READ));
+      const content = staging.getMappedRange().slice(0, bytes);
+      staging.destroy();
+      return content;
+    }
+
+    // Does `count` runs, and returns the seconds that they took on the device, or until the queue was done. Where the step's own host
+    // waits or reads between kernels, so does this: the time has it too. What it read in the last run is in `taken`.
+    let taken;
+    async function run(count, order = recorded.order) {
+      const { ticks } = made;
+      let encoder = null, pass = null, isMarked = false, begin;
+      const commands = () => encoder ??= device.createCommandEncoder();
+      const passOf = () => {
+        const marks = ticks && { querySet: ticks.set, endOfPassWriteIndex: 1, ...(!isMarked && { beginningOfPassWriteIndex: 0 }) };
+        isMarked = true;
+        return commands().beginComputePass(marks ? { timestampWrites: marks } : {});
+      };
+      const endPass = () => { pass?.end(); pass = null; };
+      const submit = () => {
+        endPass();
+        const finished = commands().finish();
+        begin ??= performance.now();
+        device.queue.submit([finished]);
+        encoder = null;
+      };
       for (let done = 0; done < count; done++) {
-        for (const [index, repetitions] of recorded.order) {
-          const { pipeline, group, groups } = made.launches[index];
-          pass.setPipeline(pipeline);
-          pass.setBindGroup(0, group);
-          for (let launch = 0; launch < repetitions; launch++) pass.dispatchWorkgroups(...groups);
+        taken = new Map();
+        for (const item of order) {
+          if (item.copy) {
+            const [source, target] = item.copy.map((index) => made.buffers[index]);
+            endPass();
+            commands().copyBufferToBuffer(source, 0, target, 0, target.size);
+          } else if (item.wait) {
+            submit();
+            await alive(device.queue.onSubmittedWorkDone());
+          } else if ("read" in item) {
+            submit();
+            taken.set(item.read, [...(taken.get(item.read) ?? []), await read(item.read, recorded.buffers[item.read].bytes)]);
+          } else {
+            const [index, repetitions] = item, { pipeline, group, groups } = made.launches[index];
+            pass ??= passOf();
+            pass.setPipeline(pipeline);
+            pass.setBindGroup(0, group);
+            for (let launch = 0; launch < repetitions; launch++) pass.dispatchWorkgroups(...groups);
+          }
         }
       }
-      pass.end();
+      endPass();
       if (ticks) {
-        encoder.resolveQuerySet(ticks.set, 0, 2, ticks.resolved, 0);
-        encoder.copyBufferToBuffer(ticks.resolved, 0, ticks.read, 0, 16);
+        commands().resolveQuerySet(ticks.set, 0, 2, ticks.resolved, 0);
+        commands().copyBufferToBuffer(ticks.resolved, 0, ticks.read, 0, 16);
       }
-      const commands = encoder.finish(), begin = performance.now();
-      device.queue.submit([commands]);
+      submit();
       if (!ticks) {
         await alive(device.queue.onSubmittedWorkDone());
         return (performance.now() - begin) / 1e3;
@@ -220,14 +286,9 @@ window.roofbookRunHere = (() => {
 
     async function outputs() {
       const found = {};
-      for (const [name, { buffer, dtype }] of Object.entries(recorded.outputs)) {
-        const { bytes } = recorded.buffers[buffer], staging = create(bytes, MAP_READ | COPY_DST);
-        const encoder = device.createCommandEncoder();
-        encoder.copyBufferToBuffer(made.buffers[buffer], 0, staging, 0, staging.size);
-        device.queue.submit([encoder.finish()]);
-        await alive(staging.mapAsync(GPUMapMode.READ));
-        found[name] = new VIEWS[dtype](staging.getMappedRange().slice(0, bytes));
-        staging.destroy();
+      for (const [name, { buffer, dtype, each }] of Object.entries(recorded.outputs)) {
+        const contents = each ? taken.get(buffer) : [await read(buffer, recorded.buffers[buffer].bytes)];
+        found[name] = new VIEWS[dtype](await new Blob(contents).arrayBuffer());
       }
       return found;
     }
@@ -236,11 +297,11 @@ window.roofbookRunHere = (() => {
       status: "ok", reason: "", error: 0 };
   }
 
-  // Runs a variant once from its inputs, and refuses it if an error is larger than its tolerance.
-  async function verify(gpu, variant, checker) {
-    variant.reset();
+  // Runs a variant once from a set of inputs, and refuses it if an error is larger than its tolerance.
+  async function verify(gpu, variant, checker, sets, set) {
+    variant.reset(sets[set]);
     await guarded(gpu, variant.step.variant, () => variant.run(1));
-    const ratios = await checker.ask({ outputs: await variant.outputs() });
+    const ratios = await checker.ask({ set, outputs: await variant.outputs() });
     for (const [name, ratio] of Object.entries(ratios)) {
       variant.error = Math.max(variant.error, ratio);
       if (ratio <= 1) continue;
@@ -252,8 +313,9 @@ window.roofbookRunHere = (() => {
 
   // Finds how many runs make a sample long enough for the browser's clock; the runs before the last are the warm-up.
   async function calibrate(variant) {
-    while (await variant.run(variant.runs) < SAMPLE_S && variant.runs < MOST_RUNS) variant.runs *= 2;
+    while (await sample(variant) < SAMPLE_S && variant.runs < MOST_RUNS) variant.runs *= 2;
   }
+  const sample = ({ run, runs, recorded }) => run(runs, recorded.timed);
 
   function shuffled(values) {
     const drawn = values.map((value) => [crypto.getRandomValues(new Uint32Array(1))[0], value]);
@@ -263,9 +325,12 @@ window.roofbookRunHere = (() => {
   // Verifies and times steps, and an A/A control: `twice` once more. progress: called with words and a share of the work. A refused
   // step ends the run, unless it is one of a ladder.
   async function measure(chosen, twice, caseName, progress, isStopped, isLadder = false) {
-    const gpu = await openDevice(), seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1, started = new Date();
     const recordedOf = ({ cases }) => cases.find((recorded) => recorded.case === caseName);
-    const recorded = recordedOf(twice), checker = startWorker(twice.check), refused = [];
+    const all = chosen.map(recordedOf), recorded = recordedOf(twice), needs = {}, refused = [];
+    for (const [name, need] of all.flatMap((of) => Object.entries(of.needs))) needs[name] = Math.max(need, needs[name] ?? 0);
+    const gpu = await openDevice(needs, featuresOf(all.flatMap(({ texts }) => texts)));
+    const seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1, started = new Date(), checker = startWorker(twice.code);
+    const lacking = chosen.map((step, index) => lackOf(gpu, step, all[index]));
     let variants = [];
     const goOn = () => { if (isStopped()) throw new Told("Stopped."); };
     const told = (error) => {
@@ -273,14 +338,21 @@ window.roofbookRunHere = (() => {
       refused.push(error.message);
     };
     try {
+      if (isLadder ? lacking.every(Boolean) : lacking[0]) throw new Told(lacking[0]);
+      refused.push(...lacking.filter(Boolean));
+      chosen = chosen.filter((_, index) => !lacking[index]);
+      if (!chosen.includes(twice)) [twice] = chosen;
       progress("Drawing the operands", 0);
-      const inputs = await checker.ask({ params: recorded.params, drawn: [twice.ranges, recorded.inputs, seed] });
+      const wanted = all.flatMap(({ buffers }) => buffers.flatMap(({ array }) => array ?? []));
+      const sets = await checker.ask({ params: recorded.params, drawn: [twice.ranges, recorded.inputs, seed], wanted });
       for (const [step, role] of [...chosen.map((step) => [step, step.role]), [twice, "again"]]) {
         goOn();
         progress(`Checking ${step.variant}`, 0);
         try {
-          const variant = await prepared(gpu, step, recordedOf(step), inputs, role);
-          await verify(gpu, variant, checker);
+          const variant = await prepared(gpu, step, recordedOf(step), role);
+          await verify(gpu, variant, checker, sets, "unusual");
+          variant.reset(sets.timed);
+          await variant.run(1);
           variants.push(variant);
         } catch (error) { told(error); }
       }
@@ -294,7 +366,7 @@ window.roofbookRunHere = (() => {
       for (let round = 0; round < MOST_ROUNDS && (round < LEAST_ROUNDS || spent < BUDGET_S); round++) {
         order = round % 2 ? order.reverse() : shuffled(variants); // drawn in one round, mirrored in the next
         const seconds = [];
-        for (const variant of order) seconds.push(await variant.run(variant.runs));
+        for (const variant of order) seconds.push(await sample(variant));
         if (isStopped()) break;
         order.forEach((variant, index) => { variant.samples.push(seconds[index]); variant.rounds.push(round); });
         spent += seconds.reduce((sum, second) => sum + second, 0);
@@ -303,7 +375,7 @@ window.roofbookRunHere = (() => {
       if (variants[0].samples.length < 3) throw new Told("Stopped.");
       for (const variant of variants) {
         progress(`Checking ${variant.step.variant} again`, 1);
-        try { await verify(gpu, variant, checker); } catch (error) { told(error); }
+        try { await verify(gpu, variant, checker, sets, "timed"); } catch (error) { told(error); }
       }
       variants = variants.filter(({ status }) => status === "ok");
       if (!variants.length) throw new Told(refused[0]);
@@ -415,12 +487,15 @@ window.roofbookRunHere = (() => {
     }
   }
 
-  // The kernel that a reader may change: that of the last launch.
-  const original = ({ cases }, size) => cases.find(({ case: name }) => name === size).texts.at(-1);
+  // The kernel that a reader may change.
+  const original = ({ cases }, size) => {
+    const { texts, own } = cases.find(({ case: name }) => name === size);
+    return texts[own];
+  };
 
   // A step with the reader's text in place of the book's. It is compared with the step as it was.
   function changed(step, size, text) {
-    const recorded = step.cases.find(({ case: name }) => name === size), texts = [...recorded.texts.slice(0, -1), text];
+    const recorded = step.cases.find(({ case: name }) => name === size), texts = recorded.texts.with(recorded.own, text);
     return { ...step, variant: `${step.variant}, changed`, parent: step.variant, source_sha256: null, cases: [{ ...recorded, texts }], text };
   }
 

@@ -19,6 +19,9 @@ from roofbook.book.manifest import Manifest
 from roofbook.labs.cnn import browser as cnn
 from roofbook.labs.cnn import plans
 from roofbook.labs.cnn import problem as convolution
+from roofbook.labs.convpool import browser as convpool
+from roofbook.labs.convpool import plans as sparse_plans
+from roofbook.labs.convpool import problem as sparse
 from roofbook.labs.stencil import browser as stencil
 from roofbook.labs.stencil import problem
 from roofbook.labs.stencil.plans import Passes
@@ -30,10 +33,10 @@ from roofbook.store.schema import COLUMNS, REQUIRED
 from ..axe import violations
 
 ROOT = Path(__file__).parents[2]
-LAB, CNN = registry.get("stencil"), registry.get("cnn")
-RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER}
+LAB, CNN, CONVPOOL = (registry.get(name) for name in ("stencil", "cnn", "convpool"))
+RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER, "convpool": convpool.BROWSER}
 RUN = RUNS["stencil"]
-SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5"}
+SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5", "convpool": "8x16x16x16-k3"}
 """Lab -> the case of its runs, which takes a GPU of software milliseconds."""
 STORY_STEPS = ("sequential-c", "fused")
 """Steps of a story, of which the second runs in a browser; its parent is not in the story."""
@@ -112,8 +115,8 @@ def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(
         (case,) = step["cases"]
         launches = sum(repetitions for _, repetitions in case["order"])
         assert launches == (1 if name.startswith("fused") else problem.PUBLISHED_PASSES)
-        assert [buffer["input"] for buffer in case["buffers"]] == ["r", "b", "g"]
-        assert case["buffers"][case["outputs"]["g"]["buffer"]]["input"] == "g"
+        assert [buffer["array"] for buffer in case["buffers"]] == ["r", "b", "g"]
+        assert case["buffers"][case["outputs"]["g"]["buffer"]]["array"] == "g"
         height, width = case["params"]["height"], case["params"]["width"]
         for launch in case["launches"]:
             assert f"fn {launch['kernel']}(" in case["texts"][launch["text"]]
@@ -122,14 +125,15 @@ def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(
     assert checked["numbers"] == [*np.array([66, 2048], np.int32).tobytes()]
 
 
-def test_steps_of_cnn_have_scripts_if_each_gpu_can_run_them(site: Path) -> None:
+def test_steps_of_cnn_have_scripts_with_what_they_need_of_a_gpu(site: Path) -> None:
     folder = site / "_static" / "runs" / "cnn"
     in_wgsl = {step.name for step in CNN.ladder if step.role == "step" and step.is_for("webgpu", "gpu")}
-    with_scripts = {path.stem for path in folder.glob("*.js")}
-    assert {"tiled", "local-tile", "implicit-gemm"} <= with_scripts and in_wgsl - with_scripts == {"double-buffered"}
+    assert {path.stem for path in folder.glob("*.js")} == in_wgsl
     (case,) = step_of((folder / "implicit-gemm.js").read_text())["cases"]
-    assert [buffer.get("input") for buffer in case["buffers"]] == ["x", "weight", "bias", None, None]
-    assert case["launches"][0]["kernel"] == "pack" and case["order"] == [[0, 1], [1, 1]]
+    assert [buffer.get("array") for buffer in case["buffers"]] == ["x", "weight", "bias", None, None]
+    assert case["launches"][0]["kernel"] == "pack" and case["order"] == [[0, 1], [1, 1]] and case["needs"] == {}
+    (case,) = step_of((folder / "double-buffered.js").read_text())["cases"]
+    assert 16384 < case["needs"].pop("maxComputeWorkgroupStorageSize") <= 32768 and not case["needs"]
 
 
 def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
@@ -164,7 +168,7 @@ class Scaling(Passes):
 @pytest.mark.parametrize("plan", [Rearranging, Scaling])
 def test_a_plan_that_changes_operands_or_outputs_on_the_host_is_left_out(plan: Any) -> None:
     case = LAB.case("7x48", "test")
-    inputs = browser_runs.marked_inputs(LAB, case)
+    inputs = browser_runs.lab_inputs(LAB, case, 1)
     assert browser_runs.recorded_case(LAB, LAB.variant("checked"), case, inputs)
     assert browser_runs.recorded_case(LAB, replace(LAB.variant("checked"), plan=plan), case, inputs) is None
 
@@ -216,14 +220,14 @@ def test_the_check_is_that_of_the_lab(open_page: Open) -> None:
     inputs = {name: array.reshape(shape) for name, array in drawn(RUN, dict.fromkeys("rbg", 7 * 48), 3).items()}
     right = LAB.reference(case, inputs)
     flat = {name: array.ravel().tolist() for name, array in inputs.items()}
-    params, check = {**case.params, "units": case.units}, RUN.check.read_text(encoding="utf-8")
+    params, check = {**case.params, "units": case.units}, RUN.script.read_text(encoding="utf-8")
     noise = np.random.default_rng(2).uniform(-1, 1, shape) * right["bound"]
     border = np.zeros(shape)
     border[0, 0] = 1e-6
     for error in (0 * noise, 0.2 * noise, 3 * noise, border, noise * np.nan):
         g = right["g"] + error
         there = tab.evaluate(
-            "([check, params, inputs, outputs]) => Object.values(eval(check)(params, inputs)(outputs))",
+            "([check, params, inputs, outputs]) => Object.values(eval(check).check(params, inputs)(outputs))",
             [check, params, flat, {"g": g.ravel().tolist()}],
         )
         largest = problem.error_over_bound(g, right, right["bound"])
@@ -245,9 +249,9 @@ def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open) -> None:
     for error in (0 * noise, 0.2 * noise, 0.1 * abs(noise), 3 * noise, noise * np.nan):
         out = right["out"] + error
         there = tab.evaluate(
-            "([check, params, inputs, outputs]) => Object.values(eval(check)(params, inputs)(outputs))",
+            "([check, params, inputs, outputs]) => Object.values(eval(check).check(params, inputs)(outputs))",
             [
-                run.check.read_text(encoding="utf-8"),
+                run.script.read_text(encoding="utf-8"),
                 dict(case.params),
                 {name: array.tolist() for name, array in flat.items()},
                 {"out": out.ravel().tolist()},
@@ -273,6 +277,74 @@ def test_steps_of_cnn_run(open_page: Open, step: str, words: str) -> None:
     assert part.locator(".run-status").inner_text() == "Done."
     said = part.locator(".run-result").inner_text()
     assert re.search(rf"{step}: .* a layer, verified", said) and re.search(words, said)
+
+
+CALL = """([code, name, params, numbers]) => {
+  const made = Object.fromEntries(Object.entries(numbers).map(([name, of]) => [name, new Float32Array(of)]));
+  return Object.fromEntries(Object.entries(eval(code)[name](params, made)).map(([name, array]) => [name, [...array]]));
+}"""
+"""Calls a function of a lab's script with drawn numbers, and returns its arrays as lists."""
+JUDGE = """([code, params, inputs, outputs]) =>
+  Object.values(eval(code).check(params, inputs)(outputs)).map((ratio) => ratio === Infinity ? 1e300 : ratio)"""
+"""Calls the check of a lab's script, and returns its ratios."""
+
+
+def in_page(tab: Any, lab: Any, name: str, case: Any, seed: int) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return the lab's inputs from drawn numbers, and the arrays of buffers as the lab's script makes them from the same."""
+    run = RUNS[lab.name]
+    assert run.sizes and run.inputs
+    numbers = drawn(run, run.sizes(case), seed)
+    flat = {of: array.tolist() for of, array in numbers.items()}
+    there = tab.evaluate(CALL, [run.script.read_text(encoding="utf-8"), name, dict(case.params), flat])
+    return run.inputs(case, numbers), {of: np.array(array) for of, array in there.items()}
+
+
+def test_operands_of_convpool_are_made_as_in_python(open_page: Open) -> None:
+    tab = open_page()
+    for name in ("5x7x9x9-k3", "3x2x7x7-k5"):
+        case, run = CONVPOOL.case(name, "test"), RUNS["convpool"]
+        inputs, there = in_page(tab, CONVPOOL, "arrays", case, 6)
+        here = run.arrays(inputs)
+        assert there.keys() == here.keys()
+        for operand, array in here.items():
+            np.testing.assert_array_equal(there[operand], array.ravel())
+        layer = sparse_plans.layer(case)
+        assert (np.count_nonzero(inputs["weight"], axis=(2, 3)) == 1).all()
+        assert len(set(np.count_nonzero(inputs["x"], axis=(1, 2)))) == 1 and np.abs(inputs["x"]).max() <= sparse.LARGEST
+        _, unusual = in_page(tab, CONVPOOL, "unusual", case, 6)
+        lengths = np.count_nonzero(unusual["weight"].reshape(layer.weight_shape), axis=(2, 3))
+        assert lengths.min() == 0 and lengths.max() == layer.kernel**2 and {0, layer.kernel**2} <= set(lengths.ravel())
+
+
+@pytest.mark.parametrize("operands", ["arrays", "unusual"])
+def test_the_check_of_convpool_is_exact(open_page: Open, operands: str) -> None:
+    tab, case, run = open_page(), CONVPOOL.case("5x7x9x9-k3", "test"), RUNS["convpool"]
+    layer = sparse_plans.layer(case)
+    _, arrays = in_page(tab, CONVPOOL, operands, case, 7)
+    x = arrays["padded x"].reshape(layer.depth, layer.size + 2, layer.size + 2)[:, 1:-1, 1:-1].astype(np.int16)
+    right = sparse.reference(layer, x, arrays["weight"].reshape(layer.weight_shape).astype(np.int16))["out"].ravel()
+    wrong = right.copy()
+    wrong[-1] += 1
+    flat = {name: array.tolist() for name, array in arrays.items()}
+    for out, ratio in ((right, 0), (wrong, 1e300), (0 * right - 1, 1e300)):
+        given = [run.script.read_text(encoding="utf-8"), dict(case.params), flat, {"out": out.tolist()}]
+        assert tab.evaluate(JUDGE, given) == [ratio]
+
+
+THREE = {"convpool": ("filter-groups", "lists", "built-lists")}
+"""Lab -> steps that are run in its page: of different plans, in groups that each GPU allows."""
+
+
+@pytest.mark.parametrize("lab", THREE)
+def test_steps_of_a_lab_are_verified_and_timed(open_page: Open, lab: str) -> None:
+    tab = open_page(lab=lab)
+    tab.evaluate("few => { roofbookRuns.names = few; }", [*THREE[lab]])
+    tab.get_by_role("button", name="Run all steps on this device").click()
+    tab.locator(".run-status").filter(has_text=re.compile(r"[^\u2026]$")).wait_for()
+    assert tab.locator(".run-status").inner_text() == "Done."
+    said = tab.locator(".run-result").inner_text().splitlines()
+    for step, line in zip(THREE[lab], said, strict=False):
+        assert re.match(rf"{step}: [\d.]+ \[[\d.]+, [\d.]+\] \S+ a {registry.get(lab).unit}, verified", line)
 
 
 def press(tab: Any, step: str = "fused") -> Any:

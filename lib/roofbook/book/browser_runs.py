@@ -4,23 +4,42 @@ The page of a lab's kernels (kernels_page.py) has a button for each of them; boo
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..devices.backends import WEBGPU
 from ..devices.contract import BuildFailed, OutOfMemory, Unsupported
-from ..devices.launch_recorder import LaunchRecorder, RecordedLaunch
+from ..devices.launch_recorder import (
+    STANDARD,
+    USUAL,
+    Event,
+    LaunchRecorder,
+    RecordedLaunch,
+    RecordedRead,
+    RecordedWait,
+    RecordedWrite,
+)
 from ..escaping import script_json
-from ..spec.browser_run import BrowserRun, browser_run
+from ..spec.browser_run import BrowserRun, Reads, browser_run, drawn
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
 
 NAN = int(np.float32(np.nan).view(np.uint32))
 """Bits of the NaN with which plans poison outputs."""
+GRANTED = {
+    "maxComputeInvocationsPerWorkgroup": STANDARD["max-compute-invocations-per-workgroup"],
+    "maxComputeWorkgroupStorageSize": STANDARD["max-compute-workgroup-storage-size"],
+    "maxStorageBuffersPerShaderStage": STANDARD["max-storage-buffers-per-shader-stage"],
+    "maxComputeWorkgroupSizeX": 256,
+    "maxComputeWorkgroupSizeY": 256,
+    "maxComputeWorkgroupSizeZ": 64,
+}
+"""Limits of each device, by their names in JavaScript. A page asks for more where a step needs it."""
 
 
 def scripts(lab: Lab) -> dict[str, str]:
@@ -31,58 +50,225 @@ def scripts(lab: Lab) -> dict[str, str]:
     steps = [v for v in lab.ladder if v.is_for(WEBGPU.name, "gpu") and v.role == "step"]
     cases: dict[str, list[dict[str, Any]]] = {step.name: [] for step in steps}
     for case in map(lab.case, run.cases):
-        inputs = marked_inputs(lab, case)
+        inputs = lab_inputs(lab, case)
         for step in steps:
             if recorded := recorded_case(lab, step, case, inputs):
                 cases[step.name].append(recorded)
-    check = run.check.read_text(encoding="utf-8")
-    return {step.name: _script(lab, step, run, check, cases[step.name]) for step in steps if cases[step.name]}
+    code = run.script.read_text(encoding="utf-8")
+    return {step.name: _script(lab, step, run, code, cases[step.name]) for step in steps if cases[step.name]}
 
 
-def _script(lab: Lab, step: Variant, run: BrowserRun, check: str, cases: list[dict[str, Any]]) -> str:
+def _script(lab: Lab, step: Variant, run: BrowserRun, code: str, cases: list[dict[str, Any]]) -> str:
     """Return the script of a step. Its fields are named as those of the store's rows where these have the same."""
     row = {"lab": lab.name, "variant": step.name, "parent": step.parent, "role": step.role, "dtype": step.dtype}
     row |= {"unit": lab.unit, "source_sha256": step.text.sha256}
-    return f"roofbookRunHere.take({script_json({**row, 'ranges': run.ranges, 'check': check, 'cases': cases})});\n"
+    return f"roofbookRunHere.take({script_json({**row, 'ranges': run.ranges, 'code': code, 'cases': cases})});\n"
 
 
-def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
-    """Return what a step's plan does on a case; None if a page cannot do it. inputs: result of `marked_inputs`.
+def run_of(lab: Lab) -> BrowserRun:
+    """Return the runs of a lab that has some."""
+    run = browser_run(lab)
+    assert run, f"{lab.name} does not run in a browser"
+    return run
 
-    A page can fill buffers with inputs, zeros or NaNs, launch kernels in order, and read whole buffers as outputs.
+
+def lab_inputs(lab: Lab, case: Case, seed: int = 0) -> Mapping[str, Any]:
+    """Return the lab's inputs of a case from the numbers that a page draws with a seed: a buffer is known by them."""
+    run = run_of(lab)
+    if run.inputs and run.sizes:
+        return run.inputs(case, drawn(run, run.sizes(case), seed))
+    arrays = lab.inputs(case, seed)
+    numbers = drawn(run, {name: array.size for name, array in arrays.items()}, seed)
+    return {name: numbers[name].reshape(array.shape) for name, array in arrays.items()}
+
+
+def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a step's plan does on a case; None if a page cannot do it. inputs: result of `lab_inputs`.
+
+    The plan is recorded with the limits that each GPU has, or else with those of most computers.
     """
+    run = run_of(lab)
+    if run.units:
+        case = replace(case, units=run.units)
     if lab.skip_reason(variant, case):
         return None
-    device = LaunchRecorder()
-    units = lab.units(case, variant, device)
-    try:
-        plan = variant.plan(device, variant, replace(case, units=units), inputs)
-        uploaded = [buffer.content for buffer in device.buffers]
-        device.written.clear()
-        plan.reset()
-        restored, marks_before = list(dict.fromkeys(device.written)), len(device.reads)
-        if device.launches:
+    for limits in (STANDARD, USUAL):
+        device = LaunchRecorder(limits)
+        units = lab.units(case, variant, device)
+        if run.units not in (0, units):
             return None
-        plan.run()
-        if len(device.written) > len(restored) or len(device.reads) > marks_before:
+        try:
+            plan = variant.plan(device, variant, replace(case, units=units), inputs)
+            plan.reset()
+            begin = len(device.events)
+            plan.run()
+            recording = Recording(device, range(begin, len(device.events)), run.arrays(inputs))
+            outputs = run.raw_outputs(inputs, plan.outputs(), device.reads)
+        except (Unsupported, OutOfMemory, BuildFailed):
+            continue
+        if recorded := outputs and recording.described(outputs, variant):
+            sizes = run.sizes(case) if run.sizes else {name: array.size for name, array in inputs.items()}
+            return {"case": case.name, "params": {**case.params, "units": units}, "inputs": sizes, **recorded}
+        return None
+    return None
+
+
+class Copied(NamedTuple):
+    """A whole buffer whose content the host passes to another."""
+
+    source: int
+    target: int
+
+
+Step = RecordedLaunch | Copied | RecordedRead | RecordedWait
+"""What a page does in a run."""
+
+
+class Recording:
+    """What a plan did, as a page does it again. run: numbers of the events of its run. arrays: result of `BrowserRun.arrays`.
+
+    A page fills buffers with arrays or with equal words, launches kernels in order, copies a buffer where the host passes its
+    content to another one, waits where the host waits for a kernel within what is timed, and reads whole buffers.
+    """
+
+    def __init__(self, device: LaunchRecorder, run: range, arrays: Mapping[str, np.ndarray]) -> None:
+        self.device, self.run = device, run
+        self.arrays = {name: _bytes(array) for name, array in arrays.items()}
+        self.timed = [number for lap in device.laps for number in lap if number in run]
+        """Numbers of the events that the plan times by the device; none if it times the whole run."""
+        reads = Counter(event.buffer for event in self._events(run) if isinstance(event, RecordedRead))
+        self.read_often = {buffer for buffer, count in reads.items() if count > 1}
+        """Buffers that the host reads several times in a run: each of their contents counts."""
+
+    def _events(self, numbers: Iterable[int]) -> list[Event]:
+        return [self.device.events[number] for number in numbers]
+
+    def described(self, outputs: Reads, variant: Variant) -> dict[str, Any] | None:
+        """Return buffers, outputs, texts and launches, and their order; None if a page cannot do it."""
+        contents, steps = self._contents(), self._steps()
+        if contents is None or steps is None:
             return None
-        outputs = _outputs(device, plan.outputs())
-    except (Unsupported, OutOfMemory, BuildFailed):
-        return None
-    contents = [buffer.content if buffer.number in restored else uploaded[buffer.number] for buffer in device.buffers]
-    buffers = [
-        {"bytes": buffer.nbytes, **_content(content, inputs)}
-        for buffer, content in zip(device.buffers, contents, strict=True)
-    ]
-    if not outputs or any("unknown" in buffer for buffer in buffers):
-        return None
+        launches = list(dict.fromkeys(step for _, step in steps if isinstance(step, RecordedLaunch)))
+        used = {buffer for launch in launches for buffer in launch.buffers}
+        used |= {read.buffer for reads in outputs.values() for read in reads}
+        used |= {buffer for _, step in steps if isinstance(step, Copied) for buffer in step}
+        numbers = {buffer: number for number, buffer in enumerate(sorted(used))}
+        buffers = [
+            {"bytes": self.device.buffers[buffer].nbytes, **self._content(contents.get(buffer))} for buffer in numbers
+        ]
+        if any("unknown" in buffer for buffer in buffers):
+            return None
+        texts = list(dict.fromkeys(launch.kernel.program.text for launch in launches))
+        order = _order([step for _, step in steps], launches, numbers)
+        timed = _order([step for number, step in steps if number in self.timed], launches, numbers)
+        return {
+            "buffers": buffers,
+            "outputs": {name: self._output(reads, numbers) for name, reads in outputs.items()},
+            "texts": texts,
+            "own": _own_text(texts, launches, variant),
+            "needs": _needs(launches),
+            "launches": [_launch(launch, texts, numbers) for launch in launches],
+            "order": order,
+            **({"timed": timed} if self.timed and timed != order else {}),
+        }
+
+    def _contents(self) -> dict[int, np.ndarray] | None:
+        """Return buffer -> the bytes that the host wrote last before a run, or in it before anything used the buffer.
+
+        None if kernels run before it, or if the host writes in a run what no page can know.
+        """
+        contents, used, reads = {}, set[int](), list[RecordedRead]()
+        for number, event in enumerate(self.device.events[: self.run.stop]):
+            if isinstance(event, RecordedLaunch):
+                if number not in self.run:
+                    return None
+                used.update(event.buffers)
+            elif isinstance(event, RecordedRead):
+                reads.append(event)
+            elif isinstance(event, RecordedWrite) and not _passed_on(event, reads):
+                if event.buffer in used:
+                    return None
+                contents[event.buffer] = event.content
+        return contents
+
+    def _steps(self) -> list[tuple[int, Step]] | None:
+        """Return the launches, copies, waits and reads of a run with the numbers of their events.
+
+        None if the host passes on what a buffer held before a kernel changed it.
+        """
+        steps, changed, reads = list[tuple[int, Step]](), dict[int, int](), dict[RecordedRead, int]()
+        last = max((n for n in self.run if isinstance(self.device.events[n], RecordedLaunch)), default=-1)
+        for number, event in zip(self.run, self._events(self.run), strict=True):
+            if isinstance(event, RecordedLaunch):
+                steps.append((number, event))
+                changed.update(dict.fromkeys(event.buffers, number))
+            elif isinstance(event, RecordedRead):
+                reads[event] = number
+                if event.buffer in self.read_often:
+                    steps.append((number, event))
+            elif isinstance(event, RecordedWrite):
+                if (read := _passed_on(event, reads)) is None:
+                    continue
+                if changed.get(read.buffer, -1) > reads[read]:
+                    return None
+                steps.append((number, Copied(read.buffer, event.buffer)))
+                changed[event.buffer] = number
+            elif not self.timed and number < last:
+                steps.append((number, event))
+        return steps
+
+    def _content(self, content: np.ndarray | None) -> dict[str, Any]:
+        """Return the array that a buffer holds before a run, or its equal words: NaN if the host writes nothing."""
+        if content is None:
+            return {"word": NAN}
+        if content.nbytes % 4 == 0 and np.all((words := content.view(np.uint32)) == words[0]):
+            return {"word": int(words[0])}
+        names = (name for name, array in self.arrays.items() if np.array_equal(array, content))
+        return {"array": name} if (name := next(names, None)) else {"unknown": True}
+
+    def _output(self, reads: Sequence[RecordedRead], numbers: Mapping[int, int]) -> dict[str, Any]:
+        """Return an output as a page reads it: the buffer, its type, and whether all contents in a run belong to it."""
+        (buffer,) = {read.buffer for read in reads}
+        return {"buffer": numbers[buffer], "dtype": reads[0].dtype, "each": buffer in self.read_often}
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _passed_on(write: RecordedWrite, reads: Iterable[RecordedRead]) -> RecordedRead | None:
+    """Return the read whose result the host writes to another buffer."""
+    return next((read for read in reads if np.array_equal(_bytes(read.marks), write.content)), None)
+
+
+def _order(steps: Iterable[Step], launches: Sequence[RecordedLaunch], numbers: Mapping[int, int]) -> list[Any]:
+    """Return steps as a page takes them: a launch with its repetitions as a pair of numbers, everything else as an object."""
+    order: list[Any] = []
+    for step, equal in groupby(steps):
+        if isinstance(step, RecordedLaunch):
+            order.append([launches.index(step), len(list(equal))])
+        elif isinstance(step, Copied):
+            order.append({"copy": [numbers[step.source], numbers[step.target]]})
+        elif isinstance(step, RecordedRead):
+            order.append({"read": numbers[step.buffer]})
+        else:
+            order.append({"wait": True})
+    return order
+
+
+def _launch(launch: RecordedLaunch, texts: Sequence[str], numbers: Mapping[int, int]) -> dict[str, Any]:
+    kernel = launch.kernel
     return {
-        "case": case.name,
-        "params": {**case.params, "units": units},
-        "inputs": {name: array.size for name, array in inputs.items()},
-        "buffers": buffers,
-        "outputs": outputs,
-        **_launches(device.launches),
+        "text": texts.index(kernel.program.text),
+        "kernel": kernel.name,
+        "constants": kernel.constants(launch.group),
+        "group": int(np.prod(launch.group)),
+        "groups": launch.groups,
+        "bindings": [
+            [argument.binding, kernel.access(argument.name), numbers[buffer]]
+            for argument, buffer in zip(kernel.buffers, launch.buffers, strict=True)
+        ],
+        "numbers": list(launch.numbers),
     }
 
 
@@ -91,57 +277,20 @@ def fingerprint(texts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-def marked_inputs(lab: Lab, case: Case) -> dict[str, np.ndarray]:
-    """Return inputs of the lab's shapes whose elements all differ, so that a buffer is known by its content."""
-    marked, first = {}, 1 << 23
-    for name, array in lab.inputs(case, 0).items():
-        marked[name] = np.arange(first, first + array.size, dtype=np.uint32).view(np.float32).reshape(array.shape)
-        first += array.size
-    return marked
+def _own_text(texts: Sequence[str], launches: Sequence[RecordedLaunch], variant: Variant) -> int:
+    """Return the number of the text that a reader may change: of a step's own file, the one that is launched last."""
+    text = variant.text.render(WEBGPU.name)
+    own = [launch.kernel for launch in launches if f"fn {launch.kernel.name}(" in text]
+    return texts.index(own[-1].program.text) if own else 0
 
 
-def _content(content: np.ndarray | None, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a buffer holds before a run; {} for NaNs, which a page writes too where the host writes nothing."""
-    if content is None or (content.nbytes % 4 == 0 and np.all(content.view(np.uint32) == NAN)):
-        return {}
-    if not content.any():
-        return {"zeros": True}
-    for name, array in inputs.items():
-        if array.nbytes == content.nbytes and np.array_equal(
-            array.reshape(-1).view(np.uint32), content.view(np.uint32)
-        ):
-            return {"input": name}
-    return {"unknown": True}
-
-
-def _outputs(device: LaunchRecorder, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return output -> buffer and type; {} if one is not a buffer as it is."""
-    buffers: dict[str, Any] = {}
-    for name, array in outputs.items():
-        for read in device.reads:
-            if array.size == read.marks.size and np.array_equal(array.ravel(), read.marks):
-                buffers[name] = {"buffer": read.buffer, "dtype": read.dtype}
-    return buffers if buffers.keys() == outputs.keys() else {}
-
-
-def _launches(launches: Sequence[RecordedLaunch]) -> dict[str, Any]:
-    """Return the different texts and launches, and the order of the launches as (launch, repetitions)."""
-    different = list(dict.fromkeys(launches))
-    texts = list(dict.fromkeys(launch.kernel.program.text for launch in different))
-    described = [
-        {
-            "text": texts.index(launch.kernel.program.text),
-            "kernel": launch.kernel.name,
-            "constants": launch.kernel.constants(launch.group),
-            "group": int(np.prod(launch.group)),
-            "groups": launch.groups,
-            "bindings": [
-                [argument.binding, launch.kernel.access(argument.name), buffer]
-                for argument, buffer in zip(launch.kernel.buffers, launch.buffers, strict=True)
-            ],
-            "numbers": list(launch.numbers),
-        }
-        for launch in different
-    ]
-    order = [(different.index(launch), len(list(same))) for launch, same in groupby(launches)]
-    return {"texts": texts, "launches": described, "order": order}
+def _needs(launches: Sequence[RecordedLaunch]) -> dict[str, int]:
+    """Return the limits that launches need above those of each device, by their names in JavaScript."""
+    sizes = [max(side) for side in zip(*((*launch.group, 1, 1)[:3] for launch in launches), strict=True)]
+    needs = {
+        "maxComputeInvocationsPerWorkgroup": max(int(np.prod(launch.group)) for launch in launches),
+        "maxComputeWorkgroupStorageSize": max(launch.kernel.local_bytes for launch in launches),
+        "maxStorageBuffersPerShaderStage": max(len(launch.buffers) for launch in launches),
+        **{f"maxComputeWorkgroupSize{axis}": size for axis, size in zip("XYZ", sizes, strict=True)},
+    }
+    return {name: need for name, need in needs.items() if need > GRANTED[name]}

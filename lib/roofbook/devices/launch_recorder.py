@@ -1,9 +1,9 @@
-"""A device that notes what a plan puts on it instead of running it: kernels in WGSL, buffers, launches, and where outputs lie.
+"""A device that notes what a plan does with it instead of running it: kernels in WGSL, buffers, launches, copies and waits.
 
-The pages that run kernels in a browser are made from its notes. It grants what each GPU has by WebGPU's standard.
+The pages that run kernels in a browser are made from its notes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,23 +13,28 @@ from . import contract, webgpu
 from .backends import WEBGPU
 from .contract import Unsupported
 
-LIMITS = {
+STANDARD = {
     "max-buffer-size": 256 << 20,
+    "max-storage-buffer-binding-size": 128 << 20,
     "max-compute-workgroups-per-dimension": 65535,
     "max-compute-invocations-per-workgroup": 256,
     "max-compute-workgroup-storage-size": 16384,
     "max-storage-buffers-per-shader-stage": 8,
 }
 """Limits that each device of WebGPU has at least, by the standard."""
-EXACT = 1 << 24
-"""Number of whole numbers that float32 holds one after another."""
+USUAL = STANDARD | {
+    "max-compute-invocations-per-workgroup": 1024,
+    "max-compute-workgroup-storage-size": 49152,
+    "max-storage-buffers-per-shader-stage": 10,
+}
+"""Limits of many GPUs of computers, as far as browsers grant them. A browser tells its own."""
+EXACT = {"float16": 1 << 11}
+"""Type -> number of whole numbers that it holds one after another; for other types as many as float32 does."""
 
 
 class Buffer(contract.Buffer):
     def __init__(self, number: int, nbytes: int) -> None:
         self.number, self.nbytes = number, nbytes
-        self.content: np.ndarray | None = None
-        """Bytes that the host wrote last; None before."""
 
     def release(self) -> None:
         """Do nothing: no memory is held."""
@@ -48,7 +53,7 @@ class RecordedLaunch:
     """The other arguments, as their buffer has them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RecordedRead:
     """A buffer that the host reads from its first byte on. The host finds `marks` in it."""
 
@@ -57,36 +62,59 @@ class RecordedRead:
     marks: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedWrite:
+    """A buffer that the host writes from its first byte on."""
+
+    buffer: int
+    content: np.ndarray
+    """Its bytes."""
+
+
+@dataclass(frozen=True)
+class RecordedWait:
+    """The host waits for all that it has submitted."""
+
+
+Event = RecordedLaunch | RecordedRead | RecordedWrite | RecordedWait
+
+
 class Queue(contract.Queue):
-    """Queue that notes launches, and gives each read whole numbers by which its place in an output is found."""
+    """Queue that notes what it is asked for, and gives each read whole numbers by which its place in an output is found."""
 
     def __init__(self, device: "LaunchRecorder") -> None:
         self.device = device
+        self.events = device.events
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
-        groups = webgpu.group_counts(kernel, global_size, local_size, LIMITS["max-compute-workgroups-per-dimension"])
+        limits = self.device.limits
+        groups = webgpu.group_counts(kernel, global_size, local_size, limits["max-compute-workgroups-per-dimension"])
         if kernel.local_bytes > self.device.local_bytes:
             raise Unsupported(f"{kernel.local_bytes} bytes of local memory: {self.device.local_bytes} at most")
-        if len(kernel.buffers) > (most := LIMITS["max-storage-buffers-per-shader-stage"]):
+        if len(kernel.buffers) > (most := limits["max-storage-buffers-per-shader-stage"]):
             raise Unsupported(f"{len(kernel.buffers)} buffers of a kernel: {most} at most")
         buffers = tuple(argument.number for argument in args if isinstance(argument, Buffer))
-        self.device.launches.append(RecordedLaunch(kernel, tuple(local_size), groups, buffers, kernel.numbers_of(args)))
+        self.events.append(RecordedLaunch(kernel, tuple(local_size), groups, buffers, kernel.numbers_of(args)))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
-        buffer.content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
-        self.device.written.append(buffer.number)
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
+        self.events.append(RecordedWrite(buffer.number, content))
 
     def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
         if offset:
             raise Unsupported("a read from the middle of a buffer")
-        marks = ((np.arange(array.size) + len(self.device.reads)) % EXACT).astype(array.dtype)
+        marks = ((np.arange(array.size) + len(self.device.reads)) % EXACT.get(array.dtype.name, 1 << 24)).astype(
+            array.dtype
+        )
         array[...] = marks.reshape(array.shape)
-        self.device.reads.append(RecordedRead(buffer.number, array.dtype.name, marks))
+        self.events.append(RecordedRead(buffer.number, array.dtype.name, marks))
         return array
 
     def laps(self, *submits: Callable[[], None]) -> list[float]:
+        first = len(self.events)
         for submit in submits:
             submit()
+        self.device.laps.append(range(first, len(self.events)))
         return [1.0] * len(submits)
 
     def copy(self, target: Any, source: Any) -> None:
@@ -99,31 +127,35 @@ class Queue(contract.Queue):
         raise Unsupported("a copy to the host within a run")
 
     def finish(self) -> None:
-        """Do nothing: no kernel runs."""
+        self.events.append(RecordedWait())
 
 
 class LaunchRecorder(contract.Device):
-    """A device that runs nothing. What a plan put on it is in `buffers`, `written`, `launches` and `reads`."""
+    """A device that runs nothing. limits: STANDARD or USUAL, what it grants. Its notes are in `events`, oldest first."""
 
     backend, kind, name, spec = WEBGPU.name, "gpu", "any GPU by WebGPU", "webgpu:none"
     compute_units, max_clock_mhz = webgpu.UNTOLD_UNITS, 0
-    memory_bytes, cache_bytes = LIMITS["max-buffer-size"], webgpu.UNTOLD_CACHE
-    local_bytes = LIMITS["max-compute-workgroup-storage-size"]
-    max_work_group = LIMITS["max-compute-invocations-per-workgroup"]
+    cache_bytes = webgpu.UNTOLD_CACHE
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Mapping[str, int] = STANDARD) -> None:
+        self.limits = limits
+        self.memory_bytes = limits["max-storage-buffer-binding-size"]
+        self.local_bytes = limits["max-compute-workgroup-storage-size"]
+        self.max_work_group = limits["max-compute-invocations-per-workgroup"]
         self.buffers: list[Buffer] = []
-        self.written: list[int] = []
-        """Numbers of the buffers that the host wrote, in order."""
-        self.launches: list[RecordedLaunch] = []
-        self.reads: list[RecordedRead] = []
+        self.events: list[Event] = []
+        self.laps: list[range] = []
+        """Numbers of the events that the plan timed on the device."""
+
+    @property
+    def reads(self) -> list[RecordedRead]:
+        """What the host has read, oldest first."""
+        return [event for event in self.events if isinstance(event, RecordedRead)]
 
     def identity(self) -> dict[str, str]:
         return {"backend": self.backend, "model": self.name}
 
     def build(self, text: str, options: Sequence[str] = ()) -> webgpu.Program:
-        if "enable f16;" in text:
-            raise Unsupported("fp16 in kernels: not each GPU has it")
         return webgpu.Program(None, text, self)
 
     def empty(self, nbytes: int) -> Buffer:

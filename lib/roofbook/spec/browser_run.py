@@ -5,19 +5,42 @@ A lab has them in the file `browser.py` of its folder, as BROWSER. Operands are 
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..devices.launch_recorder import RecordedRead
+from .plan import Case
 
 if TYPE_CHECKING:
     from .lab import Lab
 
 Words = NDArray[np.uint32]
+
+
+Drawn = Mapping[str, NDArray[np.float32]]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+Reads = Mapping[str, Sequence[RecordedRead]]
+
+
+def same_arrays(inputs: Mapping[str, Any]) -> Arrays:
+    """Return the lab's inputs, for plans that put them in buffers as they are."""
+    return inputs
+
+
+def whole_reads(inputs: Mapping[str, Any], outputs: Arrays, reads: Sequence[RecordedRead]) -> Reads | None:
+    """Return output -> the read whose marks it holds; None if an output holds those of no read."""
+    by_output = {
+        name: [read] for name, array in outputs.items() for read in reads if np.array_equal(array.ravel(), read.marks)
+    }
+    return by_output if by_output.keys() == outputs.keys() else None
 
 
 @dataclass(frozen=True)
@@ -27,11 +50,24 @@ class BrowserRun:
     cases: tuple[str, ...]
     """Names of the cases, of which a reader chooses one. The first one that runs is chosen at first."""
     ranges: Mapping[str, tuple[float, float]]
-    """Input -> range [low, high) from which its numbers are drawn, in the order of their streams. Both ends, and their
-    difference, are numbers of float32."""
-    check: Path
-    """JavaScript: a function of the case's params with its units, and of flat inputs. It returns a function of flat outputs,
-    which returns ratios of error to tolerance by their names."""
+    """Name -> range [low, high) from which numbers are drawn, in the order of their streams. Both ends, and their difference,
+    are numbers of float32."""
+    script: Path
+    """JavaScript: an object with the function `check` of the case's params with its units, and of flat arrays. It returns a
+    function of flat outputs, which returns ratios of error to tolerance by their names. `arrays`, with the params and the drawn
+    numbers, returns what plans put in buffers; without it, that is the drawn numbers. `unusual`, like `arrays`, returns arrays
+    on which mistakes show, for the check before the first sample."""
+    sizes: Callable[[Case], Mapping[str, int]] | None = None
+    """Number of drawn numbers by name; None: those of the elements of the lab's inputs."""
+    inputs: Callable[[Case, Drawn], Mapping[str, Any]] | None = None
+    """The lab's inputs from the drawn numbers; None: they are the drawn numbers in the shapes of the lab's inputs."""
+    arrays: Callable[[Mapping[str, Any]], Arrays] = same_arrays
+    """Returns the arrays that plans put in buffers, from the lab's inputs, by the names that the JavaScript gives them."""
+    raw_outputs: Callable[[Mapping[str, Any], Arrays, Sequence[RecordedRead]], Reads | None] = whole_reads
+    """Returns what the JavaScript checks, by name: the reads in which the host finds it, in order. It is called with the lab's
+    inputs, with a recorded plan's outputs, and with its reads; None if an output is not made of reads in a known way."""
+    units: int = 0
+    """Number of units of a run, if it is the same for all cases; otherwise 0, and each plan has its own."""
 
 
 @lru_cache

@@ -1,6 +1,6 @@
 // The check of a layer's outputs, in double precision, as problem.py has it for fp32: the largest error over its bound, the root
 // mean square error over the allowed one, and the mean error of a filter over the allowed one. A NaN is Infinity.
-({ layer: { channels, filters, height, width, kernel } }, { x, weight, bias }) => {
+({ check: ({ layer: { channels, filters, height, width, kernel } }, { x, weight, bias }) => {
   const ROUNDOFF = 2 ** -24, DEVIATIONS = 8, CLEARANCE = 1.5, ROUNDING = 1 / Math.sqrt(8 * Math.log(2));
   const across = width + kernel - 1, plane = (height + kernel - 1) * across, terms = channels * kernel * kernel;
   const rows = height >> 1, columns = width >> 1, count = filters * rows * columns;
@@ -63,4 +63,4 @@
       "mean error of a filter's outputs": isWrong ? Infinity : ofFilters,
     };
   };
-}
+} })

@@ -1,6 +1,6 @@
 // The check of g after all passes, in double precision, as problem.py has it: the largest error over its tolerance, and the root
 // mean square error over the allowed one. A NaN, or a change of the first or the last row, is Infinity.
-({ height, width, units: passes }, { r, b, g: start }) => ({ g }) => {
+({ check: ({ height, width, units: passes }, { r, b, g: start }) => ({ g }) => {
   const ROUNDOFF = 2 ** -24, ROOT_ULPS = 4, DEVIATIONS = 8, CLEARANCE = 1.5, inner = (height - 2) * width;
   let largest = 0, squares = 0, expected = 0, isWrong = false;
   for (let k = 0; k < height * width; k++) {
@@ -23,4 +23,4 @@
     "largest error of an element of g": isWrong ? Infinity : largest,
     "root mean square error of g": isWrong ? Infinity : Math.sqrt(squares / (expected * chance)) / CLEARANCE,
   };
-}
+} })
