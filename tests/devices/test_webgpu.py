@@ -21,7 +21,9 @@ from roofbook.devices.backends import BACKENDS, ON_REQUEST, WEBGPU
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
 from roofbook.devices.provenance import environment
 from roofbook.errors import UsageError
-from roofbook.measure.placement import target_of
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting, target_of
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Case, Variant
@@ -95,7 +97,7 @@ def test_the_list_of_devices_has_them_on_request(command: Command, monkeypatch: 
     )
     assert "webgpu" not in command("devices")[1]
     code, _, error = command("devices", "vulkan")
-    assert code and "valid: cuda, opencl, webgpu" in error
+    assert code and "valid: cuda, opencl, webgpu, webgpu-unchecked" in error
     monkeypatch.setattr(webgpu, "devices", list)
     code, _, error = command("devices", "webgpu")
     assert code and "no WebGPU adapter" in error
@@ -116,6 +118,24 @@ def test_an_adapter_is_opened_by_its_name_and_says_what_it_is(adapter: Any) -> N
     known = environment(adapter)
     assert {"backend", "model", "device", "platform", "driver", "limits", "timer"} == set(known["device"])
     assert {"wgpu", "pycparser"} <= set(known["libraries"]) and "wgpu-native" in known["device"]["platform"]
+
+
+def test_an_adapter_without_checks_runs_the_same_text_and_has_rows_of_its_own(adapter: Any) -> None:
+    unchecked = find.open_device("webgpu-unchecked:0")
+    assert unchecked.slug == adapter.slug and environment(unchecked) != environment(adapter)
+    lab = registry.get("stencil")
+    case, step = lab.cases("test")[0], lab.variant("flat")
+    rows: list[dict[str, Any]] = []
+    setting = Setting(lab, case, adapter, Policy(budget_s=1e-6))
+    measure_case(setting, [step], run="20260101T000000Z-abcdef", keep=rows.extend, others=[unchecked])
+    assert [(row["backend"], row["status"]) for row in rows] == [("webgpu", "ok"), ("webgpu-unchecked", "ok")]
+    assert set(rows[0]["rounds"]) & set(rows[1]["rounds"]), "in the same rounds"
+    assert rows[0]["cell_key"] != rows[1]["cell_key"] and rows[0]["source_sha256"] == rows[1]["source_sha256"]
+
+
+def test_a_wrong_text_is_an_error_without_checks_too(adapter: Any) -> None:
+    with pytest.raises(BuildFailed):
+        find.open_device("webgpu-unchecked:0").build("@compute @workgroup_size(1) fn f() { let x: u32 = 1.5; }")
 
 
 def test_the_card_of_an_adapter_is_known_where_there_is_only_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..devices.backends import HOST, label
+from ..devices.backends import HOST, WEBGPU_UNCHECKED, label
 from ..escaping import file_name, read_json
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ def of_host(variant: "Variant") -> bool:
 
 
 def rows_by_device(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[StoreDevice, pd.DataFrame]]":
-    """Return the devices of a lab's rows, each by one backend, with its rows and those that its host measured."""
+    """Return the devices of a lab's rows, each by one backend, with its rows and those that its host measured.
+
+    WEBGPU_UNCHECKED is an experiment and no backend that a reader can choose: `gpu_languages` alone reads its rows.
+    """
+    rows = rows[rows["backend"] != WEBGPU_UNCHECKED.name]
     hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
     machines = rows["provenance"].map(machine)
     by_device = []

@@ -7,7 +7,7 @@ backend's name.
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -166,12 +166,16 @@ WEBGPU = Backend(
     absent="no WebGPU adapter: `pip install 'roofbook[webgpu]'`, and a driver for Vulkan, Metal or Direct3D 12",
     reports="WebGPU: no compiler reports; the table shows local memory by the kernel's text, and the largest group.",
 )
+WEBGPU_UNCHECKED = replace(
+    WEBGPU, name="webgpu-unchecked", label="WebGPU without checks", module=f"{__package__}.webgpu_unchecked"
+)
+"""The same with kernels that wgpu-native compiles without run-time checks: it measures what they cost."""
 WGSL = "wgsl"
 """Name of WebGPU's language in the option `--as`."""
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CUDA, OPENCL)}
 """Name -> backend, in the order in which devices are listed."""
-ON_REQUEST: Mapping[str, Backend] = {WEBGPU.name: WEBGPU}
+ON_REQUEST: Mapping[str, Backend] = {backend.name: backend for backend in (WEBGPU, WEBGPU_UNCHECKED)}
 """Name -> backend whose devices are found only where a user names it, and whose packages nothing else imports."""
 
 

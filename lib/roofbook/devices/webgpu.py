@@ -398,7 +398,7 @@ class WebGPUDevice(contract.Device):
 
     def __init__(self, adapter: Any, index: int) -> None:
         self.adapter, self.info = adapter, dict(adapter.info)
-        self.spec = f"webgpu:{index}"
+        self.spec = f"{self.backend}:{index}"
         self.kind = "cpu" if self.info["adapter_type"] == "CPU" else "gpu"
         self.name = str(self.info["device"]).strip()
         self.limits = dict(adapter.limits)
@@ -454,9 +454,13 @@ class WebGPUDevice(contract.Device):
         if text not in self._programs:
             if "enable f16;" in text and "shader-f16" not in self.features:
                 raise Unsupported("fp16 in kernels: this adapter has no shader-f16")
-            module = _built(lambda: self.handle.create_shader_module(code=text))
+            module = _built(lambda: self.module(text))
             self._programs[text] = Program(module, text, self)
         return self._programs[text]
+
+    def module(self, text: str) -> Any:
+        """Compile a text of WGSL. Errors: those of wgpu."""
+        return self.handle.create_shader_module(code=text)
 
     def empty(self, nbytes: int) -> Buffer:
         import wgpu
