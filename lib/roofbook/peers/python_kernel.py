@@ -287,6 +287,15 @@ def numba_array(buffer: Buffer, *shape: int, itemsize: int = 4) -> tuple[Any, ..
     return np.uint64(0), np.uint64(0), *counts, buffer, *map(np.int64, (*shape, *strides))
 
 
+def by_value(encoded: bytes) -> np.ndarray:
+    """Return bytes as an argument that a launch copies: CuPy takes an array of one value of any size.
+
+    >>> by_value(bytes(128)).shape
+    (1,)
+    """
+    return np.frombuffer(encoded, f"V{len(encoded)}")
+
+
 def arguments_of(ptx: str) -> int:
     """Return the number of arguments of the only kernel of a text in PTX.
 

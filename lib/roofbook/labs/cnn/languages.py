@@ -11,7 +11,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.hopper import tensor_map
-from ...peers.python_kernel import Cute, OneOutput, Triton, by_cute, by_triton
+from ...peers.python_kernel import Cute, OneOutput, Triton, by_cute, by_triton, by_value
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant, stated_conditions
 from .plans import layer, operand_bytes
@@ -103,7 +103,7 @@ class CuteLayer(Cute, OneOutput):
             tensor_map(pixels, unfolded, box, True, (pixel, line, pixel, line)),
         )
         out = self.written(np.full(one.out_shape, np.nan, np.float32))
-        self.arguments = *(np.frombuffer(encoded, np.uint8) for encoded in maps), bias, out
+        self.arguments = *map(by_value, maps), bias, out
 
     @staticmethod
     def function() -> Any:

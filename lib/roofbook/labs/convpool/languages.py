@@ -8,7 +8,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.hopper import tensor_map_of_bytes
-from ...peers.python_kernel import Cute, OneOutput, Triton, by_cute, by_triton
+from ...peers.python_kernel import Cute, OneOutput, Triton, by_cute, by_triton, by_value
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant, stated_conditions
 from .plans import SENTINEL, bytes_of_int8, layer, must_fit_a_byte
@@ -94,7 +94,7 @@ class CuteLayer(Cute, OneOutput):
             tensor_map_of_bytes(pixels, unfolded, box, (channels, line, channels, line)),
         )
         out = self.written(np.full(one.out_shape, SENTINEL, np.int32))
-        self.arguments = *(np.frombuffer(encoded, np.uint8) for encoded in maps), out
+        self.arguments = *map(by_value, maps), out
 
     @staticmethod
     def function() -> Any:
