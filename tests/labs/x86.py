@@ -57,8 +57,17 @@ void x86_tilezero(int *tile) {
 void x86_tileloadd(int *tile, __global const int *from, long stride) {
   for (int k = 0; k < 256; k++) tile[k] = *(__global const int *)((__global const char *)from + k / 16 * stride + k % 16 * 4);
 }
-void x86_tilestored(const int *tile, int *to, long stride) {
+void x86_tilestored(const int *tile, void *to, long stride) {
   for (int k = 0; k < 256; k++) *(int *)((char *)to + k / 16 * stride + k % 16 * 4) = tile[k];
+}
+void x86_tdpbf16ps(int *sums, const int *a, const int *b) {
+  for (int i = 0; i < 16; i++)
+    for (int k = 0; k < 16; k++)
+      for (int j = 0; j < 32; j++) {
+        const float left = as_float((int)((const short *)a)[32 * i + j] << 16);
+        const float right = as_float((int)((const short *)b)[32 * (j / 2) + 2 * k + j % 2] << 16);
+        sums[16 * i + k] = as_int(fma(left, right, as_float(sums[16 * i + k])));
+      }
 }
 void x86_tdpbssd(int *sums, const int *a, const int *b) {
   for (int i = 0; i < 16; i++)
@@ -74,9 +83,9 @@ _ON_TILES = {
     r'\("tileloadd \(%0,%1,1\), %%tmm" "(\d)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
         r"x86_tileloadd(tiles[\1], \2, \3);",
     r'\("tilestored %%tmm" "(\d)" ", \(%0,%1,1\)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
-        r"x86_tilestored(tiles[\1], &\2[0][0], \3);",
-    r'\("tdpbssd %%tmm" "(\d)" ", %%tmm" "(\d)" ", %%tmm" "(\d)" : : : "memory"\);':
-        r"x86_tdpbssd(tiles[\3], tiles[\2], tiles[\1]);",
+        r"x86_tilestored(tiles[\1], \2, \3);",
+    r'\("(tdp\w+) %%tmm" "(\d)" ", %%tmm" "(\d)" ", %%tmm" "(\d)" : : : "memory"\);':
+        r"x86_\1(tiles[\4], tiles[\3], tiles[\2]);",
 }  # fmt: skip
 """Pattern of an instruction on AMX's tiles, as amx.h has it -> what stands in for it. Tiles are a work-item's own array."""
 _INSTRUCTION = re.compile(r'__asm__\("(\w+)(?:" ")? [^"]*"\s*:\s*("[^:]*?)\s*:\s*("[^;]*)\);')

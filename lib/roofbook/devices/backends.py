@@ -42,6 +42,7 @@ FEATURES: Mapping[str, str] = {
     "vnni": "x86 CPUs with AVX-512 VNNI, whose compilers take its products of bytes within a kernel's text",
     "avx512-bf16": "x86 CPUs with AVX-512 BF16, whose compilers take its products of bf16 within a kernel's text",
     "amx-int8": "x86 CPUs with AMX, whose compilers take its products of matrices of bytes within a kernel's text",
+    "amx-bf16": "x86 CPUs with AMX, whose compilers take its products of matrices of bf16 within a kernel's text",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
     "wgmma": "a warpgroup's matrix products on tensor cores, and tiles fetched by the TMA unit",
@@ -55,7 +56,7 @@ FEATURES: Mapping[str, str] = {
 }
 """Features that a backend may have and a variant may need, with descriptions. A plan refuses a device that lacks one."""
 
-X86_INSTRUCTIONS = frozenset({"vnni", "avx512-bf16", "amx-int8"})
+X86_INSTRUCTIONS = frozenset({"vnni", "avx512-bf16", "amx-int8", "amx-bf16"})
 """Features of CPUs whose kernels have x86 instructions in their text; `Device.lacks_instructions` tells of each."""
 
 
@@ -142,7 +143,7 @@ OPENCL = Backend(
     dialect=_HEADERS / "opencl.h",
     highlight="c",
     features=frozenset({
-        "cpu", "opencl-c", "ptx", "vnni", "avx512-bf16", "amx-int8", "compiles-at-launch", "vector-types",
+        "cpu", "opencl-c", "ptx", "vnni", "avx512-bf16", "amx-int8", "amx-bf16", "compiles-at-launch", "vector-types",
         "constant-pointers", "opencl-api", "images", "pinned", "streams", "several", "driver-api", "fast-math",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},

@@ -41,6 +41,7 @@ INSTRUCTIONS = {
     "vnni": ("AVX-512 VNNI", {"avx512f", "avx512bw", "avx512_vnni"}),
     "avx512-bf16": ("AVX-512 BF16", {"avx512f", "avx512_bf16"}),
     "amx-int8": ("AMX int8", {"avx512f", "amx_tile", "amx_int8"}),
+    "amx-bf16": ("AMX bf16", {"avx512f", "amx_tile", "amx_bf16"}),
 }
 """Feature -> (name of its instructions, the processor's features that a kernel needs which has them in its text)."""
 WALL_SECONDS = 600

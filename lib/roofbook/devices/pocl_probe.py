@@ -28,6 +28,21 @@ __kernel void wide(__global float *x) {
 }
 """
 """Kernels of the probe: each makes 2.0 of 1.0. The narrow one has calls if the CPU lacks features; the wide one may crash."""
+ON_TILES = """
+__kernel void amx(__global float16 *x) {
+  const int16 shapes = (int16)(1, 0, 0, 0, 0x400040, 0x400040, 0x400040, 0x400040, 0, 0, 0, 0, 0x10101010, 0x10101010, 0, 0);
+  int16 rows[16];
+  for (int i = 0; i < 16; i++) rows[i] = (int16)(i ? 0 : WORD);
+  __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+  __asm__ volatile("tilezero %%tmm0" : : : "memory");
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(rows), "r"(64l) : "memory");
+  __asm__ volatile("PRODUCT %%tmm1, %%tmm1, %%tmm0" : : : "memory");
+  __asm__ volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(rows), "r"(64l) : "memory");
+  __asm__ volatile("tilerelease" : : : "memory");
+  *x = VALUE;
+}
+"""
+"""A kernel that multiplies a row of WORDs by itself in tiles of AMX, by PRODUCT, which makes VALUE of each word."""
 INSTRUCTIONS = {
     "vnni": """
 __kernel void vnni(__global float16 *x) {
@@ -47,20 +62,12 @@ __kernel void bf16(__global float16 *x) {
   *x = sums;
 }
 """,
-    "amx-int8": """
-__kernel void amx(__global float16 *x) {
-  const int16 shapes = (int16)(1, 0, 0, 0, 0x400040, 0x400040, 0x400040, 0x400040, 0, 0, 0, 0, 0x10101010, 0x10101010, 0, 0);
-  int16 rows[16];
-  for (int i = 0; i < 16; i++) rows[i] = (int16)(i ? 0 : 0x01010101);
-  __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
-  __asm__ volatile("tilezero %%tmm0" : : : "memory");
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(rows), "r"(64l) : "memory");
-  __asm__ volatile("tdpbssd %%tmm1, %%tmm1, %%tmm0" : : : "memory");
-  __asm__ volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(rows), "r"(64l) : "memory");
-  __asm__ volatile("tilerelease" : : : "memory");
-  *x = __builtin_convertvector(rows[0], float16) - 2.0f;
-}
-""",
+    "amx-int8": ON_TILES.replace("WORD", "0x01010101")
+    .replace("PRODUCT", "tdpbssd")
+    .replace("VALUE", "__builtin_convertvector(rows[0], float16) - 2.0f"),
+    "amx-bf16": ON_TILES.replace("WORD", "0x3f803f80")
+    .replace("PRODUCT", "tdpbf16ps")
+    .replace("VALUE", "as_float16(rows[0])"),
 }
 """Feature -> kernel with its instructions within the text, which makes 2.0 of 1.0 in all sixteen places."""
 _names: dict[int, tuple[Any, str]] = {}

@@ -9,7 +9,7 @@ from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, 
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
-from . import bf16_dots, boxes, four_rows, languages, peers, plans, tensor, tuned, warps
+from . import amx_bf16, bf16_dots, boxes, four_rows, languages, peers, plans, tensor, tuned, warps
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -170,6 +170,14 @@ LADDER = (
         "Twice the products of a multiply-add in fp32, at the same rate of instructions: twice as fast.",
         frozenset({"cpu", "vector-types", "avx512-bf16"}), kind="cpu", options={"operand_roundoff": 2.0**-8},
         differs=("source", "plan", "options"), dtype="bfloat16", predicts={"cpu": about(2)},
+    ),
+    Variant(
+        "amx-bf16", "bf16-dots", Source.of(HERE / "amx_bf16.k", **LAYER), amx_bf16.AmxBf16,
+        "For a CPU with AMX: an instruction multiplies tiles of 16 filters, 32 channels, 16 pixels in bf16. Rounding is timed.",
+        "An instruction has 256 times the products of `bf16-dots`'s and takes 16 cycles, where a core takes one of those in "
+        "each: 16 times faster at its peak. Each needs a load of 1 KB, whose lines come from the second cache.",
+        frozenset({"cpu", "vector-types", "amx-bf16"}), kind="cpu", options={"operand_roundoff": 2.0**-8},
+        differs=("source", "plan"), dtype="bfloat16", predicts={"cpu": about(8)},
     ),
     Variant(
         "warps-staged", "double-buffered", WARPS.with_knobs(WEIGHTS="STAGED"), warps.Warps,

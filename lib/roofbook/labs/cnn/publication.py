@@ -98,6 +98,7 @@ PAIRS = (
     ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
     ("Explicit vectors", [("vectors", "fissioned"), ("four-rows", "vectors")]),
     ("On a CPU, two products of bf16 by one instruction", [("bf16-dots", "four-rows")]),
+    ("On a CPU, tiles of bf16 by one instruction", [("amx-bf16", "bf16-dots")]),
     ("Tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
     ("Tensor cores, more taps from each box of pixels",
      [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-wide-stores")]),
@@ -119,7 +120,8 @@ PAIRS = (
     ("Compared with PyTorch and cuDNN in bf16, converted beforehand", [("tensor-turns-bf16", "torch-bf16")]),
     ("Compared with cuDNN in fp16, conversion included", [("tensor-cluster", "cudnn-fused")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
-    ("Compared with OpenVINO on the host's CPU", [("four-rows", "openvino-fp32"), ("bf16-dots", "openvino-bf16")]),
+    ("Compared with OpenVINO on the host's CPU", 
+     [("four-rows", "openvino-fp32"), ("bf16-dots", "openvino-bf16"), ("amx-bf16", "openvino-bf16")]),
 )  # fmt: skip
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 

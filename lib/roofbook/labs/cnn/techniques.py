@@ -22,6 +22,7 @@ TAGS = {
     "vectors": "vectors",
     "four-rows": "register-tiling mapping -layout",
     "bf16-dots": "dot-products precision layout",
+    "amx-bf16": "tensor-cores layout",
     "warps-staged": "tensor-cores precision prepared",
     "warps-fp16": "layout -staging",
     "warps-tf32": "precision",
