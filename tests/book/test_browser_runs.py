@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from roofbook.labs.cnn import problem as convolution
 from roofbook.labs.convpool import browser as convpool
 from roofbook.labs.convpool import plans as sparse_plans
 from roofbook.labs.convpool import problem as sparse
+from roofbook.labs.lenet import browser as lenet
+from roofbook.labs.lenet import problem as network
 from roofbook.labs.stencil import browser as stencil
 from roofbook.labs.stencil import problem
 from roofbook.labs.stencil.plans import Passes
@@ -33,10 +36,10 @@ from roofbook.store.schema import COLUMNS, REQUIRED
 from ..axe import violations
 
 ROOT = Path(__file__).parents[2]
-LAB, CNN, CONVPOOL = (registry.get(name) for name in ("stencil", "cnn", "convpool"))
-RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER, "convpool": convpool.BROWSER}
+LAB, CNN, CONVPOOL, LENET = (registry.get(name) for name in ("stencil", "cnn", "convpool", "lenet"))
+RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER, "convpool": convpool.BROWSER, "lenet": lenet.BROWSER}
 RUN = RUNS["stencil"]
-SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5", "convpool": "8x16x16x16-k3"}
+SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5", "convpool": "8x16x16x16-k3", "lenet": "batch-2"}
 """Lab -> the case of its runs, which takes a GPU of software milliseconds."""
 STORY_STEPS = ("sequential-c", "fused")
 """Steps of a story, of which the second runs in a browser; its parent is not in the story."""
@@ -148,7 +151,7 @@ def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
 
 
 def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
-    assert browser_run(registry.get("lenet")) is None and browser_runs.scripts(registry.get("lenet")) == {}
+    assert browser_run(registry.get("lbm")) is None and browser_runs.scripts(registry.get("lbm")) == {}
 
 
 class Rearranging(Passes):
@@ -279,14 +282,35 @@ def test_steps_of_cnn_run(open_page: Open, step: str, words: str) -> None:
     assert re.search(rf"{step}: .* a layer, verified", said) and re.search(words, said)
 
 
-CALL = """([code, name, params, numbers]) => {
-  const made = Object.fromEntries(Object.entries(numbers).map(([name, of]) => [name, new Float32Array(of)]));
-  return Object.fromEntries(Object.entries(eval(code)[name](params, made)).map(([name, array]) => [name, [...array]]));
-}"""
-"""Calls a function of a lab's script with drawn numbers, and returns its arrays as lists."""
-JUDGE = """([code, params, inputs, outputs]) =>
-  Object.values(eval(code).check(params, inputs)(outputs)).map((ratio) => ratio === Infinity ? 1e300 : ratio)"""
-"""Calls the check of a lab's script, and returns its ratios."""
+TYPED = """([code, params, given, wanted]) => {
+  const types = { f4: Float32Array, f8: Float64Array, i1: Int8Array, i2: Int16Array, i4: Int32Array, u2: Uint16Array };
+  const typed = (packed) => Object.fromEntries(Object.entries(packed).map(([name, [type, text]]) =>
+    [name, new types[type](Uint8Array.from(atob(text), (of) => of.charCodeAt(0)).buffer)]));
+  const lab = eval(code), arrays = typed(given);
+"""
+"""Begin of a function in the page: makes typed arrays of what `packed` returns, which is faster than lists."""
+CALL = f"""{TYPED}
+  return Object.fromEntries(Object.entries(lab[wanted](params, arrays)).map(([name, array]) => {{
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength), type = Object.keys(types)
+      .find((type) => array instanceof types[type]);
+    let text = "";
+    for (let k = 0; k < bytes.length; k += 8192) text += String.fromCharCode(...bytes.subarray(k, k + 8192));
+    return [name, [type, btoa(text)]];
+  }}));
+}}"""
+"""Calls a function of a lab's script, and returns its arrays."""
+JUDGE = f"""{TYPED}
+  const check = lab.check(params, arrays);
+  return wanted.map((outputs) => Object.values(check(typed(outputs))).map((ratio) => ratio === Infinity ? 1e300 : ratio));
+}}"""
+"""Calls the check of a lab's script on several results, and returns the ratios of each."""
+
+
+def packed(arrays: Any) -> dict[str, tuple[str, str]]:
+    return {
+        name: (array.dtype.str[1:], base64.b64encode(np.ascontiguousarray(array).tobytes()).decode())
+        for name, array in arrays.items()
+    }
 
 
 def in_page(tab: Any, lab: Any, name: str, case: Any, seed: int) -> tuple[Any, dict[str, np.ndarray]]:
@@ -294,9 +318,23 @@ def in_page(tab: Any, lab: Any, name: str, case: Any, seed: int) -> tuple[Any, d
     run = RUNS[lab.name]
     assert run.sizes and run.inputs
     numbers = drawn(run, run.sizes(case), seed)
-    flat = {of: array.tolist() for of, array in numbers.items()}
-    there = tab.evaluate(CALL, [run.script.read_text(encoding="utf-8"), name, dict(case.params), flat])
-    return run.inputs(case, numbers), {of: np.array(array) for of, array in there.items()}
+    there = tab.evaluate(CALL, [run.script.read_text(encoding="utf-8"), dict(case.params), packed(numbers), name])
+    arrays = {of: np.frombuffer(base64.b64decode(text), kind) for of, (kind, text) in there.items()}
+    return run.inputs(case, numbers), arrays
+
+
+def ratios(tab: Any, lab: Any, case: Any, arrays: Any, results: Sequence[Any]) -> list[list[float]]:
+    """Return the ratios of the check of the lab's script on several results; 1e300 for infinity."""
+    code, params = RUNS[lab.name].script.read_text(encoding="utf-8"), {**case.params, "units": case.units}
+    there: list[list[float]] = tab.evaluate(JUDGE, [code, params, packed(arrays), [*map(packed, results)]])
+    return there
+
+
+def equal_arrays(there: Any, here: Any) -> None:
+    assert there.keys() == here.keys()
+    for name, array in here.items():
+        assert there[name].dtype == array.dtype
+        np.testing.assert_array_equal(there[name], array.ravel())
 
 
 def test_operands_of_convpool_are_made_as_in_python(open_page: Open) -> None:
@@ -304,10 +342,7 @@ def test_operands_of_convpool_are_made_as_in_python(open_page: Open) -> None:
     for name in ("5x7x9x9-k3", "3x2x7x7-k5"):
         case, run = CONVPOOL.case(name, "test"), RUNS["convpool"]
         inputs, there = in_page(tab, CONVPOOL, "arrays", case, 6)
-        here = run.arrays(inputs)
-        assert there.keys() == here.keys()
-        for operand, array in here.items():
-            np.testing.assert_array_equal(there[operand], array.ravel())
+        equal_arrays(there, run.arrays(inputs))
         layer = sparse_plans.layer(case)
         assert (np.count_nonzero(inputs["weight"], axis=(2, 3)) == 1).all()
         assert len(set(np.count_nonzero(inputs["x"], axis=(1, 2)))) == 1 and np.abs(inputs["x"]).max() <= sparse.LARGEST
@@ -318,20 +353,62 @@ def test_operands_of_convpool_are_made_as_in_python(open_page: Open) -> None:
 
 @pytest.mark.parametrize("operands", ["arrays", "unusual"])
 def test_the_check_of_convpool_is_exact(open_page: Open, operands: str) -> None:
-    tab, case, run = open_page(), CONVPOOL.case("5x7x9x9-k3", "test"), RUNS["convpool"]
+    tab, case = open_page(), CONVPOOL.case("5x7x9x9-k3", "test")
     layer = sparse_plans.layer(case)
     _, arrays = in_page(tab, CONVPOOL, operands, case, 7)
-    x = arrays["padded x"].reshape(layer.depth, layer.size + 2, layer.size + 2)[:, 1:-1, 1:-1].astype(np.int16)
-    right = sparse.reference(layer, x, arrays["weight"].reshape(layer.weight_shape).astype(np.int16))["out"].ravel()
+    x = arrays["padded x"].reshape(layer.depth, layer.size + 2, layer.size + 2)[:, 1:-1, 1:-1]
+    right = sparse.reference(layer, x, arrays["weight"].reshape(layer.weight_shape))["out"]
     wrong = right.copy()
-    wrong[-1] += 1
-    flat = {name: array.tolist() for name, array in arrays.items()}
-    for out, ratio in ((right, 0), (wrong, 1e300), (0 * right - 1, 1e300)):
-        given = [run.script.read_text(encoding="utf-8"), dict(case.params), flat, {"out": out.tolist()}]
-        assert tab.evaluate(JUDGE, given) == [ratio]
+    wrong[-1, -1, -1] += 1
+    results = [{"out": out} for out in (right, wrong, 0 * right - 1)]
+    assert ratios(tab, CONVPOOL, case, arrays, results) == [[0], [1e300], [1e300]]
 
 
-THREE = {"convpool": ("filter-groups", "lists", "built-lists")}
+def test_the_check_of_lenet_is_that_of_the_lab(open_page: Open) -> None:
+    tab, case = open_page(), LENET.case("batch-2", "test")
+    inputs, arrays = in_page(tab, LENET, "arrays", case, 8)
+    equal_arrays(arrays, lenet.arrays(inputs))
+    right, random = LENET.reference(case, inputs), np.random.default_rng(9)
+    results, expected = list[dict[str, np.ndarray]](), list[list[float]]()
+    for size in (0, 1e-3, 0.02, 5, np.nan):
+        out, here = {}, []
+        for name in ("conv1", "pool1", "conv2", "pool2", "scores"):
+            maps = right[name]
+            out[name] = maps.value + random.normal(0, 1, maps.value.shape) * size * maps.rounding
+            here.append(network.error_over_bound(out[name], maps))
+            if name != "scores":
+                here.append(network.mean_square(out[name], maps, right["variances"][name]))
+        results.append(out)
+        expected.append([1e300] * len(here) if np.isnan(size) else here)
+    for there, here in zip(ratios(tab, LENET, case, arrays, results), expected, strict=True):
+        assert there == pytest.approx(here, rel=1e-6, abs=1e-6)
+
+
+def test_a_batch_repeats_its_images(open_page: Open) -> None:
+    case = LENET.case(f"batch-{lenet.DIFFERENT + 3}", "test")
+    inputs, there = in_page(open_page(), LENET, "arrays", case, 10)
+    np.testing.assert_array_equal(there["x"], inputs["x"].ravel())
+    np.testing.assert_array_equal(inputs["x"][lenet.DIFFERENT :], inputs["x"][:3])
+
+
+def test_a_layer_begins_with_what_the_one_before_wrote(site: Path) -> None:
+    """What the host takes from one buffer to another is a copy; the two convolutions alone are timed."""
+    for name in ("baseline", "fused-pool"):
+        (case,) = step_of((site / "_static" / "runs" / "lenet" / f"{name}.js").read_text())["cases"]
+        kernels = [case["launches"][item[0]]["kernel"] if isinstance(item, list) else item for item in case["order"]]
+        timed = [case["launches"][launch] for launch, _ in case["timed"]]
+        first, second = (launch["bindings"][1][2] for launch in timed)
+        copies = [item["copy"] for item in case["order"] if "copy" in item]
+        assert [kernel for kernel in kernels if isinstance(kernel, str)][-1] == "classify"
+        assert {launch["bindings"][0][2] for launch in timed} - {copies[0][1]} == {
+            number for number, buffer in enumerate(case["buffers"]) if buffer.get("array") == "x"
+        }
+        outputs = {output["buffer"] for output in case["outputs"].values()}
+        assert {first, second} <= outputs and len(copies) == 2
+        assert (copies[0][0] == first) == (name == "fused-pool"), "elsewhere a kernel pools between"
+
+
+THREE = {"convpool": ("filter-groups", "lists", "built-lists"), "lenet": ("baseline", "constant", "joint")}
 """Lab -> steps that are run in its page: of different plans, in groups that each GPU allows."""
 
 

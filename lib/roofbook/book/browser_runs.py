@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,14 +195,14 @@ class Recording:
     def _steps(self) -> list[tuple[int, Step]] | None:
         """Return the launches, copies, waits and reads of a run with the numbers of their events.
 
-        None if the host passes on what a buffer held before a kernel changed it.
+        A buffer is copied when the host reads it, not when the host writes what it read. None if kernels use the target before.
         """
-        steps, changed, reads = list[tuple[int, Step]](), dict[int, int](), dict[RecordedRead, int]()
+        steps, used, reads = list[tuple[int, Step]](), dict[int, int](), dict[RecordedRead, int]()
         last = max((n for n in self.run if isinstance(self.device.events[n], RecordedLaunch)), default=-1)
         for number, event in zip(self.run, self._events(self.run), strict=True):
             if isinstance(event, RecordedLaunch):
                 steps.append((number, event))
-                changed.update(dict.fromkeys(event.buffers, number))
+                used.update(dict.fromkeys(event.buffers, number))
             elif isinstance(event, RecordedRead):
                 reads[event] = number
                 if event.buffer in self.read_often:
@@ -209,13 +210,12 @@ class Recording:
             elif isinstance(event, RecordedWrite):
                 if (read := _passed_on(event, reads)) is None:
                     continue
-                if changed.get(read.buffer, -1) > reads[read]:
+                if used.get(event.buffer, -1) > reads[read]:
                     return None
-                steps.append((number, Copied(read.buffer, event.buffer)))
-                changed[event.buffer] = number
+                steps.append((reads[read], Copied(read.buffer, event.buffer)))
             elif not self.timed and number < last:
                 steps.append((number, event))
-        return steps
+        return sorted(steps, key=itemgetter(0))
 
     def _content(self, content: np.ndarray | None) -> dict[str, Any]:
         """Return the array that a buffer holds before a run, or its equal words: NaN if the host writes nothing."""
