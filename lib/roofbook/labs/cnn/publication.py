@@ -120,7 +120,7 @@ PAIRS = (
     ("Compared with PyTorch and cuDNN in bf16, converted beforehand", [("tensor-turns-bf16", "torch-bf16")]),
     ("Compared with cuDNN in fp16, conversion included", [("tensor-cluster", "cudnn-fused")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
-    ("Compared with OpenVINO on the host's CPU", 
+    ("Compared with OpenVINO on the host's CPU",
      [("four-rows", "openvino-fp32"), ("bf16-dots", "openvino-bf16"), ("amx-bf16", "openvino-bf16")]),
 )  # fmt: skip
 """Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
