@@ -197,6 +197,7 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
         "constant",
         "as-reported",
         "bf16-dots",
+        "amx-bf16",
     )
     of_text = {"cuda"} if tensor else {"opencl"} if opencl else {"opencl", "cuda"}
     assert variant.backends == ({"host"} if variant.role == "base" else of_text)
@@ -210,7 +211,7 @@ def test_rounded_operands_say_so() -> None:
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16",
-        "tensor-turns-bf16", "bf16-dots", "openvino-bf16", "warps-staged", "warps-fp16", "warps-tf32",
+        "tensor-turns-bf16", "bf16-dots", "amx-bf16", "openvino-bf16", "warps-staged", "warps-fp16", "warps-tf32",
         "triton-fp16", "triton-tf32", "cute-fp16",
         "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
         "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
