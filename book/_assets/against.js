@@ -6,6 +6,7 @@
   const bar = document.querySelector(".device-bar"), select = bar.querySelector("select[name=against]");
   const devices = bar.querySelector("select[name=device]"), cases = bar.querySelector("select[name=case]");
   const least = Number(select.dataset.least), equal = Number(select.dataset.equal), KEY = "roofbook-against";  // of this tab
+  const OWN = "this-device";  // the reader's own runs, which own-runs.js draws
   let storage = null;
   try { storage = sessionStorage; } catch { /* this browser stores nothing */ }
   const message = bar.querySelector(".against-said"), loads = new Map(), arrivals = new Map();
@@ -29,6 +30,17 @@
       }));
     }
     return loads.get(script);
+  }
+
+  // Load the scripts that draw the reader's own runs, in their order, once.
+  let ownRuns;
+  function loadOwnRuns() {
+    const add = (src) => new Promise((resolve, reject) => {
+      document.head.append(Object.assign(make("script", { src }), { onload: resolve, onerror: reject }));
+    });
+    ownRuns ??= (window.roofbookRunHere ? Promise.resolve() : add(bar.dataset.runHere)).then(() => add(bar.dataset.own));
+    ownRuns.catch(() => { ownRuns = undefined; });
+    return ownRuns;
   }
 
   function written(value, places) {
@@ -124,8 +136,9 @@
   async function show() {
     const now = ++turn, [own, other] = [devices.value, select.value].map(optionOf);
     for (const option of select.options)
-      option.disabled = option.hidden = option.value === own.value || (option.value !== "" && option.value.endsWith("/large") !== own.value.endsWith("/large"));
-    let timesOfBoth = [];
+      option.disabled = option.hidden = option.value === own.value || (!["", OWN].includes(option.value) && option.value.endsWith("/large") !== own.value.endsWith("/large"));
+    const isOwn = select.value === OWN;
+    let timesOfBoth = [], recorded = {};
     message.classList.remove("as-chosen");
     if (other && other !== own) {
       message.textContent = "Loading…";
@@ -136,7 +149,17 @@
         return;
       }
     }
+    if (isOwn) {
+      try {
+        await loadOwnRuns();
+      } catch {
+        if (now === turn) message.textContent = "The script that draws your own runs could not be loaded.";
+        return;
+      }
+      recorded = await load(own.dataset.script).catch(() => ({}));
+    }
     if (now !== turn) return;
+    window.roofbookOwnRuns?.clear();
     document.querySelectorAll(".on-device .against").forEach((mark) => mark.remove());
     document.querySelectorAll(".step-bars").forEach((bars) => bars.style.removeProperty("--scale"));
     let count = 0;
@@ -160,6 +183,10 @@
       for (const figure of document.querySelectorAll("figure.opening")) markOpening(figure, name, times);
       message.classList.toggle("as-chosen", count > 0);
       message.textContent = count ? `Beside each time: ${name}.` : `${name} has no time of what this page shows.`;
+    } else if (isOwn) {
+      const isDrawn = window.roofbookOwnRuns.draw(bar, recorded, { make, factor, duration, inWords, redraw: show });
+      message.textContent = isDrawn ? "Beside the recorded steps: this device, measured in your browser, one run."
+        : "This browser keeps no run of this lab that can be read.";
     } else message.textContent = "";
     document.dispatchEvent(new CustomEvent("roofbook-compared"));
   }
@@ -172,10 +199,12 @@
     storage?.setItem(KEY, select.value);
   }
 
-  const wanted = optionOf(select.value || new URLSearchParams(location.search).get("against") || storage?.getItem(KEY));
+  const asked = select.value || new URLSearchParams(location.search).get("against") || storage?.getItem(KEY);
+  const wanted = [...select.options].find(({ value }) => value && value === asked);
   if (wanted) select.value = wanted.value;
   if (wanted && wanted.value !== devices.value) remember();
   select.addEventListener("change", () => { remember(); show(); });
   document.addEventListener("roofbook-shown", show);
+  document.addEventListener("roofbook-runs", () => { if (select.value === OWN) show(); });
   if (bar.dataset.shown !== undefined) show();
 })();

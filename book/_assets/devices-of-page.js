@@ -131,9 +131,20 @@
     document.head.append(Object.assign(document.createElement("script"), { src: bar.dataset.against }));
     delete bar.dataset.against;
   }
+  // The reader's own runs in this browser are one more device, until the reader removes them.
+  function offerOwnRuns() {
+    let kept = null;
+    try { kept = localStorage.getItem(`roofbook-runs-${bar.dataset.lab}`); } catch { /* this browser stores nothing */ }
+    const option = against.querySelector("option[value=this-device]"), wasChosen = option?.selected;
+    if (kept && !option) against.append(new Option("This device, in your browser", "this-device"));
+    if (!kept) option?.remove();
+    against.parentElement.hidden = against.options.length < 2;
+    if (!kept && wasChosen) against.dispatchEvent(new Event("change"));
+  }
   function offerAgainst() {
     if (!against || !document.querySelector(".on-device :is(.step, tr[data-variant])")) return;
-    against.parentElement.hidden = false;
+    offerOwnRuns();
+    document.addEventListener("roofbook-runs", offerOwnRuns);
     let chosen = new URLSearchParams(location.search).get("against");
     try { chosen ||= sessionStorage.getItem("roofbook-against"); } catch { /* this browser stores nothing */ }
     if (chosen) loadAgainst();

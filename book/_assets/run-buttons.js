@@ -1,8 +1,9 @@
-/* Buttons that run steps in the browser: on the page of a lab's kernels, and at the steps of its story. A press loads the machinery,
+/* Buttons that run steps in the browser: on the pages of a lab's kernels and exercises, and at the steps of its story. A press loads the machinery,
    run-here.js, and then the scripts of the steps. The steps are in the attributes of this script, or of the kernels. */
 (() => {
   "use strict";
   const { run: machinery, steps = "", script = "" } = document.currentScript.dataset, parts = new Map();
+  const site = new URL("..", document.currentScript.src);
 
   let loading;
   const load = () => loading ??= new Promise((resolve, reject) => {
@@ -31,15 +32,22 @@
   const kernels = [...document.querySelectorAll(".kernel[data-run]")];
   const names = kernels.length ? kernels.map(({ dataset }) => dataset.kernel) : steps.split(" ").filter(Boolean);
   const addresses = new Map(kernels.map(({ dataset }) => [dataset.kernel, dataset.run]));
-  /** Names of the steps that this lab's pages can run, and the address of a step's script; undefined for another step. */
+  /** Names of the steps that this lab's pages can run, and addresses: of a step's script (undefined for another step), of a script
+   * beside those, and of a lab's story. */
   window.roofbookRuns = {
     names,
     addressOf: (name) => addresses.get(name) ?? (names.includes(name) ? script.replace("{}", name) : undefined),
+    addressOfScript: (file) => script.replace("{}", file),
+    storyOf: (lab) => new URL(`labs/${lab}.html`, site),
   };
 
-  const ofStep = (root) => button("Run it on this device", root.dataset.kernel, (bar, made) => window.roofbookRunHere.open(root, made));
+  const WORDS = { holed: "Write it here, in WGSL", against: "Measure both on this device" };
+  function ofStep(root) {
+    const words = WORDS[["holed", "against"].find((kind) => kind in root.dataset)] ?? "Run it on this device";
+    return button(words, root.dataset.kernel, (bar, made) => window.roofbookRunHere.open(root, made));
+  }
   const ofAll = () => button("Run all steps on this device", "", (bar, made) => window.roofbookRunHere.openLadder(bar, made));
-  for (const root of kernels) root.append(ofStep(root));
+  for (const root of [...kernels, ...document.querySelectorAll(".exercise > .run-here")]) root.append(ofStep(root));
   if (kernels.length) document.querySelector(".kernel-index")?.parentElement.before(ofAll());
   if (kernels.length || !names.length) return;
 

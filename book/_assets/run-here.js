@@ -6,6 +6,7 @@ window.roofbookRunHere = (() => {
   const SAMPLE_S = 0.02; // browsers round times to 0.1 ms, which is 0.5 % of it
   const BUDGET_S = 3;
   const LEAST_ROUNDS = 7, MOST_ROUNDS = 30, MOST_RUNS = 4096;
+  const MOST_KEPT = 20, MOST_LETTERS = 1 << 20, OWN = "this-device"; // runs of a lab that stay in this browser; their name as a device
   const steps = new Map(), waiting = new Map();
 
   /** What stops a run, in a sentence for the reader. */
@@ -419,7 +420,7 @@ window.roofbookRunHere = (() => {
     const ratio = (a, b) => pairedRatio(perUnit(a), perUnit(b)), control = variants.find(({ role }) => role === "again");
     const timed = variants.filter(({ role }) => role !== "again"), named = (name) => timed.find(({ step }) => step.variant === name);
     for (const variant of timed) {
-      const { variant: name, parent: parentName, unit } = variant.step, parent = named(parentName);
+      const { variant: name, unit, against, parent: ownParent } = variant.step, parentName = against ?? ownParent, parent = named(parentName);
       const over = parent && ratio(parent, variant);
       yield `${name}: ${time(variant)} a ${unit}, verified` +
         (parent ? `; in one run on this device ${factor(over)} times as fast as ${parentName}: ${relation(over)}.` : ".");
@@ -452,6 +453,31 @@ window.roofbookRunHere = (() => {
     }));
   }
 
+  // Keeps the rows of a run in this browser; the oldest runs give way. Rows of a changed kernel are of no step, and not kept.
+  function keep(measured) {
+    const key = `roofbook-runs-${measured.variants[0].step.lab}`;
+    if (measured.variants.some(({ step }) => step.text !== undefined)) return false;
+    try {
+      let runs = [...JSON.parse(localStorage.getItem(key) ?? "[]"), rows(measured)].slice(-MOST_KEPT);
+      while (runs.length > 1 && JSON.stringify(runs).length > MOST_LETTERS) runs = runs.slice(1);
+      localStorage.setItem(key, JSON.stringify(runs));
+    } catch { return false; } // it stores nothing, or is full
+    document.dispatchEvent(new CustomEvent("roofbook-runs"));
+    return true;
+  }
+
+  // Where a kept run is drawn: in this page, if it has the switch of devices, or in the lab's story.
+  function drawn(lab) {
+    const select = document.querySelector(".device-bar select[name=against]");
+    if (!select) return element("a", { href: `${window.roofbookRuns.storyOf(lab)}?against=${OWN}`, textContent: "Show it in the recorded ladder" });
+    const button = element("button", { type: "button", textContent: "Show it in the ladder of this page" });
+    button.addEventListener("click", () => {
+      select.value = OWN;
+      select.dispatchEvent(new Event("change"));
+    });
+    return button;
+  }
+
   // -- the page --------------------------------------------------------------------------------------------------------------
   const element = (tag, fields = {}, ...children) => {
     const made = Object.assign(document.createElement(tag), fields);
@@ -467,6 +493,21 @@ window.roofbookRunHere = (() => {
     });
   }
 
+  // Kernels to write, by exercise: the text with a hole by case. Called by an exercise's script.
+  const holed = new Map();
+  function takeHoled(name, texts) {
+    holed.set(name, texts);
+  }
+
+  async function loadHoled({ holed: name, script }) {
+    if (!name || holed.has(name)) return holed.get(name);
+    await new Promise((resolve, reject) => {
+      const onerror = () => reject(new Told(`The kernel of ${name} could not be loaded.`));
+      document.head.append(element("script", { src: window.roofbookRuns.addressOfScript(script), onload: resolve, onerror }));
+    });
+    return holed.get(name);
+  }
+
   // Called by a step's script.
   function take(step) {
     steps.set(step.variant, step);
@@ -480,8 +521,9 @@ window.roofbookRunHere = (() => {
     status.setAttribute("role", "status");
     root.append(status);
     try {
-      const step = await load(root.dataset.kernel), hasParent = window.roofbookRuns.addressOf(step.parent);
-      build(root, button, status, step, hasParent ? await load(step.parent) : null);
+      const step = await load(root.dataset.kernel), { against } = root.dataset;
+      const shown = against ? { ...step, against } : step, other = against ?? step.parent;
+      build(root, button, status, shown, window.roofbookRuns.addressOf(other) ? await load(other) : null, await loadHoled(root.dataset));
     } catch (error) {
       status.textContent = error.message;
     }
@@ -529,6 +571,7 @@ window.roofbookRunHere = (() => {
         const measured = await measure(chosen, twice, size, progress, () => isStopped, isLadder);
         status.textContent = isStopped ? "Stopped; these are the rounds until then." : "Done.";
         result.append(...[...sentences(measured)].map((text) => element("li", { textContent: text })), element("li", {}, download(measured)));
+        if (keep(measured)) result.append(element("li", {}, "Kept in this browser. ", drawn(measured.variants[0].step.lab), "."));
       } catch (error) {
         status.textContent = (error instanceof Told ? error : new Told(`The run failed: ${error.message}`)).message;
         failed(error);
@@ -568,14 +611,16 @@ window.roofbookRunHere = (() => {
     }
   }
 
-  function build(root, button, status, step, parent) {
-    const both = step.cases.filter(({ case: name }) => !parent || parent.cases.some((recorded) => recorded.case === name));
+  // toWrite: the texts with a hole by case, for a step that a reader is to write.
+  function build(root, button, status, step, parent, toWrite) {
+    const both = step.cases.filter(({ case: name }) =>
+      (!parent || parent.cases.some((recorded) => recorded.case === name)) && (!toWrite || toWrite[name]));
     const sizes = chooser(both.map(({ case: name }) => name));
     const text = element("textarea", { hidden: true, rows: 24, spellcheck: false, wrap: "off" });
     const change = element("button", { type: "button", textContent: "Change the kernel" });
     text.setAttribute("aria-label", `Kernel of ${step.variant} in WGSL`);
     Object.assign(text.style, { width: "100%", fontFamily: "monospace", fontSize: "0.8rem" });
-    const fill = () => { text.value = original(step, sizes.value); };
+    const fill = () => { text.value = toWrite?.[sizes.value] ?? original(step, sizes.value); };
     change.addEventListener("click", () => {
       text.hidden = !text.hidden;
       change.textContent = text.hidden ? "Change the kernel" : "Take the book's kernel";
@@ -588,9 +633,16 @@ window.roofbookRunHere = (() => {
       if (isChanged()) return [[changed(step, sizes.value, text.value), step], step, sizes.value];
       return [parent ? [step, parent] : [step], parent ?? step, sizes.value];
     }, ({ line }) => { if (line && isChanged()) selectLine(text, line); });
-    button.replaceWith(element("label", {}, "Size ", sizes), button, change, stop, bar);
+    button.replaceWith(element("label", {}, "Size ", sizes), button, ...(toWrite || step.against ? [] : [change]), stop, bar);
     status.before(text);
-    run();
+    if (!toWrite) return run();
+    fill();
+    text.hidden = false;
+    button.textContent = "Run it on this device";
+    button.removeAttribute("aria-label");
+    status.textContent = "Fill the hole, then run the kernel: it is compiled, checked, and timed beside the book's.";
+    text.focus();
+    return null;
   }
 
   function download(measured) {
@@ -599,5 +651,5 @@ window.roofbookRunHere = (() => {
       href: URL.createObjectURL(new Blob([text], { type: "application/json" })) });
   }
 
-  return { take, open, openLadder, draw, medianCi, pairedRatio };
+  return { take, takeHoled, open, openLadder, draw, medianCi, pairedRatio, relation };
 })();

@@ -85,7 +85,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     finished = device_pages.finish({"a": on_site(parts + steps)}, OWN, folder, "labs/lbm")
     places = finished.places
-    bar = device_pages.bar("lbm", f"{SCRIPTS}/", [OWN, OTHER, LARGE], places[device_pages.CASES])
+    bar = device_pages.bar("lbm", f"{SCRIPTS}/", [OWN, OTHER, LARGE], places[device_pages.CASES], own_runs=True)
     for data, choice in ((OWN_DATA, OWN), (OTHER_DATA, OTHER)):
         device_times.write(folder, data, choice.stem)
     (folder / SCRIPTS).mkdir(parents=True)
@@ -95,7 +95,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("devices-of-page.js", "story.js")
     for name in ("roofbook.css", *names):
         shutil.copy(ASSETS / name, folder)
-    shutil.copy(ASSETS / "against.js", folder / "_static")
+    for name in ("against.js", "own-runs.js", "run-here.js"):
+        shutil.copy(ASSETS / name, folder / "_static")
     scripts = "".join(f'<script defer src="{name}"></script>' for name in names)
     for theme in ("light", "dark"):
         (folder / f"{theme}.html").write_text(
@@ -240,3 +241,110 @@ def test_scripts_of_other_devices_are_removed(tmp_path: Path) -> None:
     device_times.keep_only(tmp_path, "lbm", ["old.cuda"])
     device_times.copy(tmp_path, tmp_path / "site")
     assert sorted(path.stem for path in script.parent.glob("*.js")) == ["here", "old.cuda"]
+
+
+# -- the reader's own runs ---------------------------------------------------------------------------------------------
+
+SIZE = "64x64"
+"""Size of the reader's runs, which no recorded device has."""
+
+
+def own_row(variant: str, seconds: float, role: str = "step", **fields: Any) -> dict[str, Any]:
+    """Return a row as run-here.js keeps it."""
+    samples = [4 * seconds * (1 + number / 1000) for number in range(7)]
+    parent = LAB.variant(variant).parent
+    return {
+        **{"lab": "lbm", "variant": variant, "parent": parent, "case": SIZE, "role": role, "device_name": "A <laptop>"},
+        **{"units": 4, "samples_s": samples, "rounds": [*range(7)], "status": "ok"},
+    } | fields
+
+
+def keep(tab: Any, runs: Any) -> None:
+    """Keep runs in the browser as the page does."""
+    text = runs if isinstance(runs, str) else json.dumps(runs)
+    tab.evaluate(
+        "text => { localStorage.setItem('roofbook-runs-lbm', text); document.dispatchEvent(new Event('roofbook-runs')); }",
+        text,
+    )
+
+
+LADDER = [[own_row("no-finish", 8e-4), own_row("fused", 2e-4), own_row("no-finish", 8e-4, "again")]]
+
+
+def test_own_runs_are_one_more_device_drawn_into_the_recorded_ladder(open_page: Open) -> None:
+    tab = open_page()
+    assert tab.locator(f"{AGAINST} option[value=this-device]").count() == 0, "before the first run"
+    keep(tab, LADDER)
+    tab.select_option(AGAINST, "this-device")
+    wait(tab)
+    panel = tab.get_by_role("region", name="Your own runs")
+    assert (
+        "A <laptop>, by WebGPU: 2 steps of this lab on 64x64, measured in your browser, one run" in panel.inner_text()
+    )
+    line = tab.locator("#step-fused .effect > li.against")
+    text = line.evaluate("line => line.lastChild.textContent && line.textContent").replace("\u202f", " ")
+    assert (
+        "4.00 times as fast [4.00, 4.00], 802 \u00b5s \u2192 201 \u00b5s on this device, 64x64, measured in your browser"
+        in text
+    )
+    assert line.evaluate("line => line.classList.contains('faster')")
+    assert tab.locator("#step-soa .effect > li.against").count() == 0, "it was not run"
+    assert tab.locator("#step-no-finish .effect > li.against").inner_text().startswith("802"), "no parent in that run"
+    head = tab.locator(f'[data-case="{CASES[-1]}"] table.ladder th.against')
+    assert (head.text_content() or "").split() == f"this device {SIZE}, measured in your browser, one run".split()
+    cells = tab.eval_on_selector_all(
+        f'[data-case="{CASES[-1]}"] tr[data-variant] td.against', "all => all.map(cell => cell.textContent)"
+    )
+    assert cells[1].replace("\u202f", " ") == "201 \u00b5s 4.00 [4.00, 4.00] vs no-finish" and cells[2] == "\u2013"
+    first = tab.locator(".opening:visible .opening-plot li:has([data-step=no-finish])")
+    crosses = tab.locator(".opening:visible .opening-plot li.against")
+    top = "item => parseFloat(item.style.top)"
+    assert crosses.count() == 1, "four times as fast as the first lies outside, where twice is the lowest point"
+    assert crosses.first.evaluate(top) == pytest.approx(first.evaluate(top), abs=0.01)
+    caption = tab.locator(".opening:visible figcaption").inner_text()
+    assert "one run. no-finish lies on its recorded point" in caption and "1 of them lie outside" in caption
+    assert violations(tab, {}) == []
+
+
+def test_own_runs_hold_over_pages_take_new_runs_in_and_can_be_removed(open_page: Open) -> None:
+    tab = open_page()
+    keep(tab, LADDER)
+    tab = open_page("?against=this-device")
+    wait(tab)
+    tab.select_option("select[name=case]", CASES[0])
+    tab.wait_for_function(f"document.querySelector('[data-case=\"{CASES[0]}\"] td.against')")
+    assert tab.locator(".own-runs").count() == tab.locator("#step-fused li.against").count() == 1
+    keep(tab, [*LADDER, [own_row("fused", 1e-4), own_row("soa", 2e-4)]])
+    tab.wait_for_function("document.querySelector('#step-soa li.against')")
+    assert "slower" in tab.locator("#step-soa li.against").get_attribute("class")
+    assert tab.locator("#step-fused li.against").inner_text().startswith("100"), (
+        "the newest run, which lacks its parent"
+    )
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save them as JSON").click()
+    rows = json.loads(Path(download.value.path()).read_text())
+    assert download.value.suggested_filename == "lbm-this-device.json" and len(rows) == 5
+    tab.get_by_role("button", name="Remove them from this browser").focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("!document.querySelector('.against:is(li, td), .own-runs')")
+    assert tab.locator(f"{AGAINST} option[value=this-device]").count() == 0 and "against" not in tab.url
+    assert tab.evaluate("localStorage.getItem('roofbook-runs-lbm')") is None
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "no JSON",
+        "{}",
+        "[[1, null, {}]]",
+        json.dumps([[own_row("fused", 1e-4, samples_s=["1", "2", "3"])]]),
+        json.dumps([[own_row("fused", 1e-4, lab="cnn")]]),
+    ],
+)
+def test_stored_runs_that_no_page_wrote_are_not_drawn(open_page: Open, stored: str) -> None:
+    tab = open_page()
+    keep(tab, stored)
+    tab.select_option(AGAINST, "this-device")
+    tab.wait_for_function("document.querySelector('.against-said').textContent.includes('no run of this lab')")
+    assert tab.locator(":is(li, td).against, .own-runs").count() == 0
+    tab.evaluate("localStorage.clear()")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.book import browser_import, browser_runs, kernels_page, run_buttons
+from roofbook.book import browser_exercises, browser_import, browser_runs, exercises_page, kernels_page, run_buttons
 from roofbook.book.input_hashes import InputHashes
 from roofbook.book.manifest import Manifest
 from roofbook.labs.cnn import browser as cnn
@@ -31,6 +31,7 @@ from roofbook.labs.stencil.plans import Passes
 from roofbook.measure import stats
 from roofbook.spec import registry
 from roofbook.spec.browser_run import browser_run, drawn
+from roofbook.spec.exercise import exercises
 from roofbook.store.schema import COLUMNS, REQUIRED
 
 from ..axe import violations
@@ -77,11 +78,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Kernels</title>{style}<main class="bd-article">'
             f"<h1>Kernels</h1>{body}</main></html>"
         )
+        index = run_buttons.run_index(root, lab)
         steps = "".join(f'<div class="step" id="step-{name}"><h3>{name}</h3></div>' for name in STORY_STEPS)
         (site / "labs" / f"{lab}.html").write_text(
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Story</title>{style.replace("../", "", 1)}'
             f'<main class="bd-article"><h1>Story</h1><div class="on-device"><figure class="opening"></figure></div>'
-            f'<div class="on-device">{steps}</div>{run_buttons.story_run_buttons(root, lab, "../")}</main></html>'
+            f'<div class="on-device">{steps}</div>{run_buttons.buttons_of(index, lab, "../")}</main></html>'
+        )
+        to_do = exercises(registry.get(lab))
+        sections = [exercises_page._write(exercise, registry.get(lab), index) for exercise in to_do.write]
+        sections += [f'<section class="exercise">{exercises_page._run_both(to_do.predict[0], index)}</section>']
+        (site / "exercises").mkdir(exist_ok=True)
+        (site / "exercises" / f"{lab}.html").write_text(
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Exercises</title>{style.replace("../", "", 1)}'
+            f'<main class="bd-article"><h1>Exercises</h1>{"".join(sections)}{run_buttons.buttons_of(index, lab, "../")}'
+            "</main></html>"
         )
     return site
 
@@ -94,11 +105,11 @@ def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
     """Yield a function that opens the page of kernels from the disk; fail on any error of its scripts."""
     context, errors = browser_with_webgpu.new_context(), list[str]()
 
-    def open_tab(script: str = "", lab: str = "stencil", page: str = "/kernels") -> Any:
+    def open_tab(script: str = "", lab: str = "stencil", page: str = "labs/{}/kernels") -> Any:
         tab = context.new_page()
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.add_init_script(script)
-        tab.goto((site / "labs" / f"{lab}{page}.html").as_uri())
+        tab.goto((site / f"{page.format(lab)}.html").as_uri())
         return tab
 
     yield open_tab
@@ -112,7 +123,10 @@ def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
 def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(site: Path) -> None:
     folder = site / "_static" / "runs" / "stencil"
     in_wgsl = {step.name for step in LAB.ladder if step.role == "step" and step.is_for("webgpu", "gpu")}
-    assert {path.stem for path in folder.glob("*.js")} == in_wgsl
+    assert {path.stem for path in folder.glob("*.js")} == {
+        *in_wgsl,
+        *(f"exercise-{e.name}" for e in exercises(LAB).write),
+    }
     for name in in_wgsl:
         step = step_of((folder / f"{name}.js").read_text())
         (case,) = step["cases"]
@@ -131,7 +145,8 @@ def test_each_step_that_wgsl_can_say_has_a_script_with_the_launches_of_its_plan(
 def test_steps_of_cnn_have_scripts_with_what_they_need_of_a_gpu(site: Path) -> None:
     folder = site / "_static" / "runs" / "cnn"
     in_wgsl = {step.name for step in CNN.ladder if step.role == "step" and step.is_for("webgpu", "gpu")}
-    assert {path.stem for path in folder.glob("*.js")} == in_wgsl
+    with_scripts = {path.stem for path in folder.glob("*.js")} - {"exercise-local-tile", "exercise-permuted"}
+    assert with_scripts == in_wgsl
     (case,) = step_of((folder / "implicit-gemm.js").read_text())["cases"]
     assert [buffer.get("array") for buffer in case["buffers"]] == ["x", "weight", "bias", None, None]
     assert case["launches"][0]["kernel"] == "pack" and case["order"] == [[0, 1], [1, 1]] and case["needs"] == {}
@@ -146,7 +161,7 @@ def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
         '<script src="../../_static/run-buttons.js?v=" data-run="../../_static/run-here.js?v=" defer>',
     ]
     assert page.count('data-run="../../_static/runs/stencil/') == len(
-        [*(site / "_static" / "runs" / "stencil").glob("*.js")]
+        [*(site / "_static" / "runs" / "stencil").glob("[!e]*.js")]
     )
 
 
@@ -579,7 +594,7 @@ def test_what_is_missing_is_said(open_page: Open, lack: str) -> None:
 
 def test_a_step_of_the_story_runs_in_its_card_and_outlasts_a_change_of_device(open_page: Open) -> None:
     """The machinery is loaded at the first press, and the keyboard alone does it."""
-    tab = open_page(page="")
+    tab = open_page(page="labs/{}")
     assert not tab.evaluate("'roofbookRunHere' in window")
     assert tab.locator("#step-sequential-c button").count() == 0
     button = tab.get_by_role("button", name="Run it on this device: fused")
@@ -589,11 +604,62 @@ def test_a_step_of_the_story_runs_in_its_card_and_outlasts_a_change_of_device(op
     status.filter(has_text=re.compile(r"[^\u2026]$")).wait_for()
     assert status.inner_text() == "Done."
     said = tab.locator("#step-fused .run-result").inner_text()
-    assert "times as fast as float4: faster" in said
+    assert "times as fast as float4: " in said
+    kept = json.loads(tab.evaluate("localStorage.getItem('roofbook-runs-stencil')"))
+    assert [[row["variant"] for row in rows] for rows in kept][-1] == ["fused", "float4", "float4"]
+    link = tab.locator("#step-fused").get_by_role("link", name="Show it in the recorded ladder")
+    assert link.get_attribute("href").endswith("/labs/stencil.html?against=this-device")
     another = '<div class="step" id="step-fused"><h3>fused</h3></div>'
     tab.evaluate("html => { document.querySelector('.on-device:has(.step)').innerHTML = html; }", another)
     assert tab.locator("#step-fused .run-result").inner_text() == said
     assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == []
+
+
+def test_kernels_to_write_have_their_hole_in_wgsl() -> None:
+    stencil_run, case = RUNS["stencil"], RUNS["stencil"].cases[0]
+    to_write = exercises(LAB).write
+    texts = {exercise.name: browser_exercises.holed(LAB, exercise, case) for exercise in to_write}
+    assert texts.keys() == {"checked", "local-memory", "fused"}
+    for exercise in to_write:
+        text, step = texts[exercise.name], LAB.variant(exercise.step)
+        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.marked_inputs(LAB, LAB.case(case)))
+        lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("//")]
+        assert full and text.count("YOUR CODE HERE:") == 1 and not re.search(r"roofbook_hole|qrt\(", "".join(lines))
+        assert set(lines) <= {*full["texts"][-1].splitlines()}, "all else is the step's own text"
+    assert "WIDTH is 1024" in texts["fused"] and "float4 is vec4<f32>" in texts["fused"]
+    unrolled = next(exercise for exercise in exercises(CNN).write if exercise.name == "pool")
+    assert browser_exercises.holed(CNN, unrolled, RUNS["cnn"].cases[0]) == "", "a hole in several places is none"
+    assert browser_exercises.scripts(LAB, stencil_run, {}) == {}, "no kernel to write of a step that does not run"
+
+
+def test_an_exercise_is_written_in_the_page(open_page: Open) -> None:
+    """The kernel with the hole computes nothing and is refused; with the step's own lines it is right."""
+    tab = open_page(page="exercises/{}")
+    part = tab.locator('.run-here[data-holed="fused"]')
+    part.get_by_role("button", name="Write it here, in WGSL: fused").press("Enter")
+    editor = part.get_by_role("textbox", name="Kernel of fused in WGSL")
+    editor.wait_for()
+    assert "YOUR CODE HERE" in editor.input_value() and "inverseSqrt(" not in editor.input_value()
+    run, status = part.get_by_role("button", name="Run it on this device"), part.locator(".run-status")
+    assert status.inner_text().startswith("Fill the hole")
+    run.press("Enter")
+    status.filter(has_text="It has no time").wait_for()
+    solution = step_of((site_of(tab) / "_static" / "runs" / "stencil" / "fused.js").read_text())["cases"][0]["texts"][
+        -1
+    ]
+    editor.fill(solution.replace("inverseSqrt(", "1 / sqrt("))
+    run.press("Enter")
+    status.filter(has_text="Done").wait_for()
+    assert "fused, changed: " in (said := part.locator(".run-result").inner_text()) and "Kept in" not in said
+    both = tab.locator('.run-here[data-against="float4"]')
+    both.get_by_role("button", name="Measure both on this device: fused").click()
+    both.locator(".run-status").filter(has_text="Done").wait_for()
+    assert "times as fast as float4: " in both.locator(".run-result").inner_text()
+    assert violations(tab, {"rules": {"color-contrast": {"enabled": False}}}) == []
+
+
+def site_of(tab: Any) -> Path:
+    return Path(tab.url.removeprefix("file://")).parents[1]
 
 
 def test_a_run_is_stopped(open_page: Open) -> None:

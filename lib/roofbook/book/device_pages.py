@@ -182,8 +182,9 @@ class FillPlaces(SphinxPostTransform):
             if node in keys:
                 _fill(node, _PLACE.format(keys[node], places[keys[node]]))
             elif _BAR in node.astext():
-                buttons = run_buttons.story_run_buttons(root, lab, to_root) if page == STORY else ""
-                _fill(node, bar(lab, scripts, devices, places[CASES]) + buttons)
+                buttons = run_buttons.buttons_of(run_buttons.run_index(root, lab), lab, to_root)
+                bar_html = bar(lab, scripts, devices, places[CASES], own_runs=bool(buttons))
+                _fill(node, bar_html + (buttons if page == STORY else ""))
         self.document.append(nodes.raw("", _PLACE.format(LEGEND, places[LEGEND]), format="html"))
         write_whole(record, json.dumps([docname, terms_before]))
 
@@ -193,10 +194,11 @@ def _fill(node: nodes.Element, html: str) -> None:
     node.rawsource = html
 
 
-def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str) -> str:
+def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str, *, own_runs: bool = False) -> str:
     """Return the bar in which a reader chooses a device and a case.
 
-    scripts: address of the folder with the page's scripts. cases: options of the cases on the first device.
+    scripts: address of the folder with the page's scripts. cases: options of the cases on the first device. own_runs: whether
+    steps of the lab run in a browser, whose runs are then one more device to compare with.
     """
     first = devices[0]
     label = "this machine" if first == HERE else escape(first.label)
@@ -210,8 +212,10 @@ def bar(lab: str, scripts: str, devices: list[DeviceChoice], cases: str) -> str:
     against = (
         f'<label hidden>Against <select name="against" {device_times.BANDS}>{other_devices}</select></label>'
         '<small class="against-said" role="status"></small>'
-    ) * (len(devices) > 1)
-    script = f' data-against="{escape(scripts.partition("_static/")[0])}_static/against.js?v="' * bool(against)
+    ) * (own_runs or len(devices) > 1)
+    static = f"{escape(scripts.partition('_static/')[0])}_static"
+    script = f' data-against="{static}/against.js?v="' * bool(against)
+    script += f' data-own="{static}/own-runs.js?v=" data-run-here="{static}/run-here.js?v="' * own_runs
     return (
         f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}"{script} '
         f'data-chosen="{escape(first.name)}" data-device="{escape(first.label)}" role="region" '

@@ -8,12 +8,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import ratio_words
-from ..escaping import escape
+from ..escaping import escape, file_name
 from ..escaping import page_json as _json
 from ..measure.stats import EQUAL
 from ..report.html import Cell, Html, Row, Table, html_source, with_code
@@ -21,23 +23,32 @@ from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_line
 from ..spec.lab import Lab
 from ..spec.plan import Variant
 from ..store.parquet import Store
+from .run_buttons import HOLED, buttons_of
 
 PARTS = ("predict", "turn", "write")
 RANGES = (0, 1 / EQUAL, EQUAL, 1.5, 3, 8, math.inf)
 """Bounds of the ranges that a reader picks from."""
+NO_RUNS: Mapping[str, Any] = MappingProxyType({})
+"""Index of a lab that does not run in a browser."""
 LONG_KERNEL = 60
 """Number of lines from which on a kernel with a hole is folded."""
 SCRIPT = '<script src="../_static/exercises.js" defer></script>\n'
 
 
-def parts(lab: Lab, store: Store) -> tuple[str, str, str]:
-    """Return the three sections of a lab's page, in the order of PARTS; '' for a section without recorded data."""
+def parts(lab: Lab, store: Store, index: Mapping[str, Any] = NO_RUNS) -> tuple[str, str, str]:
+    """Return the three sections of a lab's page, in the order of PARTS; '' for a section without recorded data.
+
+    index: the steps and kernels to write that run in a browser, as `run_index` returns them.
+    """
     records, lab_exercises = recorded(lab, store), exercises(lab)
-    predict = "".join(_predict(exercise, lab, records, number) for number, exercise in enumerate(lab_exercises.predict))
+    predict = "".join(
+        _predict(exercise, lab, records, number, index) for number, exercise in enumerate(lab_exercises.predict)
+    )
     turn = "".join(_turn(exercise, lab, records, number) for number, exercise in enumerate(lab_exercises.turn))
-    return predict + SCRIPT * bool(predict), turn + SCRIPT * bool(turn and not predict), "".join(
-        _write(exercise, lab) for exercise in lab_exercises.write
-    )  # fmt: skip
+    write = "".join(_write(exercise, lab, index) for exercise in lab_exercises.write)
+    buttons = buttons_of(index, lab.name, "../")
+    predict, turn = predict + SCRIPT * bool(predict), turn + SCRIPT * bool(turn and not predict)
+    return predict + buttons * bool(predict), turn, write + buttons * bool(write and not predict)
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
@@ -58,7 +69,9 @@ def ranges() -> list[tuple[float, float, str]]:
     return in_words
 
 
-def _predict(exercise: Predict, lab: Lab, records: Sequence[RecordedData], number: int) -> str:
+def _predict(
+    exercise: Predict, lab: Lab, records: Sequence[RecordedData], number: int, index: Mapping[str, Any]
+) -> str:
     comparisons = [(data, case, ratio) for data in records for case, ratio in _ratio(exercise, data)]
     if not comparisons:
         return ""
@@ -105,8 +118,15 @@ def _predict(exercise: Predict, lab: Lab, records: Sequence[RecordedData], numbe
         '<p class="exercise-said" role="status"></p>\n'
         f'<details><summary>The measurement</summary>\n<p><span class="exercise-there">{escape(where_first)}</span>: '
         f'<span class="exercise-measured">{_measured(exercise, ratio)}</span> {escape(exercise.explanation)}</p>\n'
-        f"{table.html}</details>\n</section>\n"
+        f"{table.html}</details>\n{_run_both(exercise, index)}</section>\n"
     )
+
+
+def _run_both(exercise: Predict, index: Mapping[str, Any]) -> str:
+    """Return the place of a button that measures both steps in the browser; '' if one of them does not run there."""
+    if not {exercise.step, exercise.against} <= {*index.get("steps", ())}:
+        return ""
+    return f'<div class="run-here" data-kernel="{escape(exercise.step)}" data-against="{escape(exercise.against)}"></div>\n'
 
 
 def _measured(exercise: Predict, ratio: Speedup) -> str:
@@ -249,7 +269,7 @@ def _best(column: Swept, points: Sequence[Variant]) -> str:
 # -- write -------------------------------------------------------------------------------------------------------------
 
 
-def _write(exercise: Write, lab: Lab) -> str:
+def _write(exercise: Write, lab: Lab, index: Mapping[str, Any]) -> str:
     command = f"roofbook exercise {lab.name} {exercise.name}"
     shell = f"{command} > my.k\n{command} --check my.k\n"
     step = lab.variant(exercise.step)
@@ -264,5 +284,14 @@ def _write(exercise: Write, lab: Lab) -> str:
         f"<details><summary>The solution, which is <code>{escape(exercise.step)}</code> itself</summary>\n"
         f"<p>{with_code(step.change)} {with_code(step.expect)}</p>\n"
         f"{html_source(missing_lines(lab, exercise), 'opencl')}</details>\n"
-        "</section>\n"
+        f"{_write_here(exercise, index)}</section>\n"
     )
+
+
+def _write_here(exercise: Write, index: Mapping[str, Any]) -> str:
+    """Return the place of a button that opens the kernel with the hole in the page's editor; '' if it has no such kernel."""
+    if exercise.name not in index.get("holed", ()):
+        return ""
+    attributes = {"kernel": exercise.step, "holed": exercise.name, "script": f"{HOLED}{file_name(exercise.name)}"}
+    data = "".join(f' data-{name}="{escape(text)}"' for name, text in attributes.items())
+    return f'<div class="run-here"{data}></div>\n'

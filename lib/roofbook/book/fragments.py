@@ -42,6 +42,7 @@ from .device_choices import HERE
 from .experiment import Experiment, known
 from .input_hashes import InputHashes
 from .manifest import Manifest
+from .run_buttons import run_index
 
 if TYPE_CHECKING:
     from ..report import Table
@@ -62,6 +63,7 @@ def update(root: Path) -> None:
             for path, text in zip(paths, [texts] if isinstance(texts, str) else texts, strict=True):
                 manifest.write(path, text, made_from)
 
+    kernels_page.update(root, manifest, now)
     names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
     devices = [root / "book" / "labs" / lab / "devices.md" for lab in registry.names_of_site()]
     renew([*(folder / name for name in names), *devices], now.comparison(), partial(_devices_compared, store))
@@ -71,7 +73,11 @@ def update(root: Path) -> None:
             renew(paths, now.verdicts(lab.name), partial(_verdicts, lab, store))
         if exercises(lab).write:
             paths = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
-            renew(paths, now.recorded(lab.name, store), partial(exercises_page.parts, lab, store))
+            renew(
+                paths,
+                now.recorded(lab.name, store),
+                partial(exercises_page.parts, lab, store, run_index(root, lab.name)),
+            )
     renew(
         [folder / "glance-found.html"],
         now.ladders(),
@@ -113,7 +119,6 @@ def update(root: Path) -> None:
         paths = [folder / name for name in studies.fragment_names(notebook)]
         results = str(root / "results")
         renew(paths, now.study(notebook), partial(studies.fragments, notebook, results=results))
-    kernels_page.update(root, manifest, now)
     techniques_page.update(root, manifest, now, store)
 
 

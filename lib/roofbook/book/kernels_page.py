@@ -16,14 +16,16 @@ from ..paths import cache_key, write_whole
 from ..report.html import with_code
 from ..report.technique_links import technique_links
 from ..spec import registry
+from ..spec.browser_run import browser_run
 from ..spec.lab import Lab
 from ..spec.plan import Variant
 from ..spec.techniques import step_tags
+from . import browser_exercises
 from .browser_runs import scripts
 from .input_hashes import InputHashes
 from .kernel_texts import Text, constants, host_description, knob_changes, size_of, tab_script, texts
 from .manifest import Manifest
-from .run_buttons import INDEX, RUN_SCRIPTS, RUNS, run_buttons
+from .run_buttons import HOLED, INDEX, RUN_SCRIPTS, RUNS, run_buttons
 
 FOLDER = Path("_build", "kernels")
 FILES = "kernels"
@@ -74,7 +76,9 @@ def _written(lab: Lab, root: Path) -> str:
         if variant_texts
     }
     runs = scripts(lab)
-    index = {"steps": [*runs], "version": cache_key(*runs.values())[:8]}
+    run = browser_run(lab)
+    to_write = browser_exercises.scripts(lab, run, runs) if run else {}
+    index = {"steps": [*runs], "holed": [*to_write], "version": cache_key(*runs.values(), *to_write.values())[:8]}
     files = {f"{file_name(name)}.js": text for name, text in tabs.items()}
     files |= {
         variant_text.file: variant_text.text
@@ -82,10 +86,9 @@ def _written(lab: Lab, root: Path) -> str:
         for variant_text in variant_texts
     }
     _write_folder(root / FOLDER / lab.name, files)
-    _write_folder(
-        root / RUNS / lab.name,
-        {f"{file_name(name)}.js": text for name, text in runs.items()} | {INDEX: json.dumps(index)},
-    )
+    run_files = {f"{file_name(name)}.js": text for name, text in runs.items()}
+    run_files |= {f"{HOLED}{file_name(name)}.js": text for name, text in to_write.items()}
+    _write_folder(root / RUNS / lab.name, {**run_files, INDEX: json.dumps(index)})
     addresses = {name: script_address(SCRIPTS, lab, name, text) for name, text in tabs.items()}
     return page(
         lab, texts_by_variant, addresses, {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}

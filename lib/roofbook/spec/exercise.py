@@ -144,6 +144,13 @@ def holed(lab: "Lab", exercise: Write) -> str:
     return "\n".join([*lines[:first], *comment, *lines[last + 1 :]]) + "\n"
 
 
+def marked(lab: "Lab", exercise: Write, begin: str, end: str) -> str:
+    """Return the solution with a line before its hole and a line after it."""
+    lines = solution(lab, exercise).splitlines()
+    first, last = _hole(lines, exercise)
+    return "\n".join([*lines[:first], begin, *lines[first : last + 1], end, *lines[last + 1 :]]) + "\n"
+
+
 def missing_lines(lab: "Lab", exercise: Write) -> str:
     """Return the lines of the solution that were cut out."""
     lines = solution(lab, exercise).splitlines()

@@ -161,7 +161,7 @@ class Source:
         if _LINE_DIRECTIVES.get():
             return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
         text = _preprocess(self.path, self.knobs, dialect)
-        return _translated(text, language.translator) if language.translator else text
+        return translate(text, language.translator) if language.translator else text
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -424,7 +424,7 @@ def _expanded(
 
 
 @lru_cache(maxsize=1024)
-def _translated(text: str, translator: str) -> str:
+def translate(text: str, translator: str) -> str:
     """Return expanded text in a language that a module translates to, or from a cache on the disk.
 
     The key holds the text and the translator's files, so that no translation is older than what it came from.
