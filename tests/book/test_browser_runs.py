@@ -622,7 +622,7 @@ def test_kernels_to_write_have_their_hole_in_wgsl() -> None:
     assert texts.keys() == {"checked", "local-memory", "fused"}
     for exercise in to_write:
         text, step = texts[exercise.name], LAB.variant(exercise.step)
-        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.marked_inputs(LAB, LAB.case(case)))
+        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.lab_inputs(LAB, LAB.case(case)))
         lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("//")]
         assert full and text.count("YOUR CODE HERE:") == 1 and not re.search(r"roofbook_hole|qrt\(", "".join(lines))
         assert set(lines) <= {*full["texts"][-1].splitlines()}, "all else is the step's own text"

@@ -18,7 +18,7 @@ from ..spec.browser_run import BrowserRun
 from ..spec.exercise import HOLE, WIDTH, Answer, Write, exercises, marked
 from ..spec.lab import Lab
 from ..spec.source import translate
-from .browser_runs import marked_inputs, recorded_case
+from .browser_runs import lab_inputs, recorded_case
 
 BEGINS, ENDS = "roofbook_hole_begins", "roofbook_hole_ends"
 """Names of the two variables that mark a hole."""
@@ -52,15 +52,15 @@ def holed(lab: Lab, exercise: Write, case_name: str) -> str:
     step, case = lab.variant(exercise.step), lab.case(case_name)
     if step.source is None or not step.is_for(WEBGPU.name, "gpu"):
         return ""
-    inputs: Mapping[str, np.ndarray] = marked_inputs(lab, case)
     with scratch_folder() as folder:
         file = Path(folder) / "marked.k"
         file.write_text(marked(lab, exercise, f"int {BEGINS} = 0;", f"int {ENDS} = 0;"), encoding="utf-8")
-        recorded = recorded_case(lab, replace(step, source=_InWgsl.to(exercise, step.source, file)), case, inputs)
+        source = _InWgsl.to(exercise, step.source, file)
+        recorded = recorded_case(lab, replace(step, source=source), case, lab_inputs(lab, case))
     sizes = [f"{name} is {value}" for name, value in lab.sizes(case).items() if name in exercise.plan_knobs]
     words = [f"{word} is {in_wgsl}" for word, in_wgsl in WORDS.items() if re.search(rf"\b{word}\b", exercise.hint)]
     here = f"In WGSL, {', '.join([*words, *sizes])}." * bool(words or sizes)
-    return _cut(recorded["texts"][-1], [exercise.hint, here]) if recorded else ""
+    return _cut(recorded["texts"][recorded["own"]], [exercise.hint, here]) if recorded else ""
 
 
 def _cut(text: str, hints: Sequence[str]) -> str:
