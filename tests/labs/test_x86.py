@@ -102,10 +102,10 @@ def test_an_instruction_without_a_stand_in_is_named() -> None:
         x86.in_opencl('__asm__("nop");')
 
 
-@pytest.mark.parametrize("element", ["s8", "bf16"])
-def test_the_peak_adds_up_its_products(element: str) -> None:
+@pytest.mark.parametrize("peak", ["dots-s8", "dots-bf16", "tiles-s8", "tiles-bf16"])
+def test_the_peak_adds_up_its_products(peak: str) -> None:
     lab = registry.get(registry.PEAKS)
-    variant = lab.variant(f"dots-{element}")
+    variant = lab.variant(peak)
     few = replace(next(case for case in lab.cases("test") if not lab.skip_reason(variant, case)), units=5)
     drawn = lab.inputs(few, seed=3)
     run = variant.plan(cast(Device, x86.InOpenCL(host_cpu())), variant, few, drawn)
@@ -114,6 +114,6 @@ def test_the_peak_adds_up_its_products(element: str) -> None:
     outputs = run.outputs()
     error, tolerance, _ = lab.check(few, variant, outputs, lab.reference(few, drawn))
     assert error <= tolerance and outputs["ends"].any()
-    wrong = {"ends": outputs["ends"] + (np.arange(16) == 3)}
+    wrong = {"ends": outputs["ends"] + (np.arange(outputs["ends"].shape[-1]) == 3)}
     assert lab.check(few, variant, wrong, lab.reference(few, drawn))[0] > tolerance
     run.close()

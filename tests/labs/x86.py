@@ -57,8 +57,11 @@ void x86_tilezero(int *tile) {
 void x86_tileloadd(int *tile, __global const int *from, long stride) {
   for (int k = 0; k < 256; k++) tile[k] = *(__global const int *)((__global const char *)from + k / 16 * stride + k % 16 * 4);
 }
-void x86_tilestored(const int *tile, void *to, long stride) {
+void __attribute__((overloadable)) x86_tilestored(const int *tile, void *to, long stride) {
   for (int k = 0; k < 256; k++) *(int *)((char *)to + k / 16 * stride + k % 16 * 4) = tile[k];
+}
+void __attribute__((overloadable)) x86_tilestored(const int *tile, __global void *to, long stride) {
+  for (int k = 0; k < 256; k++) *(__global int *)((__global char *)to + k / 16 * stride + k % 16 * 4) = tile[k];
 }
 void x86_tdpbf16ps(int *sums, const int *a, const int *b) {
   for (int i = 0; i < 16; i++)
@@ -80,9 +83,9 @@ _ON_TILES = {
     r'\("ldtilecfg %0" : : "m"\(tile_shapes\)\);': "int tiles[8][256]; (void)tile_shapes;",
     r'\("tilerelease" : : : "memory"\);': "",
     r'\("tilezero %%tmm" "(\d)" : : : "memory"\);': r"x86_tilezero(tiles[\1]);",
-    r'\("tileloadd \(%0,%1,1\), %%tmm" "(\d)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
+    r'\("tileloadd \(%0,%1,1\), %%tmm" "(\d)" : : "r"\((.+?)\),\s+"r"\(\(long\)\((.+?)\)\) : "memory"\);':
         r"x86_tileloadd(tiles[\1], \2, \3);",
-    r'\("tilestored %%tmm" "(\d)" ", \(%0,%1,1\)" : : "r"\((.+?)\), "r"\(\(long\)\((.+?)\)\) : "memory"\);':
+    r'\("tilestored %%tmm" "(\d)" ", \(%0,%1,1\)" : : "r"\((.+?)\),\s+"r"\(\(long\)\((.+?)\)\) : "memory"\);':
         r"x86_tilestored(tiles[\1], \2, \3);",
     r'\("(tdp\w+) %%tmm" "(\d)" ", %%tmm" "(\d)" ", %%tmm" "(\d)" : : : "memory"\);':
         r"x86_\1(tiles[\4], tiles[\3], tiles[\2]);",

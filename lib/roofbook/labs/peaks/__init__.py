@@ -67,10 +67,10 @@ def _ptx(element: str) -> Variant:
     )  # fmt: skip
 
 
-def _dots(element: str, types: str, feature: str, change: str) -> Variant:
-    source = Source.of(HERE / "dots.k", TYPES=types)
+def _dots(element: str, types: str, feature: str, change: str, plan: type[dots.Dots] = dots.Dots) -> Variant:
+    source = Source.of(HERE / f"{plan.kernel_name}.k", TYPES=types)
     peak = _peak(
-        f"dots-{element}", ARITHMETIC, source, dots.Dots, change, dtype=TENSOR_TYPES[element],
+        f"{plan.kernel_name}-{element}", ARITHMETIC, source, plan, change, dtype=TENSOR_TYPES[element],
         needs=frozenset({"cpu", "vector-types", feature}), element=element, feature=feature,
     )  # fmt: skip
     return replace(peak, kind="cpu")
@@ -114,6 +114,8 @@ LADDER = (
     *(_ptx(element) for element in TENSOR_TYPES if element != "e4m3"),
     _dots("s8", "BYTES", "vnni", "Dot products of four bytes a lane, on a CPU with AVX-512 VNNI."),
     _dots("bf16", "BF16", "avx512-bf16", "Dot products of two bf16 a lane, on a CPU with AVX-512 BF16."),
+    _dots("s8", "BYTES", "amx-int8", "Products of tiles of bytes, on a CPU with AMX.", dots.Tiles),
+    _dots("bf16", "BF16", "amx-bf16", "Products of tiles of bf16, on a CPU with AMX.", dots.Tiles),
     *(_wgmma(element) for element in TENSOR_TYPES),
     _normal(_wgmma("f16")),
     _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),

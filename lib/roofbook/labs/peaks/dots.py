@@ -1,4 +1,4 @@
-"""Peaks of a CPU's dot products of small types (dots.k)."""
+"""Peaks of a CPU's products of small types: of dot products (dots.k), and of tiles by AMX (tiles.k)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,13 @@ LANES = 16
 
 
 class Dots(Peak):
-    """Sixteen chains a work-item. A unit is one instruction of every chain. Options: `feature`; `element`, `s8` or `bf16`."""
+    """Chains of dot products. A unit is one instruction of every chain. Options: `feature`; `element`, `s8` or `bf16`."""
+
+    kernel_name = "dots"
+    chains, sums, factor_bytes = CHAINS, LANES, 64
+    """Chains a work-item, sums that an instruction adds to, and bytes of each of its factors."""
+    products = 64
+    """Products of an instruction, of bytes."""
 
     @classmethod
     def checked_units(cls, case: Case) -> int:
@@ -25,15 +31,15 @@ class Dots(Peak):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         require_instructions(device, variant.options["feature"])
         super().__init__(device, variant, case, inputs)
-        encoded, _ = factors(variant, inputs)
-        self.kernel = device.build(variant.text.render(device.backend)).kernel("dots")
+        encoded, _ = self.factors_of(variant, inputs)
+        self.kernel = device.build(variant.text.render(device.backend)).kernel(self.kernel_name)
         self.items = ITEMS * device.compute_units
         kind = np.int32 if variant.options["element"] == "s8" else np.float32
-        self.ends = np.zeros((self.items, CHAINS, LANES), kind)
+        self.ends = np.zeros((self.items, self.chains, self.sums), kind)
         self.ends.view(np.uint8)[:] = 0xFF
         self.factors, self.out = device.upload(encoded), device.empty(self.ends.nbytes)
         self.buffers = [self.factors, self.out]
-        self.amount = 2 * CHAINS * self.items * 64 // ELEMENT_BYTES[variant.options["element"]]
+        self.amount = 2 * self.chains * self.items * self.products // ELEMENT_BYTES[variant.options["element"]]
 
     @property
     def rate(self) -> str:  # type: ignore[override]
@@ -57,23 +63,42 @@ class Dots(Peak):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        _, values = factors(variant, inputs)
-        sums = case.units * values.prod(axis=0).reshape(LANES, -1).sum(axis=1)
-        return float((outputs["ends"] != sums).sum()), 0.0, "sums that end elsewhere"
+        _, values = cls.factors_of(variant, inputs)
+        return float((outputs["ends"] != case.units * cls.sums_of(*values)).sum()), 0.0, "sums that end elsewhere"
+
+    @classmethod
+    def factors_of(
+        cls, variant: Variant, inputs: Mapping[str, Any]
+    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Return the two factors of an instruction as bytes, one after the other, and their values, a row for 64 bytes.
+
+        They are small integers, the first without negative ones, so fp32 holds their sums, however many rounds are measured.
+        """
+        element, rows = variant.options["element"], cls.factor_bytes // 64
+        integers = np.rint(inputs["numbers"][: 2 * rows, : 64 // ELEMENT_BYTES[element]]).clip(-2, 2)
+        integers[:rows] = np.abs(integers[:rows])
+        scale = 32 if element == "s8" else 1  # `encode` multiplies numbers by it
+        encoded, values = encode(integers / scale, element)
+        return encoded, (values[:rows], values[rows:])
+
+    @classmethod
+    def sums_of(cls, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the sums of an instruction's products, by lane."""
+        return np.asarray((left * right).reshape(LANES, -1).sum(axis=1))
+
+
+class Tiles(Dots):
+    """Chains of products of tiles of 16 rows of 64 bytes."""
+
+    kernel_name = "tiles"
+    chains, sums, factor_bytes = 6, 16 * 16, 16 * 64
+    products = 16 * 16 * 64
+
+    @classmethod
+    def sums_of(cls, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the sums by row of the left tile and column of the right one, whose rows hold words of four bytes."""
+        return np.asarray(np.einsum("ijn,jkn->ik", left.reshape(16, 16, -1), right.reshape(16, 16, -1))).ravel()
 
 
 ELEMENT_BYTES = {"s8": 1, "bf16": 2}
 """Bytes of a factor by element type."""
-
-
-def factors(variant: Variant, inputs: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return two vectors of small integers as bytes (2, 64), and their values, the first without negative ones.
-
-    Their sums of products are integers that fp32 holds, however many rounds are measured.
-    """
-    element = variant.options["element"]
-    count = 64 // ELEMENT_BYTES[element]
-    integers = np.rint(inputs["numbers"][:2, :count]).clip(-2, 2)
-    integers[0] = np.abs(integers[0])
-    scale = 32 if element == "s8" else 1  # `encode` multiplies numbers by it
-    return encode(integers / scale, element)
