@@ -249,3 +249,20 @@ def even_soa(rows: pd.DataFrame) -> pd.DataFrame:
     copied["started"] = rows["started"].max() + pd.Timedelta(days=1)
     copied["samples_s"] = [[sample / 2 for sample in samples] for samples in copied["samples_s"]]
     return copied
+
+
+def test_times_unlike_the_published_ones_are_listed_slower_ones_first() -> None:
+    figures = pd.DataFrame(
+        [
+            {"table": "4", "variant": "fused kernels", "case": "256x256", "device": "Old GPU", "metric": "time",
+             "unit": "s", "trial": "", "value": seconds, "seconds": seconds}
+            for seconds in (0.015, 0.001, 1.0, 0.1, math.nan)
+        ]
+    )  # fmt: skip
+    ours = PublishedFigures(figures, {"fused kernels": "fused"}, units={"256x256": 100})
+    unlike = report.unlike_published(ours, lab_rows())
+    assert [record["value"] for record in unlike.table.frame.to_dict("records")] == [0.001, 1.0, 0.1]
+    assert (unlike.slower, unlike.faster, unlike.ratio_count) == (1, 2, 4)
+    assert unlike.table.html.count("theirs is of a Old GPU") == 3
+    alike = report.unlike_published(PublishedFigures(figures[:1], ours.mapping, units=ours.units), lab_rows())
+    assert not alike.table.rows and alike.ratio_count == 1

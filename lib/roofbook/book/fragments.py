@@ -7,12 +7,12 @@ of the labs' kernels (kernels_page.py) are made with them.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.publication import publication
-from ..analysis.recorded import recorded
+from ..analysis.recorded import RecordedData, recorded
 from ..analysis.roofline import COSTS
 from ..analysis.store_devices import by_extent
 from ..analysis.verdicts import Judged, command, judged, only
@@ -35,6 +35,7 @@ from . import (
     kernels_page,
     measurements,
     my_gpu,
+    report_differences,
     studies,
     techniques_page,
 )
@@ -78,24 +79,23 @@ def update(root: Path) -> None:
                 now.recorded(lab.name, store),
                 partial(exercises_page.parts, lab, store, run_index(root, lab.name)),
             )
-    renew(
-        [folder / "glance-found.html"],
-        now.ladders(),
-        lambda: front_page.found(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",)))),
-    )
-    renew(
-        [folder / name for name in ("my-gpu.html", "my-gpu-data.js")],
-        now.ladders(),
-        lambda: [
-            make(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",))))
-            for make in (my_gpu.form, my_gpu.script)
-        ],
-    )
-    renew(
-        [folder / "glance-ladders.html"],
-        now.ladders(),
-        lambda: front_page.ladders(front_page.all_recorded(store), by_extent(Store(root / "results", ("recorded",)))),
-    )
+
+    @cache
+    def all_recorded() -> tuple[list[RecordedData], Mapping[str, int]]:
+        ranks = by_extent(Store(root / "results", ("recorded",)))
+        return front_page.all_recorded(store), ranks
+
+    def gpu_parts() -> list[str]:
+        return [make(*all_recorded()) for make in (my_gpu.form, my_gpu.script)]
+
+    def unlike() -> str:
+        return report_differences.unlike_published(front_page.on_one_device(*all_recorded()), store)
+
+    made_from = now.ladders()
+    renew([folder / "glance-found.html"], made_from, lambda: front_page.found(*all_recorded()))
+    renew([folder / "my-gpu.html", folder / "my-gpu-data.js"], made_from, gpu_parts)
+    renew([folder / "published-unlike.html"], made_from, unlike)
+    renew([folder / "glance-ladders.html"], made_from, lambda: front_page.ladders(*all_recorded()))
 
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}
     pages = {lab: manifest.made_from(execute.page_of(root, notebook)) for lab, notebook in executed.items()}

@@ -26,6 +26,7 @@ from .peaks_table import bandwidths as bandwidths
 from .peaks_table import peaks as peaks
 from .peers_table import peers as peers
 from .published_table import published as published
+from .published_table import unlike_published as unlike_published
 from .roofs import roofline_chart as roofline_chart
 from .run_parts import parts as parts
 from .run_parts import resources as resources

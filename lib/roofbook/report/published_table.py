@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
@@ -22,8 +22,43 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame") -> Table:
     ran, ours is scaled up and marked as extrapolated. A page shows each of the report's tables as a part. rows: store rows of
     the lab.
     """
+    lines = _lines(figures, rows)
+    return replace(_table(figures, lines, "Published figures beside measured ones"), parts=_folds(lines))
+
+
+class Unlike(NamedTuple):
+    """Published times that ours are slower than, or differ from more than twofold."""
+
+    table: Table
+    """Slower ones first, then those that differ most; at most MOST_LISTED."""
+    slower: int
+    faster: int
+    """Number of times that are more than twice as fast as published."""
+    ratio_count: int
+    """Number of published times with a ratio."""
+
+
+def unlike_published(figures: PublishedFigures, rows: "pd.DataFrame") -> Unlike:
+    """Return the lines of `published` whose times are unlike ours, each with the reason."""
+    lines = [line for line in _lines(figures, rows) if not math.isnan(line.ours.published_over_ours)]
+    unlike = sorted((line for line in lines if line.is_unlike()), key=_published_over_ours)
+    slower = [line for line in unlike if line.ours.published_over_ours < 1]
+    others = [line for line in reversed(unlike) if line.ours.published_over_ours > 1]
+    listed = [*slower, *others][:MOST_LISTED]
+    caption = "Times that are slower than published, or differ more than twofold"
+    return Unlike(_table(figures, listed, caption), len(slower), len(others), len(lines))
+
+
+def _published_over_ours(line: "_Line") -> float:
+    return line.ours.published_over_ours
+
+
+def _lines(figures: PublishedFigures, rows: "pd.DataFrame") -> "list[_Line]":
     readings_by_case = {case: newest(rows, case) for case in cases_of(rows)}
-    lines = [_line(trials, figures, readings_by_case) for trials in _trials(figures.table)]
+    return [_line(trials, figures, readings_by_case) for trials in _trials(figures.table)]
+
+
+def _table(figures: PublishedFigures, lines: "Sequence[_Line]", caption: str) -> Table:
     columns: list[Column[_Line]] = [
         Column("Variant", _Line.variant_cell),
         Column("Case", lambda line: line.figure["case"]),
@@ -47,14 +82,14 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame") -> Table:
             "'extrapolated': fewer units were run than were published; the measured time per unit is scaled up."
         )
     units = dict.fromkeys(("ours", "ours_low", "ours_high"), "s where a time, else the unit of the value")
-    caption = "Published figures beside measured ones"
     records = [record for line in lines for record in line.records()]
-    listed = table(caption, columns, lines, notes, "published-beside-ours", records=records, units=units)
-    return replace(listed, parts=_folds(lines))
+    return table(caption, columns, lines, notes, "published-beside-ours", records=records, units=units)
 
 
 MOST_ALIKE = 2.0
 """Largest ratio of a published time to ours that the table leaves without a reason."""
+MOST_LISTED = 40
+"""Largest number of unlike times that a list has."""
 NOTICED = 1.1
 """Least ratio of a time from Python to the one from C that counts as a cost of Python's launches."""
 
@@ -84,10 +119,15 @@ class _Line:
     in_c: float = math.nan
     """Seconds of the same from a host program in C, for as many units as were published; NaN if it was not measured."""
 
-    def ratio_cell(self) -> Cell:
-        """Return published over measured, with the reason where ours is slower or they differ more than twofold."""
+    def is_unlike(self) -> bool:
+        """Return whether our time is slower than the published one, or differs more than twofold."""
         ratio = self.ours.published_over_ours
-        if math.isnan(ratio) or (1 <= ratio <= MOST_ALIKE):
+        return not math.isnan(ratio) and not 1 <= ratio <= MOST_ALIKE
+
+    def ratio_cell(self) -> Cell:
+        """Return published over measured, with the reason where `is_unlike`."""
+        ratio = self.ours.published_over_ours
+        if not self.is_unlike():
             return Cell(show.number(ratio), "num")
         device = self.figure["device"]
         there = f"theirs is of a {device}" if device else "the report names no device"

@@ -1,0 +1,77 @@
+"""Answers to the tasks of readers, computed from the files of the store by SQL alone: none of the book's own analysis."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+RECORDED = Path(__file__).parents[3] / "results" / "recorded"
+H200 = "nvidia-h200"
+UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+
+
+class Place(NamedTuple):
+    """Where a measurement was taken."""
+
+    device: str
+    backend: str
+    scale: str
+    case: str
+
+
+class Times(NamedTuple):
+    """The runs of the newest version of a measurement."""
+
+    seconds: float
+    """Median of the runs' medians, per unit of the lab."""
+    runs: tuple[str, ...]
+
+
+@cache
+def times(lab: str) -> dict[Place, dict[str, Times]]:
+    """Return the times of a lab's steps, peers and points of sweeps by place and variant."""
+    rows = (
+        duckdb.connect()
+        .execute(
+            f"""select device, backend, scale, "case", variant, cell_key, env_key, run, samples_s, units,
+        from read_parquet('{RECORDED}/lab={lab}/**/*.parquet', union_by_name = true)
+        where status = 'ok' and role not in ('control', 'profile') order by started"""
+        )
+        .fetchall()
+    )
+    versions: dict[tuple[Place, str], dict[tuple[str, str], list[tuple[str, list[float], int]]]] = defaultdict(dict)
+    for device, backend, scale, case, variant, cell_key, env_key, run, samples, units in rows:
+        of_variant = versions[Place(device, backend, scale, case), variant]
+        of_variant[cell_key, env_key] = [
+            *of_variant.pop((cell_key, env_key), []),
+            (run, samples, units),
+        ]  # the newest last
+    by_place: dict[Place, dict[str, Times]] = defaultdict(dict)
+    for (place, variant), of_variant in versions.items():
+        runs = list(of_variant.values())[-1]
+        medians = [statistics.median(samples) / units for _, samples, units in runs]
+        names = tuple(dict.fromkeys(name for name, _, _ in runs))
+        by_place[place][variant] = Times(statistics.median(medians), names)
+    return dict(by_place)
+
+
+def on_h200(lab: str, case: str, backend: str = "cuda") -> dict[str, Times]:
+    """Return the times on the device with which all pages open."""
+    return times(lab)[Place(H200, backend, "published", case)]
+
+
+def number(text: str) -> float:
+    """Return the first number of a text, whose thousands have thin spaces."""
+    digits = "".join(text.replace("\u202f", "").split(maxsplit=1)[:1])
+    return float("".join(letter for letter in digits if letter.isdigit() or letter == "."))
+
+
+def seconds(text: str) -> float:
+    """Return the time that a text begins with, such as 10.7 µs."""
+    unit = next(word for word in text.replace("\u202f", " ").split() if word in UNITS)
+    return number(text) * UNITS[unit]
