@@ -6,6 +6,9 @@ window.roofbookRunHere = (() => {
   const SAMPLE_S = 0.02; // browsers round times to 0.1 ms, which is 0.5 % of it
   const BUDGET_S = 3;
   const LEAST_ROUNDS = 7, MOST_ROUNDS = 30, MOST_RUNS = 4096;
+  // Systems stop a kernel that keeps a GPU for seconds, and a screen waits for it: so work is submitted in pieces of this length.
+  const PIECE_S = 0.25;
+  const HANG_S = 30; // after which a kernel is taken for one that never ends
   const MOST_KEPT = 20, MOST_LETTERS = 1 << 20, OWN = "this-device"; // runs of a lab that stay in this browser; their name as a device
   const steps = new Map(), waiting = new Map();
 
@@ -16,6 +19,8 @@ window.roofbookRunHere = (() => {
       this.line = line; // of the kernel's text, if it is about one
     }
   }
+
+  const NO_MEMORY = "This tab has too little memory for this size: choose a smaller one.";
 
   // -- statistics, as lib/roofbook/measure/stats.py has them ------------------------------------------------------------------
   const LEVEL = 0.95, SIGN_LEVEL = 0.965, LEAST = 1.01, EQUAL = 1.05;
@@ -96,7 +101,7 @@ window.roofbookRunHere = (() => {
     const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" })), worker = new Worker(address);
     const ask = (message) => new Promise((resolve, reject) => {
       worker.onmessage = ({ data }) => resolve(data);
-      worker.onerror = ({ message: words }) => reject(new Told(`The check failed: ${words}`));
+      worker.onerror = ({ message: words }) => reject(new Told(/RangeError|memory/.test(words) ? NO_MEMORY : `The check failed: ${words}`));
       worker.postMessage(message);
     });
     return { ask, end: () => { worker.terminate(); URL.revokeObjectURL(address); } };
@@ -107,11 +112,13 @@ window.roofbookRunHere = (() => {
   async function openDevice(needs, features) {
     if (!navigator.gpu) {
       throw new Told(isSecureContext
-        ? "This browser has no WebGPU. Chrome and Edge have it, and Safari and Firefox in newer versions; it may be switched off."
+        ? "This browser has no WebGPU. Chrome and Edge have it, and Safari and Firefox in newer versions. It may be switched off: under Linux, " +
+          "Chrome has it behind the flag enable-unsafe-webgpu of its page chrome://flags."
         : "A browser gives WebGPU only to pages by https or from this machine, and this page is neither.");
     }
     const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
-    if (!adapter) throw new Told("This browser has WebGPU, but found no GPU that it lets pages use. Its page about:gpu may say why.");
+    if (!adapter) throw new Told("This browser has WebGPU, but found no GPU that it lets pages use. Acceleration by hardware may be " +
+      "off in its settings, or its list of drivers may refuse yours; its page about:gpu says which.");
     const hasTimestamps = adapter.features.has("timestamp-query");
     const requiredLimits = Object.fromEntries(Object.entries(needs).filter(([name, need]) => need <= adapter.limits[name]));
     const requiredFeatures = [...features, ...(hasTimestamps ? ["timestamp-query"] : [])].filter((name) => adapter.features.has(name));
@@ -126,7 +133,18 @@ window.roofbookRunHere = (() => {
       throw Object.assign(new Told(`The device was lost (${message || reason}). ${words}`), { isOfDevice: true });
     });
     lost.catch(() => {}); // it is told where something waits for the device
-    return { device, adapter, hasTimestamps, alive: (promise) => Promise.race([promise, lost]) };
+    const alive = (promise) => Promise.race([promise, lost]);
+    // Waits for a step's kernels, but no longer than a reader would.
+    function ended(promise, { variant }) {
+      let timer;
+      const words = `${variant} did not end within ${HANG_S} s, and was given up. It may never end, or this size may be too large for this device. ` +
+        "If the next run fails too, load the page again.";
+      const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(Object.assign(new Told(words), { isOfDevice: true })), HANG_S * 1e3);
+      });
+      return alive(Promise.race([promise, late])).finally(() => clearTimeout(timer));
+    }
+    return { device, adapter, hasTimestamps, alive, ended };
   }
 
   // Calls `make`, and raises what WebGPU only notes: wrong kernels and a lack of memory.
@@ -136,7 +154,8 @@ window.roofbookRunHere = (() => {
     const made = await make();
     for (const filter of Object.keys(words).reverse()) {
       const error = await alive(device.popErrorScope());
-      if (error) throw new Told(`${words[filter]} ${name}: ${error.message.split("\n")[0]}`);
+      const advice = filter === "out-of-memory" ? " Choose a smaller size." : "";
+      if (error) throw new Told(`${words[filter]} ${name}: ${error.message.split("\n")[0]}${advice}`);
     }
     return made;
   }
@@ -173,7 +192,7 @@ window.roofbookRunHere = (() => {
 
   // A step on a case, ready to run.
   async function prepared(gpu, step, recorded, role) {
-    const { device, alive, hasTimestamps } = gpu, { COMPUTE } = GPUShaderStage;
+    const { device, alive, ended, hasTimestamps } = gpu, { COMPUTE } = GPUShaderStage;
     const { STORAGE, UNIFORM, COPY_SRC, COPY_DST, MAP_READ, QUERY_RESOLVE } = GPUBufferUsage;
     const create = (size, usage) => device.createBuffer({ size: Math.max(16, Math.ceil(size / 16) * 16), usage });
     const made = await guarded(gpu, step.variant, async () => {
@@ -221,7 +240,7 @@ window.roofbookRunHere = (() => {
       const staging = create(bytes, MAP_READ | COPY_DST), encoder = device.createCommandEncoder();
       encoder.copyBufferToBuffer(made.buffers[buffer], 0, staging, 0, staging.size);
       device.queue.submit([encoder.finish()]);
-      await alive(staging.mapAsync(GPUMapMode.READ));
+      await ended(staging.mapAsync(GPUMapMode.READ), step);
       const content = staging.getMappedRange().slice(0, bytes);
       staging.destroy();
       return content;
@@ -229,9 +248,23 @@ window.roofbookRunHere = (() => {
 
     // Does `count` runs, and returns the seconds that they took on the device, or until the queue was done. Where the step's own host
     // waits or reads between kernels, so does this: the time has it too. What it read in the last run is in `taken`.
-    let taken;
-    async function run(count, order = recorded.order) {
+    // isFirst: pieces begin with one launch and grow while they are short, and each is waited for; those of later runs are as long as
+    // this finds them to be.
+    let taken, launchesOfPiece = 1;
+    async function run(count, order = recorded.order, isFirst = false) {
       const { ticks } = made;
+      let slowest = 0, size = isFirst ? 1 : launchesOfPiece, launched = 0;
+      const piece = async () => {
+        const start = performance.now(), launches = launched;
+        submit();
+        launched = 0;
+        if (!isFirst) return;
+        await ended(device.queue.onSubmittedWorkDone(), step);
+        const seconds = (performance.now() - start) / 1e3;
+        if (seconds > PIECE_S / 16) slowest = Math.max(slowest, seconds / launches); // a shorter one is mostly the wait
+        if (seconds < PIECE_S / 2) size *= 2;
+        else size = Math.max(1, Math.floor(size * PIECE_S / 2 / seconds));
+      };
       let encoder = null, pass = null, isMarked = false, begin;
       const commands = () => encoder ??= device.createCommandEncoder();
       const passOf = () => {
@@ -256,16 +289,23 @@ window.roofbookRunHere = (() => {
             commands().copyBufferToBuffer(source, 0, target, 0, target.size);
           } else if (item.wait) {
             submit();
-            await alive(device.queue.onSubmittedWorkDone());
+            await ended(device.queue.onSubmittedWorkDone(), step);
+            launched = 0;
           } else if ("read" in item) {
             submit();
             taken.set(item.read, [...(taken.get(item.read) ?? []), await read(item.read, recorded.buffers[item.read].bytes)]);
           } else {
             const [index, repetitions] = item, { pipeline, group, groups } = made.launches[index];
-            pass ??= passOf();
-            pass.setPipeline(pipeline);
-            pass.setBindGroup(0, group);
-            for (let launch = 0; launch < repetitions; launch++) pass.dispatchWorkgroups(...groups);
+            for (let left = repetitions; left > 0;) {
+              const now = Math.min(left, size - launched);
+              pass ??= passOf();
+              pass.setPipeline(pipeline);
+              pass.setBindGroup(0, group);
+              for (let launch = 0; launch < now; launch++) pass.dispatchWorkgroups(...groups);
+              left -= now;
+              launched += now;
+              if (launched >= size) await piece();
+            }
           }
         }
       }
@@ -275,11 +315,12 @@ window.roofbookRunHere = (() => {
         commands().copyBufferToBuffer(ticks.resolved, 0, ticks.read, 0, 16);
       }
       submit();
+      if (isFirst) launchesOfPiece = slowest ? Math.max(1, Math.floor(PIECE_S / slowest)) : Infinity;
       if (!ticks) {
-        await alive(device.queue.onSubmittedWorkDone());
+        await ended(device.queue.onSubmittedWorkDone(), step);
         return (performance.now() - begin) / 1e3;
       }
-      await alive(ticks.read.mapAsync(GPUMapMode.READ));
+      await ended(ticks.read.mapAsync(GPUMapMode.READ), step);
       const [first, last] = new BigUint64Array(ticks.read.getMappedRange().slice(0, 16));
       ticks.read.unmap();
       return Number(last - first) / 1e9;
@@ -299,9 +340,9 @@ window.roofbookRunHere = (() => {
   }
 
   // Runs a variant once from a set of inputs, and refuses it if an error is larger than its tolerance.
-  async function verify(gpu, variant, checker, sets, set) {
+  async function verify(gpu, variant, checker, sets, set, isFirst = false) {
     variant.reset(sets[set]);
-    await guarded(gpu, variant.step.variant, () => variant.run(1));
+    await guarded(gpu, variant.step.variant, () => variant.run(1, variant.recorded.order, isFirst));
     const ratios = await checker.ask({ set, outputs: await variant.outputs() });
     for (const [name, ratio] of Object.entries(ratios)) {
       variant.error = Math.max(variant.error, ratio);
@@ -351,7 +392,7 @@ window.roofbookRunHere = (() => {
         progress(`Checking ${step.variant}`, 0);
         try {
           const variant = await prepared(gpu, step, recordedOf(step), role);
-          await verify(gpu, variant, checker, sets, "unusual");
+          await verify(gpu, variant, checker, sets, "unusual", true);
           variant.reset(sets.timed);
           await variant.run(1);
           variants.push(variant);
@@ -385,6 +426,7 @@ window.roofbookRunHere = (() => {
       }
       return { gpu, variants, refused, seed, started };
     } catch (error) {
+      if (error instanceof RangeError) throw new Told(NO_MEMORY);
       if (!(error instanceof Told)) await gpu.alive(new Promise((resolve) => { setTimeout(resolve, 100); })); // is the device lost?
       throw error;
     } finally {

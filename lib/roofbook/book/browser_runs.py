@@ -114,14 +114,14 @@ def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, A
     return None
 
 
-class Copied(NamedTuple):
+class BufferCopy(NamedTuple):
     """A whole buffer whose content the host passes to another."""
 
     source: int
     target: int
 
 
-Step = RecordedLaunch | Copied | RecordedRead | RecordedWait
+Step = RecordedLaunch | BufferCopy | RecordedRead | RecordedWait
 """What a page does in a run."""
 
 
@@ -152,7 +152,7 @@ class Recording:
         launches = list(dict.fromkeys(step for _, step in steps if isinstance(step, RecordedLaunch)))
         used = {buffer for launch in launches for buffer in launch.buffers}
         used |= {read.buffer for reads in outputs.values() for read in reads}
-        used |= {buffer for _, step in steps if isinstance(step, Copied) for buffer in step}
+        used |= {buffer for _, step in steps if isinstance(step, BufferCopy) for buffer in step}
         numbers = {buffer: number for number, buffer in enumerate(sorted(used))}
         buffers = [
             {"bytes": self.device.buffers[buffer].nbytes, **self._content(contents.get(buffer))} for buffer in numbers
@@ -212,7 +212,7 @@ class Recording:
                     continue
                 if used.get(event.buffer, -1) > reads[read]:
                     return None
-                steps.append((reads[read], Copied(read.buffer, event.buffer)))
+                steps.append((reads[read], BufferCopy(read.buffer, event.buffer)))
             elif not self.timed and number < last:
                 steps.append((number, event))
         return sorted(steps, key=itemgetter(0))
@@ -247,7 +247,7 @@ def _order(steps: Iterable[Step], launches: Sequence[RecordedLaunch], numbers: M
     for step, equal in groupby(steps):
         if isinstance(step, RecordedLaunch):
             order.append([launches.index(step), len(list(equal))])
-        elif isinstance(step, Copied):
+        elif isinstance(step, BufferCopy):
             order.append({"copy": [numbers[step.source], numbers[step.target]]})
         elif isinstance(step, RecordedRead):
             order.append({"read": numbers[step.buffer]})
