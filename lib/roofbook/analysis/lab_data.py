@@ -79,8 +79,8 @@ class LabData(ABC):
     def bounds(self, case: Case) -> dict[str, Bound]:
         """Return the least time of a unit by dtype, for dtypes of the lab's variants whose peak was measured on this device.
 
-        Also by variant, if the variant moves less than the problem needs in fp32, such as one that stores fp16, or if it runs
-        on several GPUs, each of which has its share. Parts of a CPU have no more than that CPU.
+        Also by variant, if the variant moves less than the problem needs in fp32, such as one that stores fp16, if it computes
+        less, or if it runs on several GPUs, each of which has its share. Parts of a CPU have no more than that CPU.
         """
         peaks, work = self.peaks, self.lab.work(case)
         if peaks is None:
@@ -90,8 +90,10 @@ class LabData(ABC):
         for variant in variants:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
             gpus = int(variant.options.get("devices", 1)) if self.device.kind == "gpu" else 1
-            if (part < 1 or gpus > 1) and not self.lab.skip_reason(variant, case):
-                share = replace(work, flops=work.flops / gpus, bytes=part * work.bytes / gpus)
+            operations = variant.plan.operations(case, variant, work.flops)
+            less = part < 1 or gpus > 1 or operations < work.flops
+            if less and not self.lab.skip_reason(variant, case):
+                share = replace(work, flops=operations / gpus, bytes=part * work.bytes / gpus)
                 of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype)
                 if of_variant.seconds < bounds[variant.dtype].seconds:
                     bounds[variant.name] = of_variant

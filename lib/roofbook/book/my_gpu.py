@@ -70,7 +70,7 @@ def _lab(data: RecordedData) -> dict[str, Any] | None:
             continue
         steps.append({
             "name": variant.name, "seconds": reading.median, "dtype": variant.dtype,
-            "bytes": data.lab.traffic(case, variant), "flops": work.flops,
+            "bytes": data.lab.traffic(case, variant), "flops": variant.plan.operations(case, variant, work.flops),
             "bandwidth": peaks.bandwidth_for(work.footprint), "rate": peaks.flops[variant.dtype],
             "local": int(reading.facts.get("local_bytes") or 0), "first": variant.architectures.start,
             "last": variant.architectures.stop, "nvidia": not {"opencl"} & set(variant.backends & BACKENDS.keys()),

@@ -82,7 +82,7 @@ def row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:
         "samples_s": [] if reason else measurement.samples,
         "wall_s": [] if reason else measurement.walls,
         "rounds": [] if reason else measurement.rounds,
-        "flops": work.flops,
+        "flops": variant.plan.operations(case, variant, work.flops),
         "bytes": lab.traffic(case, variant),
         "error": measurement.nearest.error,
         "bound": measurement.nearest.tolerance,

@@ -117,6 +117,11 @@ class Plan(Runnable):
         """
 
     @classmethod
+    def operations(cls, case: Case, variant: "Variant", least: float) -> float:
+        """Return the operations per unit. least: `Work.flops`, by which the problem is counted; a plan may need fewer."""
+        return least
+
+    @classmethod
     @abstractmethod
     def conditions(cls, variant: "Variant") -> tuple[str, ...]:
         """Return how a variant's result or time differs from a plain step's, in words such as `rounds operands to fp16`.

@@ -257,6 +257,12 @@ _LIST = (
         "split operands",
     ),
     Technique(
+        "transformation",
+        ARITHMETIC,
+        "Transformed operands",
+        "Operands are transformed so that fewer products are needed, and the results are transformed back.",
+    ),
+    Technique(
         "synchronisation",
         LAUNCHES,
         "Cheaper synchronisation",

@@ -9,7 +9,7 @@ from ...spec.hopper_step import CLUSTERS, PERSISTENT, PREPARED, ROUNDED, WGMMA, 
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.source import Source
-from . import amx_bf16, bf16_dots, boxes, four_rows, languages, peers, plans, tensor, tuned, warps
+from . import amx_bf16, bf16_dots, boxes, four_rows, languages, peers, plans, tensor, tuned, warps, winograd
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -28,6 +28,7 @@ DECLARED = UNROLLED.with_knobs(ZEROS="DECLARED")
 REPORTED = SEPARATE.with_knobs(SPACE="READ_ONLY", START="DIVIDED")
 """The best kernel of the report, in OpenCL."""
 GEMM = Source.of(HERE / "gemm.k", **LAYER)
+WINOGRAD = Source.of(HERE / "winograd.k", **LAYER).with_knobs(SIDE=2)
 
 NO_ADDRESS = {"NVRTC": "every index is a constant, so the sub-tile is in registers, which have no address to align"}
 ZEROS = {"NVRTC": "the sub-tile is in registers, and whether a loop or a declaration set them to zero leaves no trace"}
@@ -150,6 +151,18 @@ LADDER = (
         "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
         "With two groups per multiprocessor, one already computes while the other waits: a few per cent.",
         predicts=FEW_PERCENT,
+    ),
+    Variant(
+        "winograd", "double-buffered", WINOGRAD, winograd.Winograd,
+        "Winograd's algorithm in fp32: 36 products for a tile of 2 x 2 outputs, not 100, as a matrix product for each point.",
+        "2.8 times fewer products. Values and sums pass through memory between four launches: twice as fast.",
+        options={"transformed": True}, differs=("source", "plan", "options"), predicts={"gpu": about(2)},
+    ),
+    Variant(
+        "winograd-4", "winograd", WINOGRAD.with_knobs(SIDE=4), winograd.Winograd,
+        "Tiles of 4 x 4 outputs: 64 products, not 400. The errors grow, within those that libraries are allowed.",
+        "2.25 times fewer products again, and as many fewer values and sums in memory.",
+        options={"transformed": True}, predicts={"gpu": about(2)},
     ),
     Variant(
         "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,

@@ -25,7 +25,9 @@ Shape = tuple[int, ...]
 T = TypeVar("T")
 
 UNIT_ROUNDOFF = 2.0**-24  # for float32
-PEERS_CLEARANCE = 4  # for a library, which may transform operands (Winograd) and round between convolution and bias
+TRANSFORMS_CLEARANCE = (
+    4  # for Winograd's algorithm, and for a library, which may use it and round between convolution and bias
+)
 
 _NAME = re.compile(r"([0-9]{1,9})(?:to([0-9]{1,9}))?ch-([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
@@ -214,10 +216,15 @@ class Arithmetic(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, object], dtype: str, peer: bool) -> Arithmetic:
-        """Return the arithmetic of a variant with these options and type of operands. peer: whether it is a library."""
+        """Return the arithmetic of a variant with these options and type of operands.
+
+        peer: whether it is a library. Option `transformed`: Winograd's algorithm, whose sums of transformed operands are larger
+        than their result, so that they round away more of it.
+        """
         operand = float(str(options.get("operand_roundoff", 0.0)))
         result = operand if options.get("precision") in ("fp16", "bf16") else 0.0
-        return cls(operand, result, dtype != "float32", PEERS_CLEARANCE if peer else 1.0)
+        transforms = peer or bool(options.get("transformed"))
+        return cls(operand, result, dtype != "float32", TRANSFORMS_CLEARANCE if transforms else 1.0)
 
 
 def deviations(layer: Layer, reference: Mapping[str, Array], by: Arithmetic) -> tuple[Array, Array]:
