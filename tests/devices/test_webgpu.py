@@ -133,6 +133,25 @@ def test_an_adapter_without_checks_runs_the_same_text_and_has_rows_of_its_own(ad
     assert rows[0]["cell_key"] != rows[1]["cell_key"] and rows[0]["source_sha256"] == rows[1]["source_sha256"]
 
 
+def test_a_step_is_stored_with_all_its_backends_before_the_next_one_begins(adapter: Any) -> None:
+    lab, kept = registry.get("stencil"), list[list[tuple[str, str]]]()
+    setting = Setting(lab, lab.cases("test")[0], adapter, Policy(budget_s=1e-6))
+
+    def keep(rows: list[dict[str, Any]]) -> None:
+        kept.append([(row["variant"], row["backend"]) for row in rows])
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+
+    steps, others = (
+        [lab.variant(name) for name in ("flat", "float4", "fused")],
+        [find.open_device("webgpu-unchecked:0")],
+    )
+    with pytest.raises(KeyboardInterrupt):
+        measure_case(setting, steps, run="20260101T000000Z-abcdef", keep=keep, others=others, one_by_one=True)
+    backends = ("webgpu", "webgpu-unchecked")
+    assert kept == [[(name, backend) for backend in backends] for name in ("flat", "float4")]
+
+
 def test_a_wrong_text_is_an_error_without_checks_too(adapter: Any) -> None:
     with pytest.raises(BuildFailed):
         find.open_device("webgpu-unchecked:0").build("@compute @workgroup_size(1) fn f() { let x: u32 = 1.5; }")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..devices.backends import BROWSER, CUDA, OPENCL
+from ..devices.backends import BROWSER, CUDA, OPENCL, WEBGPU
 from ..errors import UsageError, one_of
 from ..store.published_results import figures, results_of
 from .publication import publication
@@ -120,16 +120,17 @@ def at_quick(measured: Iterable[tuple[str, ...]]) -> set[str]:
 def pairs(devices: Sequence[StoreDevice]) -> list[DevicePair]:
     """Return the pairs to compare.
 
-    OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
-    CPU's backend if the GPU has it. Devices of browsers are in no pair: their caches are warm, and nobody watched them.
+    On each GPU OpenCL and WebGPU against CUDA, or WebGPU against OpenCL if it has no CUDA; a CPU by other platforms against
+    PoCL; each GPU against each CPU, by the CPU's backend if the GPU has it. Devices of browsers are in no pair: their caches
+    are warm, and nobody watched them.
     """
     devices = [device for device in devices if device.backend != BROWSER]
     by_backend = {(device.slug, device.backend): device for device in devices}
-    chosen = [
-        DevicePair(device, by_backend[device.slug, CUDA.name])
-        for device in devices
-        if device.backend == OPENCL.name and (device.slug, CUDA.name) in by_backend
-    ]
+    chosen = []
+    for backend, references in ((OPENCL.name, (CUDA.name,)), (WEBGPU.name, (CUDA.name, OPENCL.name))):
+        for device in (device for device in devices if device.backend == backend):
+            others = [by_backend[device.slug, name] for name in references if (device.slug, name) in by_backend]
+            chosen += [DevicePair(device, other) for other in others[:1]]
     gpus: dict[str, StoreDevice] = {}
     for device in devices:
         if device.kind == "gpu":

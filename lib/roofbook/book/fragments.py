@@ -97,6 +97,12 @@ def update(root: Path) -> None:
     renew([folder / "published-unlike.html"], made_from, unlike)
     renew([folder / "glance-ladders.html"], made_from, lambda: front_page.ladders(*all_recorded()))
 
+    renew(
+        [folder / "webgpu-languages.html"],
+        now.ladders(),
+        partial(_gpu_languages, Store(root / "results", ("recorded",))),
+    )
+
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}
     pages = {lab: manifest.made_from(execute.page_of(root, notebook)) for lab, notebook in executed.items()}
     path, made_from = folder / "glance-ends.html", now.ends(pages)
@@ -212,6 +218,21 @@ def _verdicts(lab: Lab, store: Store) -> tuple[str, str]:
         f'<details class="verdicts"><summary>{escape(verdict_table.caption)}</summary>\n{content}</details>\n',
         failed_claims(lines, lab.name, lab.title, _commands(lab, lines)),
     )
+
+
+def _gpu_languages(store: Store) -> str:
+    """Return the tables of each GPU that WebGPU was measured on beside its main backend; '' without one."""
+    from ..analysis.gpu_languages import steps_by_gpu
+    from ..report.gpu_languages_table import of_lab, overview
+
+    parts = list[str]()
+    for steps in steps_by_gpu(store).values():
+        parts.append(overview(steps).html)
+        for lab in dict.fromkeys(step.lab for step in steps):
+            steps_of_lab = [step for step in steps if step.lab is lab]
+            summary = f"{lab.title}, step by step: {len(steps_of_lab)} measurements"
+            parts.append(f"<details><summary>{escape(summary)}</summary>\n{of_lab(steps_of_lab).html}</details>")
+    return "\n".join(parts)
 
 
 def _devices_compared(store: Store) -> Sequence[str]:

@@ -170,7 +170,7 @@ WEBGPU = Backend(
 WEBGPU_UNCHECKED = replace(
     WEBGPU, name="webgpu-unchecked", label="WebGPU without checks", module=f"{__package__}.webgpu_unchecked"
 )
-"""The same with kernels that wgpu-native compiles without run-time checks: it measures what they cost."""
+"""WebGPU with kernels that wgpu-native compiles without run-time checks: it measures what the checks cost."""
 WGSL = "wgsl"
 """Name of WebGPU's language in the option `--as`."""
 

@@ -64,7 +64,8 @@ def measure_and_store(
 
     once: a name of this case in this run, if several workers may measure it. Its rows are stored under that name, all at the
     end or none, and the first worker wins. No samples are put aside then: the next worker may be on another machine.
-    others: further devices, as of `measure_case`.
+    others: further devices, as of `measure_case`. Each variant is measured on all of them and stored, one by one: a run that is
+    interrupted has lost one variant only.
     report_stored: called with the rows that were just stored.
     """
     stored: list[StoredRow] = []
@@ -77,13 +78,23 @@ def measure_and_store(
 
     if once:
         rows_at_end: list[dict[str, Any]] = []
-        measure_case(setting, variants, run=run, keep=rows_at_end.extend, progress=progress, others=others)
+        measure_case(
+            setting,
+            variants,
+            run=run,
+            keep=rows_at_end.extend,
+            progress=progress,
+            others=others,
+            one_by_one=bool(others),
+        )
         if rows_at_end:
             keep(rows_at_end)
         return stored
     checkpoint = Checkpoint.of_case(store.root / "unfinished", setting.lab.name, setting.case.name, resume=resume)
     checkpoint.finished = _finished(store, setting, checkpoint.runs())
-    measure_case(setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint, others=others)
+    measure_case(
+        setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint, others=others, one_by_one=bool(others)
+    )  # fmt: skip
     return stored
 
 
@@ -113,6 +124,7 @@ def measure_case(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
     others: Sequence[Device] = (),
+    one_by_one: bool = False,
 ) -> None:
     """Verify, time and verify again `variants`, and pass the rows to `keep`; after an interrupt, those that are complete.
 
@@ -122,49 +134,75 @@ def measure_case(
 
     others: further devices, such as the same GPU by other backends. Those of one model are timed in the same rounds. Programs
     of the host run once, for the setting's own device.
+    one_by_one: each variant is a set of its own, measured on all devices and passed to `keep` before the next one begins.
     """
-    stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
     settings = [replace(setting, device=device) for device in (setting.device, *others)]
     planned = [
         measurement
         for at in settings
         for measurement in measurements(at, variants)
-        if at is settings[0] or measurement.device is at.device
+        if (at is settings[0] or measurement.device is at.device) and not (one_by_one and measurement.role == CONTROL)
     ]
     checkpoint.resume(_by_key(setting, planned), run)
-    due, timed, locks = checkpoint.due(), setting.case.scale != UNTIMED, HostLocks.from_environment()
-    try:
-        references = References(setting)  # the parent holds the processors until this process reports a stage
-        # Addresses of buffers are no part of a variant: a drawn order makes them part of the variation between runs.
-        order = random.Random(references.seed).sample(due, len(due)) if timed else due
-        if due and timed and setting.policy.cache == "cold":
-            flush_of(setting.device)  # takes its memory before the variants do
-        while order:
-            order = _prepare_fitting(setting, order, references, stages, locks, len(due))
-            references.timing()
-            for group in _groups(due, setting.device):
-                judge = partial(check_sample, setting, references, stages)
-                if locks.folder:
-                    stages(group[0].variant.name, WAITING)
-                with paused() if timed else contextlib.nullcontext(), locks.timing(group[0].device):
-                    sample(group, setting.policy, stages, checkpoint, judge)
-                checkpoint.save()
-                order += [m for m in group if not (m.runnable or m.reason)]  # it did not fit into the memory
-                _verify_again(setting, group, references, stages, locks)
-        stages("", "rows")
-    finally:
-        stages.end()
-        rows = [_row(setting, m, checkpoint.run) for m in due if m.reason or m.is_complete]
-        for m in due:
-            m.release()
-        are_stored = False
+    due = checkpoint.due()
+    references: References | None = None
+    for number, measured_set in enumerate(sets := _sets(due, one_by_one), 1):
+        stages, are_stored = _Stages(progress), False
         try:
-            if rows:
-                keep(rows)
-            are_stored = True
+            # The parent holds the processors until this process reports a stage.
+            references = references or References(setting)
+            _measure_set(setting, measured_set, references, stages, checkpoint, is_last=number == len(sets))
+            stages("", "rows")
         finally:
-            checkpoint.save(are_rows=are_stored)
+            stages.end()
+            rows = [_row(setting, m, checkpoint.run) for m in measured_set if m.reason or m.is_complete]
+            for m in measured_set:
+                m.release()
+            try:
+                if rows:
+                    keep(rows)
+                are_stored = True
+            finally:
+                checkpoint.save(are_rows=are_stored)
+
+
+def _sets(due: Sequence[Measurement], one_by_one: bool) -> list[list[Measurement]]:
+    """Return the sets of measurements that are timed and stored together: a single one, or one for each variant."""
+    if not one_by_one:
+        return [list(due)]
+    names = dict.fromkeys(measurement.variant.name for measurement in due)
+    return [[measurement for measurement in due if measurement.variant.name == name] for name in names]
+
+
+def _measure_set(
+    setting: Setting,
+    due: Sequence[Measurement],
+    references: References,
+    stages: Progress,
+    checkpoint: Checkpoint,
+    *,
+    is_last: bool,
+) -> None:
+    """Prepare, time and verify again the measurements of a set. is_last: whether no other set of the case follows."""
+    timed, locks = setting.case.scale != UNTIMED, HostLocks.from_environment()
+    # Addresses of buffers are no part of a variant: a drawn order makes them part of the variation between runs.
+    order = random.Random(references.seed).sample(due, len(due)) if timed else due
+    if due and timed and setting.policy.cache == "cold":
+        flush_of(setting.device)  # takes its memory before the variants do
+    while order:
+        order = _prepare_fitting(setting, order, references, stages, locks, len(due))
+        if is_last:
+            references.timing()
+        for group in _groups(due, setting.device):
+            judge = partial(check_sample, setting, references, stages)
+            if locks.folder:
+                stages(group[0].variant.name, WAITING)
+            with paused() if timed else contextlib.nullcontext(), locks.timing(group[0].device):
+                sample(group, setting.policy, stages, checkpoint, judge)
+            checkpoint.save()
+            order += [m for m in group if not (m.runnable or m.reason)]  # it did not fit into the memory
+            _verify_again(setting, group, references, stages, locks)
 
 
 def measure_alone(

@@ -25,7 +25,7 @@ NOTES = (
     f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {INTERVAL_WORDS}. With"
     f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs, and says so.",
 )
-USUAL_HOWS = ("across runs", "across devices")
+USUAL_HOWS = ("", "across runs", "across devices")
 """Ways to take a ratio that the note already says, so that cells do not repeat them."""
 STANDING_NOTES = [StandingNote(note_text) for note_text in NOTES]
 
