@@ -12,6 +12,7 @@ import pytest
 from roofbook.book import prose
 from roofbook.book.prose import MOST_WORDS, paragraphs, sentences, words
 from roofbook.spec import registry
+from roofbook.spec.lesson import lesson
 
 ROOT = Path(__file__).parents[1]
 PERMITTED: dict[str, str] = {}
@@ -19,7 +20,7 @@ PERMITTED: dict[str, str] = {}
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield name and text of each page, of each cell of text in a notebook, of each step, and of each claim."""
+    """Yield name and text of each page, each cell of text in a notebook, each step, each part of a lesson, and each claim."""
     for path in (*sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
         if "_build" not in path.parts:
             yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
@@ -33,6 +34,11 @@ def texts() -> Iterator[tuple[str, str]]:
         for variant in lab.all_variants():
             yield f"lab {lab.name}, {variant.name}, change", variant.change
             yield f"lab {lab.name}, {variant.name}, expect", variant.expect
+        if described := lesson(lab):
+            for act in described.acts:
+                yield f"lab {lab.name}, lesson, {act.title}", "\n\n".join((act.shows, act.task, act.outcome))
+            for question in described.questions:
+                yield f"lab {lab.name}, lesson, {question.text}", f"{question.text}\n\n{question.answer}"
     for path in sorted((ROOT / "results" / "published" / "claims").glob("*.csv")):
         for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
             yield f"{path.relative_to(ROOT)}, {row['id']}", row["claim"]

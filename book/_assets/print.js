@@ -1,10 +1,13 @@
-// A page on paper: its tables and figures unfolded, in light colours. After printing the page is as before.
+// A page on paper: its tables and figures and the answers of a lesson unfolded, in light colours. Of an exercise only the kernel
+// is unfolded: the sheet is for students. After printing the page is as before.
 (() => {
   "use strict";
   const html = document.documentElement;
+  const UNFOLDED = "details:not([open]):is(:has(table, figure), .lesson-questions details, .exercise-kernel)";
   let folded = [], theme;
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open]):has(table, figure)")];
+    folded = [...document.querySelectorAll(UNFOLDED)].filter(
+      (details) => !details.closest(".exercise") || details.matches(".exercise-kernel"));
     for (const details of folded) details.open = true;
     theme = html.dataset.theme;
     html.dataset.theme = "light";

@@ -36,7 +36,7 @@ def test_the_seconds_of_a_case_are_those_of_its_whole_runs(tmp_path: Path) -> No
     cost = cost_of(store, "made", "card", "cuda")
     assert cost.seconds == {"a": pytest.approx(12.5), "b": pytest.approx(22.5)}
     assert cost.start == 0, "the names of these runs say no time"
-    assert cost_of(store, "made", "nowhere", "cuda") == Cost({}, 0.0)
+    assert cost_of(store, "made", "nowhere", "cuda") == Cost({}, {}, 0.0)
 
 
 def test_the_start_of_a_process_is_from_the_runs_name_to_its_first_case(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A lab as one PDF: the pages of the built site on the chosen device, or one clear line if that cannot be printed."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -123,3 +124,17 @@ def test_each_reason_that_prevents_a_print_is_one_line(root: Path, monkeypatch: 
     (root / "_build" / "html" / "labs" / "lbm.html").unlink()
     with pytest.raises(UsageError, match="the site has no page of lbm; `roofbook build` makes it"):
         pdf.combined_html(root, "lbm", FIRST)
+
+
+def test_slides_are_printed_one_a_sheet(root: Path, browser: Any) -> None:
+    folder, out = root / "_build" / "html" / "labs" / "lbm", root / "slides.pdf"
+    with pytest.raises(UsageError, match="no slides of lbm; `roofbook build` makes them"):
+        pdf.write_slides(root, "lbm", out)
+    style = "@page { size: 960px 540px; margin: 0 } section { break-after: page }"
+    sections = "".join(f"<section>Slide {number}</section>" for number in range(3))
+    (folder / "slides.html").write_text(f"<!doctype html><title>T</title><style>{style}</style>{sections}")
+    pdf.write_slides(root, "lbm", out)
+    content = out.read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", content)) == 3
+    (box, *_) = re.findall(rb"/MediaBox\s*\[([^]]*)\]", content)
+    assert [float(side) for side in box.split()][2:] == pytest.approx([720, 405], abs=1), "in points"

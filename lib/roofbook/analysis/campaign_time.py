@@ -17,6 +17,7 @@ select "case", run, min(epoch(started)) as began,
        max(epoch(try_cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz))) as ended, count(*) as n
 from cells
 where lab = ? and device = ? and backend = ? and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
+  and ('' = ? or scale = ?)
 group by "case", run order by run, began
 """
 """Query of the start and the end of each case of a run.
@@ -33,6 +34,8 @@ class Cost:
 
     seconds: dict[str, float]
     """Seconds of each case from its first check to its rows: compiling, checks and samples; the median over its whole runs."""
+    rows: dict[str, int]
+    """Number of rows of each case in such a run."""
     start: float
     """The longest time from the start of a run, which its name gives, to the start of its first case.
 
@@ -40,14 +43,14 @@ class Cost:
     """
 
 
-def cost_of(store: Store, lab: str, device: str, backend: str) -> Cost:
-    """Return the seconds of a lab's cases on a device, from its rows. device: its name in the store.
+def cost_of(store: Store, lab: str, device: str, backend: str, scale: str = "") -> Cost:
+    """Return the seconds of a lab's cases on a device, from its rows. device: its name in the store. scale: '' for all.
 
     Runs with only a part of a case, as of `rerun`, do not count.
     """
     spans: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     first: dict[str, float] = {}
-    for row in store.arrow(_SPANS, [lab, device, backend, PROFILE]).to_pylist():
+    for row in store.arrow(_SPANS, [lab, device, backend, PROFILE, scale, scale]).to_pylist():
         first.setdefault(row["run"], row["began"])
         spans[row["case"]].append((row["n"], row["ended"] + _HALF - row["began"]))
     rows_of_whole = {case: max(n for n, _ in runs) for case, runs in spans.items()}
@@ -56,7 +59,7 @@ def cost_of(store: Store, lab: str, device: str, backend: str) -> Cost:
         for case, runs in spans.items()
     }
     starts = [began - _HALF - _start(run) for run, began in first.items() if _RUN.match(run)]
-    return Cost(seconds, max([0.0, *starts]))
+    return Cost(seconds, rows_of_whole, max([0.0, *starts]))
 
 
 _RUN = re.compile(r"\d{8}T\d{6}Z-")

@@ -96,6 +96,19 @@ class Citation:
         inside = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
         return f"@software{{{self.title.lower()},\n{inside}}}\n"
 
+    def bibtex_of_lab(self, name: str, title: str) -> str:
+        """Return an entry of BibTeX for one lab of the book. name, title: of the lab."""
+        fields = {
+            "title": f"{{{title}}}",
+            "booktitle": f"{{{self.title}}}: {self.abstract}",
+            "author": f"{{{self.author}}}",
+            "note": f"Lab {name}, version {self.version}. Licence: {self.licence}",
+        }
+        if self.repository:
+            fields["url"] = self.repository
+        inside = "".join(f"  {field} = {{{value}}},\n" for field, value in fields.items())
+        return f"@incollection{{{self.title.lower()}-{name},\n{inside}}}\n"
+
 
 def write_files(root: Path) -> None:
     """Write CITATION.cff and .zenodo.json of the checkout `root`."""

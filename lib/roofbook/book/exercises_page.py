@@ -276,7 +276,8 @@ def _write(exercise: Write, lab: Lab, index: Mapping[str, Any]) -> str:
     text = holed(lab, exercise)
     kernel = html_source(text, "opencl")
     if text.count("\n") > LONG_KERNEL:
-        kernel = Html(f"<details><summary>The kernel with the hole</summary>\n{kernel}</details>\n")
+        summary = "<summary>The kernel with the hole</summary>"
+        kernel = Html(f'<details class="exercise-kernel">{summary}\n{kernel}</details>\n')
     return (
         f'<section class="exercise">\n<p>{escape(exercise.task)} The hole is in the kernel of '
         f"<code>{escape(exercise.step)}</code>.</p>\n"

@@ -6,7 +6,7 @@ from ..spec.host_code import hash_of_code
 
 NAMES = (
     "card_links.py", "case_markup.py", "device_choices.py", "device_pages.py", "lab_pages.py", "notebook_cells.py",
-    "page_html.py", "sphinx_ext.py", "terms.py", "page_weight/*.py",
+    "page_html.py", "slide_files.py", "sphinx_ext.py", "terms.py", "page_weight/*.py",
 )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from . import (
     front_page,
     history_page,
     kernels_page,
+    lesson_page,
     measurements,
     my_gpu,
     report_differences,
@@ -125,6 +126,7 @@ def update(root: Path) -> None:
         paths = [folder / name for name in studies.fragment_names(notebook)]
         results = str(root / "results")
         renew(paths, now.study(notebook), partial(studies.fragments, notebook, results=results))
+    lesson_page.update(root, manifest, now, store)
     techniques_page.update(root, manifest, now, store)
 
 

@@ -9,6 +9,7 @@ import json
 import platform
 import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -79,8 +80,18 @@ class InputHashes:
         tuned = _runs(self.root / "results", "tuning/recorded/lab=*")
         return {"notebook": _hash(notebook.read_bytes()), "tuned": _hash_of(tuned), **self.downloads()}
 
-    def kernels(self, lab: str) -> dict[str, str]:
-        """Return the inputs of the page of a lab's kernels."""
+    def lesson(self, lab: str, store: Store) -> dict[str, str]:
+        """Return the inputs of a lab's lesson: its recorded runs, all devices, its runs here, and the installed packages."""
+        runs = {
+            "devices": _runs(store.root, "recorded/lab=*"),
+            "runs of this machine": _runs(store.root, f"local/lab={lab}"),
+        }
+        packages = Path(sysconfig.get_path("purelib")).stat().st_mtime_ns
+        hashes = {name: _hash_of(names) for name, names in runs.items()}
+        return {**self.recorded(lab, store), **hashes, "packages": str(packages), **self.citation()}
+
+    def kernels(self, lab: str | None = None) -> dict[str, str]:
+        """Return the inputs of the page of a lab's kernels, or of a page about the code of all labs."""
         return self._code(lab)
 
     def demonstration(self, lab: str, device: Device) -> dict[str, str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STORY = "story"
 PAGES = {
     STORY: "Story",
+    "lesson": "Lesson",
     "results": "Results",
     "roofline": "Roofline and resources",
     "sweeps": "Sweeps",

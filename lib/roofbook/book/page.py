@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from ..analysis.case_data import CaseData
     from ..report.figure import Figure
+    from ..spec.changed_lines import Excerpt
+    from ..spec.plan import Variant
 
 More = ParamSpec("More")
 Shown = TypeVar("Shown")
@@ -194,20 +196,12 @@ class Page(ABC):
 
     def _step(self, name: str) -> str:
         from ..report.steps import step
-        from ..spec import changed_lines
 
         data, lab = self.data, self.data.lab
         variant = lab.variant(name)
         parent = lab.variant(variant.parent) if variant.parent else None
-        diff, case, excerpt = "", data.case(), None
-        if parent and parent.source and variant.source and parent.source != variant.source:
-            shared = set(parent.languages) & set(variant.languages)
-            language = next((candidate for candidate in (data.device.backend, *BACKENDS) if candidate in shared), None)
-            before, after = (source.of_size(lab.sizes(case)) for source in (parent.source, variant.source))
-            diff = after.diff(before, (parent.name, variant.name), language)
-            excerpt = changed_lines.excerpt(diff)
-        elif parent:
-            excerpt = changed_lines.of_host(parent, variant)
+        diff, excerpt = change_of_step(data, variant, parent) if parent else ("", None)
+        case = data.case()
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
         size = case.name if lab.sizes(case) else ""
         tuned = [v.name for sweep in lab.sweeps if sweep.tunes for v in sweep.variants if v.name != variant.name]
@@ -421,6 +415,20 @@ def _series_figure(rows: "pd.DataFrame", series: Series, skipped: Mapping[tuple[
         return figure
     table = report.crossings(rows, series, skipped=skipped)
     return replace(figure, more=("Where the lines cross, as a table", table))
+
+
+def change_of_step(data: LabData, variant: "Variant", parent: "Variant") -> "tuple[str, Excerpt]":
+    """Return the difference of a step's kernel from its parent's, '' if only the host's code differs, and its changed lines."""
+    from ..spec import changed_lines
+
+    if not (parent.source and variant.source and parent.source != variant.source):
+        return "", changed_lines.of_host(parent, variant)
+    shared = set(parent.languages) & set(variant.languages)
+    language = next((candidate for candidate in (data.device.backend, *BACKENDS) if candidate in shared), None)
+    sizes = data.lab.sizes(data.case())
+    before, after = (source.of_size(sizes) for source in (parent.source, variant.source))
+    diff = after.diff(before, (parent.name, variant.name), language)
+    return diff, changed_lines.excerpt(diff)
 
 
 def _folded(css: str, summary: str, parts: Iterable[str]) -> str:

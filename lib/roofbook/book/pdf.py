@@ -16,6 +16,7 @@ from ..errors import Failed, UsageError, one_of
 from ..escaping import page_json
 from ..paths import scratch_folder, write_whole
 from ..spec import registry
+from . import slide_files
 from .device_choices import SCRIPTS, DeviceChoice, choices, script_places
 from .lab_pages import SPREAD, STORY
 
@@ -46,22 +47,43 @@ def write_pdf(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
 
     Raise UsageError if there is no site, no browser or no space for the file, Failed for other errors.
     """
+    browser = _browser()
+    folder = root / "_build" / "html" / "labs"
+    page = folder / f".{lab}-{os.getpid()}.html"  # in the story's folder, to which links are relative
+    try:
+        write_whole(page, combined_html(root, lab, choice))
+        _print_whole(browser, page, lab, out)
+    finally:
+        page.unlink(missing_ok=True)
+
+
+def write_slides(root: Path, lab: str, out: Path) -> None:
+    """Print the slides of a lab's lesson in the built site, one a sheet. Errors: as of `write_pdf`."""
+    registry.get(lab)
+    page = root / "_build" / "html" / "labs" / lab / slide_files.FILE
+    if not page.exists():
+        raise UsageError(f"the site has no slides of {lab}; `roofbook build` makes them for a lab with a lesson")
+    _print_whole(_browser(), page, lab, out)
+
+
+def _browser() -> str:
+    """Return the path of the system's Chromium. Raise UsageError if there is none."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(
             "no Chromium on PATH: install one (Debian: `apt-get install chromium`), or print the page in a browser"
         )
-    folder = root / "_build" / "html" / "labs"
-    page = folder / f".{lab}-{os.getpid()}.html"  # in the story's folder, to which links are relative
+    return browser
+
+
+def _print_whole(browser: str, page: Path, lab: str, out: Path) -> None:
+    """Print a page about a lab, and replace `out` by the complete file."""
     with scratch_folder() as scratch:
         pdf = scratch / "made.pdf"
         try:
-            write_whole(page, combined_html(root, lab, choice))
             error_text = _print(browser, page, pdf)
         except subprocess.TimeoutExpired:
             raise Failed(f"{browser} took more than {LONGEST} s to print {lab}") from None
-        finally:
-            page.unlink(missing_ok=True)
         if error_text:
             raise Failed(f"{browser} did not print {lab}: {error_text}")
         content = pdf.read_bytes()

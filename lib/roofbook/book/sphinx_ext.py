@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ..escaping import escape, raw_html
-from . import card_links, device_pages, device_times, extension_code, lab_pages, terms
+from . import card_links, device_pages, device_times, extension_code, lab_pages, slide_files, terms
 from .notebook_cells import has_parameters
 from .page_html import TABLES, on_site, one_legend, scroll_tables, split_files, unique_svg_ids, write_files
 from .page_weight import mathml, pages
@@ -287,6 +287,12 @@ def copy_kernels(app: Sphinx, error: Exception | None) -> None:
         kernels_page.copy_texts(Path(app.srcdir).parent, Path(app.outdir))
 
 
+def copy_slides(app: Sphinx, error: Exception | None) -> None:
+    """Copy the slides of lessons into the site, before the style sheet is made for all pages."""
+    if error is None and app.builder.format == "html":
+        slide_files.copy_slides(Path(app.srcdir) / GENERATED, Path(app.outdir))
+
+
 def copy_cards(app: Sphinx, error: Exception | None) -> None:
     """Copy the cards of measurements, and the times of each device, into the site."""
     if error is None and app.builder.format == "html":
@@ -327,6 +333,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", add_footer)
     app.connect("build-finished", copy_downloads)
     app.connect("build-finished", copy_kernels)
+    app.connect("build-finished", copy_slides)
     app.connect("build-finished", device_pages.write_scripts)
     app.connect("build-finished", copy_cards)
     app.add_post_transform(device_pages.FillPlaces)

@@ -51,18 +51,27 @@ def serve(port: int) -> None:
 @click.option(
     "--device", help="As the address of the lab's page names it: nvidia-h200/cuda.  [default: the page's first]"
 )
-@to_write("--out", help="The file.  [default: LAB-DEVICE.pdf]")
-def pdf(lab: str, device: str | None, out: Path | None) -> None:
+@click.option("--slides", is_flag=True, help="The slides of its lesson instead, one a sheet.")
+@to_write("--out", help="The file.  [default: LAB-DEVICE.pdf or LAB-slides.pdf]")
+def pdf(lab: str, device: str | None, slides: bool, out: Path | None) -> None:
     """Print a lab of the built site as one PDF, on a device.
 
     Its story, results, sweeps and published figures, by the system's Chromium.
     """
-    from ..book.pdf import choose_device, write_pdf
+    from ..book.pdf import choose_device, write_pdf, write_slides
     from ..book.sources import pages_root
+    from ..errors import UsageError
     from ..paths import project_root
     from ..terminal import say
 
     root = pages_root(project_root())
+    if slides and device:
+        raise UsageError("slides are of one device, that with which all pages open: leave out --device")
+    if slides:
+        path = out or Path(f"{lab}-slides.pdf")
+        write_slides(root, lab, path)
+        say(f"{path}: slides of {lab}")
+        return
     choice = choose_device(root, lab, device)
     path = out or Path(f"{lab}-{choice.stem}.pdf")
     write_pdf(root, lab, choice, path)

@@ -67,7 +67,7 @@ def step(
         f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{parent_text}{with_code(variant.change)}{only_for}</p>",
         f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}</p>' if variant.expect else "",
-        _excerpt_html(excerpt) if excerpt and excerpt.lines else "",
+        excerpt_html(excerpt) if excerpt and excerpt.lines else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles, tuned_parents, whys),
     ]
     on_size = f", on {escape(size)}" if size else ""
@@ -89,7 +89,7 @@ def step(
     return Html("".join([*parts, "</div>"]))
 
 
-def _excerpt_html(excerpt: "Excerpt") -> str:
+def excerpt_html(excerpt: "Excerpt") -> str:
     """Return the changed lines of a step, which only the site shows."""
     kind = "of the host's code" if excerpt.of_host else "of the kernel"
     number = (
@@ -133,7 +133,7 @@ def effect(
             reading, parent_reading = readings_by_case[case][name], readings_by_case[case].get(parent or "")
             css, text = _effect_line(reading, parent_reading)
             on_case = f' <span class="on-case">on {escape(case)}</span>'
-            text = f"{_bars(reading, parent_reading)}{text}{on_case}"
+            text = f"{step_bars(reading, parent_reading)}{text}{on_case}"
             cause = _verdict_note(faster(parent_reading, reading), predictions.get(case), whys.get(case, ""))
             cause += _counters_note(profiles, reading, parent_reading)
             tuned = [readings_by_case[case][tuned] for tuned in tuned_parents if tuned in readings_by_case[case]]
@@ -161,7 +161,7 @@ def _effect_line(reading: Reading, parent: Reading | None) -> tuple[str, str]:
     )
 
 
-def _bars(reading: Reading, parent: Reading | None) -> str:
+def step_bars(reading: Reading, parent: Reading | None) -> str:
     """Return the times of a step and of its parent as two bars, which only the site shows; '' without a ratio of both.
 
     The brackets at the step's bar have the interval of the ratio, applied to the parent's time.
