@@ -122,7 +122,7 @@ window.roofbookOwnRuns = (() => {
         document.dispatchEvent(new CustomEvent("roofbook-runs"));
       }));
     bar.after(make("section", { class: "own-runs", "aria-label": "Your own runs" },
-      make("p", {}, make("strong", {}, device), `, by WebGPU: ${steps.size} ${steps.size === 1 ? "step" : "steps"} of this lab on ${size}, ${MARK}. ` +
+      make("p", { class: "table-note" }, make("strong", {}, device), `, by WebGPU: ${steps.size} ${steps.size === 1 ? "step" : "steps"} of this lab on ${size}, ${MARK}. ` +
         "Runs are kept in this browser alone. Only factors between steps compare with the recorded device, whose sizes are others."), tools));
   }
 

@@ -134,13 +134,13 @@ window.roofbookRunHere = (() => {
     });
     lost.catch(() => {}); // it is told where something waits for the device
     const alive = (promise) => Promise.race([promise, lost]);
-    // Waits for a step's kernels, but no longer than a reader would.
-    function ended(promise, { variant }) {
+    // Waits for a step's kernels, but no longer than for HANG_S and ten times as long as they are expected to take.
+    function ended(promise, { variant }, expectedS = 0) {
       let timer;
-      const words = `${variant} did not end within ${HANG_S} s, and was given up. It may never end, or this size may be too large for this device. ` +
+      const words = `${variant} did not end within ${Math.round(HANG_S + 10 * expectedS)} s, and was given up. It may never end, or this size may be too large for this device. ` +
         "If the next run fails too, load the page again.";
       const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(Object.assign(new Told(words), { isOfDevice: true })), HANG_S * 1e3);
+        timer = setTimeout(() => reject(Object.assign(new Told(words), { isOfDevice: true })), 1e3 * (HANG_S + 10 * expectedS));
       });
       return alive(Promise.race([promise, late])).finally(() => clearTimeout(timer));
     }
@@ -250,10 +250,11 @@ window.roofbookRunHere = (() => {
     // waits or reads between kernels, so does this: the time has it too. What it read in the last run is in `taken`.
     // isFirst: pieces begin with one launch and grow while they are short, and each is waited for; those of later runs are as long as
     // this finds them to be.
-    let taken, launchesOfPiece = 1;
+    let taken, launchesOfPiece = 1, secondsOfRun = 0;
     async function run(count, order = recorded.order, isFirst = false) {
       const { ticks } = made;
       let slowest = 0, size = isFirst ? 1 : launchesOfPiece, launched = 0;
+      const started = performance.now(), expectedS = count * secondsOfRun;
       const piece = async () => {
         const start = performance.now(), launches = launched;
         submit();
@@ -289,7 +290,7 @@ window.roofbookRunHere = (() => {
             commands().copyBufferToBuffer(source, 0, target, 0, target.size);
           } else if (item.wait) {
             submit();
-            await ended(device.queue.onSubmittedWorkDone(), step);
+            await ended(device.queue.onSubmittedWorkDone(), step, expectedS);
             launched = 0;
           } else if ("read" in item) {
             submit();
@@ -315,12 +316,12 @@ window.roofbookRunHere = (() => {
         commands().copyBufferToBuffer(ticks.resolved, 0, ticks.read, 0, 16);
       }
       submit();
-      if (isFirst) launchesOfPiece = slowest ? Math.max(1, Math.floor(PIECE_S / slowest)) : Infinity;
-      if (!ticks) {
-        await ended(device.queue.onSubmittedWorkDone(), step);
-        return (performance.now() - begin) / 1e3;
+      await ended(ticks ? ticks.read.mapAsync(GPUMapMode.READ) : device.queue.onSubmittedWorkDone(), step, expectedS);
+      if (isFirst) {
+        launchesOfPiece = slowest ? Math.max(1, Math.floor(PIECE_S / slowest)) : Infinity;
+        secondsOfRun = (performance.now() - started) / 1e3;
       }
-      await ended(ticks.read.mapAsync(GPUMapMode.READ), step);
+      if (!ticks) return (performance.now() - begin) / 1e3;
       const [first, last] = new BigUint64Array(ticks.read.getMappedRange().slice(0, 16));
       ticks.read.unmap();
       return Number(last - first) / 1e9;

@@ -32,12 +32,13 @@
       head.append(make("a", { href: point.getAttribute("href") }, step ? "in the story" : "its code"));
       const copies = [...(step?.querySelectorAll(":scope > p:not(.expected, .table-note), :scope > .step-lines") ?? [])];
       const shownCase = figure.closest("[data-case]")?.dataset.case;
-      const effects = [...(step?.querySelectorAll(".effect > li") ?? [])];
+      const effects = [...(step?.querySelectorAll(".effect > li:not(.against)") ?? [])];
       const effect = effects.find((line) => line.dataset.case === shownCase) ?? effects[0];
       const text = make("div", {}, head, ...copies.filter((copy) => copy.tagName === "P").map((copy) => copy.cloneNode(true)));
-      if (effect) {
-        const line = make("div", { class: `effect-copy ${effect.className}` });
-        line.innerHTML = effect.innerHTML;
+      const ownRun = step?.querySelector(".effect > li.against");
+      for (const shown of [effect, ownRun].filter(Boolean)) {
+        const line = make("div", { class: `effect-copy ${shown.className}` });
+        line.innerHTML = shown.innerHTML;
         text.append(line);
       }
       panel.replaceChildren(text, ...copies.filter((copy) => copy.tagName === "DIV").map((copy) => copy.cloneNode(true)));

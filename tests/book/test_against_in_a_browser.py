@@ -301,6 +301,14 @@ def test_own_runs_are_one_more_device_drawn_into_the_recorded_ladder(open_page: 
     top = "item => parseFloat(item.style.top)"
     assert crosses.count() == 1, "four times as fast as the first lies outside, where twice is the lowest point"
     assert crosses.first.evaluate(top) == pytest.approx(first.evaluate(top), abs=0.01)
+    tab.locator(".opening:visible input[type=range]").press("Home")
+    tab.locator(".opening:visible input[type=range]").press("ArrowRight")
+    panel = tab.locator(".opening:visible .opening-step .effect-copy")
+    assert (
+        panel.count() == 2
+        and "on this device" not in panel.first.inner_text()
+        and "on this device" in panel.last.inner_text()
+    )
     caption = tab.locator(".opening:visible figcaption").inner_text()
     assert "one run. no-finish lies on its recorded point" in caption and "1 of them lie outside" in caption
     assert violations(tab, {}) == []
