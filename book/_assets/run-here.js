@@ -88,7 +88,7 @@ window.roofbookRunHere = (() => {
     self.onmessage = ({ data: { params, drawn, wanted, set, outputs } }) => {
       if (drawn) {
         const numbers = drawing(...drawn), timed = arrays(params, numbers), sets = { timed, unusual: unusual?.(params, numbers) ?? timed };
-        const chosen = (of) => Object.fromEntries(Object.entries(of).filter(([name]) => wanted.includes(name)));
+        const chosen = (of) => Object.fromEntries(wanted.map((name) => [name, of[name]]));
         self.postMessage({ timed: chosen(sets.timed), unusual: chosen(sets.unusual) });
         checkers.timed = check(params, timed);
         checkers.unusual = unusual ? check(params, sets.unusual) : checkers.timed;

@@ -73,7 +73,7 @@ def file_of(rows: Any) -> bytes:
 
 def test_the_fingerprint_is_that_of_the_scripts_texts() -> None:
     case = LAB.case(CASE)
-    recorded_case = browser_runs.recorded_case(LAB, LAB.variant("fused"), case, browser_runs.lab_inputs(LAB, case))
+    recorded_case = browser_runs.recorded_case(LAB, LAB.variant("fused"), case, browser_runs.drawn_inputs(LAB, case))
     assert recorded_case
     today = browser_import._step_today(LAB, "fused", CASE)
     assert today and today.fingerprint == browser_runs.fingerprint(recorded_case["texts"]) and today.units == case.units

@@ -23,6 +23,9 @@ from roofbook.labs.cnn import problem as convolution
 from roofbook.labs.convpool import browser as convpool
 from roofbook.labs.convpool import plans as sparse_plans
 from roofbook.labs.convpool import problem as sparse
+from roofbook.labs.lbm import browser as lbm
+from roofbook.labs.lbm import problem as lattice
+from roofbook.labs.lbm.lattice import problem_of as lattice_problem
 from roofbook.labs.lenet import browser as lenet
 from roofbook.labs.lenet import problem as network
 from roofbook.labs.stencil import browser as stencil
@@ -32,18 +35,28 @@ from roofbook.measure import stats
 from roofbook.spec import registry
 from roofbook.spec.browser_run import browser_run, drawn
 from roofbook.spec.exercise import exercises
+from roofbook.spec.rounding import mean_square_over
 from roofbook.store.schema import COLUMNS, REQUIRED
 
 from ..axe import violations
 
 ROOT = Path(__file__).parents[2]
-LAB, CNN, CONVPOOL, LENET = (registry.get(name) for name in ("stencil", "cnn", "convpool", "lenet"))
-RUNS = {"stencil": stencil.BROWSER, "cnn": cnn.BROWSER, "convpool": convpool.BROWSER, "lenet": lenet.BROWSER}
+RUNS = {
+    "stencil": stencil.BROWSER,
+    "cnn": cnn.BROWSER,
+    "convpool": convpool.BROWSER,
+    "lenet": lenet.BROWSER,
+    "lbm": lbm.BROWSER,
+}
+LAB, CNN, CONVPOOL, LENET, LBM = map(registry.get, RUNS)
 RUN = RUNS["stencil"]
-SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5", "convpool": "8x16x16x16-k3", "lenet": "batch-2"}
+SMALL = {"stencil": "66x2048", "cnn": "16ch-16x28-k5", "convpool": "8x16x16x16-k3", "lenet": "batch-2", "lbm": "40x24"}
 """Lab -> the case of its runs, which takes a GPU of software milliseconds."""
 STORY_STEPS = ("sequential-c", "fused")
 """Steps of a story, of which the second runs in a browser; its parent is not in the story."""
+
+STEPS = 12
+"""Time steps of a run of lbm here: two whole walks."""
 
 
 def step_of(script: str) -> dict[str, Any]:
@@ -56,7 +69,7 @@ def step_of(script: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the pages of kernels as plain HTML, with their scripts. Runs have the fewest samples, on SMALL."""
-    small = {lab: replace(RUNS[lab], cases=(case,)) for lab, case in SMALL.items()}
+    small = {lab: replace(RUNS[lab], cases=(case,), units=min(STEPS, RUNS[lab].units)) for lab, case in SMALL.items()}
     root, site = tmp_path_factory.mktemp("book"), tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "names_of_site", lambda: [*SMALL])
@@ -167,7 +180,7 @@ def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
 
 
 def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
-    assert browser_run(registry.get("lbm")) is None and browser_runs.scripts(registry.get("lbm")) == {}
+    assert browser_run(registry.get("peaks")) is None and browser_runs.scripts(registry.get("peaks")) == {}
 
 
 class Rearranging(Passes):
@@ -187,7 +200,7 @@ class Scaling(Passes):
 @pytest.mark.parametrize("plan", [Rearranging, Scaling])
 def test_a_plan_that_changes_operands_or_outputs_on_the_host_is_left_out(plan: Any) -> None:
     case = LAB.case("7x48", "test")
-    inputs = browser_runs.lab_inputs(LAB, case, 1)
+    inputs = browser_runs.drawn_inputs(LAB, case, 1)
     assert browser_runs.recorded_case(LAB, LAB.variant("checked"), case, inputs)
     assert browser_runs.recorded_case(LAB, replace(LAB.variant("checked"), plan=plan), case, inputs) is None
 
@@ -424,7 +437,85 @@ def test_a_layer_begins_with_what_the_one_before_wrote(site: Path) -> None:
         assert (copies[0][0] == first) == (name == "fused-pool"), "elsewhere a kernel pools between"
 
 
-THREE = {"convpool": ("filter-groups", "lists", "built-lists"), "lenet": ("baseline", "constant", "joint")}
+def test_the_state_and_the_obstacles_of_lbm_are_made_as_in_python(open_page: Open) -> None:
+    tab, case = open_page(), LBM.case("40x24")
+    inputs, there = in_page(tab, LBM, "arrays", case, 11)
+    equal_arrays(there, lbm.arrays(inputs))
+    _, thin = in_page(tab, LBM, "unusual", case, 11)
+    f = lattice.with_thin_cells(inputs["params"], inputs["obstacles"], inputs["f"])
+    equal_arrays(thin, lbm.arrays({**inputs, "f": f}))
+    blocked = """([code, params]) => { const bytes = eval(code).arrays(params, {disturbance: []})["obstacle bytes"];
+      return bytes.reduce((found, solid, i) => solid ? [...found, i] : found, []); }"""
+    for name in lbm.BROWSER.cases:
+        params = dict(LBM.case(name).params)
+        found = tab.evaluate(blocked, [lbm.BROWSER.script.read_text(encoding="utf-8"), params])
+        np.testing.assert_array_equal(found, np.flatnonzero(lattice_problem(name)[1]))
+
+
+@pytest.mark.parametrize("operands", ["arrays", "unusual"])
+def test_the_check_of_lbm_is_that_of_the_lab(open_page: Open, operands: str) -> None:
+    tab, case, random = open_page(), LBM.case("40x24"), np.random.default_rng(12)
+    inputs, arrays = in_page(tab, LBM, operands, case, 13)
+    inputs = {**inputs, "f": arrays["f"].reshape(inputs["f"].shape)}
+    right, fluid = LBM.reference(case, inputs), (~inputs["obstacles"]).sum()
+    results, expected = list[dict[str, np.ndarray]](), list[list[float]]()
+    for size in (0, 0.2, 1, 30, np.nan):
+        for half in (False, True):
+            allowed = right["allowed"][half]
+            f = right["f"] * (1 + random.normal(0, 1, right["f"].shape) * size * allowed.mean_square)
+            speeds = right["av_vels"] * (1 + random.normal(0, 1, case.units) * size * allowed.speeds)
+            if half:
+                stored = lbm.halves(inputs["params"], f)
+                weights = (lattice.WEIGHTS * inputs["params"].density)[:, None, None]
+                f = stored.view(np.float16).astype(float) / 1024 + weights
+            parts = random.uniform(0, 1, (case.units, 5))
+            sums = speeds[:, None] * parts / parts.sum(axis=1, keepdims=True)
+            counts = np.full((case.units, 2), 3, np.int32)
+            state = {"f in halves": stored} if half else {"f": f} if size < 1 else {"f by cells": f.transpose(1, 2, 0)}
+            given = (
+                {"totals": speeds * fluid}
+                if half
+                else {"sums": sums * fluid}
+                if size
+                else {"sums": sums * 6, "counts": counts}
+            )
+            results.append({**state, **given})
+            mean_square = lattice.mean_square_error(f, right["f"])
+            ratio = mean_square_over(mean_square, allowed.mean_square**2, right["f"].size)
+            here = [lattice.error(f, right["f"]) / allowed.largest, ratio]
+            here.append(lattice.error_av_vels(speeds, right["av_vels"]) / allowed.speeds)
+            expected.append([1e300] * 3 if np.isnan(size) else here)
+    for there, here in zip(ratios(tab, LBM, case, arrays, results), expected, strict=True):
+        assert there == pytest.approx(here, rel=1e-4, abs=1e-6)
+
+
+def test_the_host_of_lbm_waits_and_reads_as_the_plan_does(site: Path) -> None:
+    """In the report's first steps the host waits for each kernel, or reads sums after each step: so does a page, timed."""
+    folder, events = site / "_static" / "runs" / "lbm", {}
+    for step in ("ported", "no-finish", "fused", "flat-grid", "walk-down"):
+        (case,) = step_of((folder / f"{step}.js").read_text())["cases"]
+        assert "timed" not in case and case["params"]["units"] == STEPS
+        launches = sum(item[1] for item in case["order"] if isinstance(item, list))
+        waits, reads = (sum(what in item for item in case["order"]) for what in ("wait", "read"))
+        events[step] = launches, waits, reads
+        assert case["outputs"].keys() == {
+            "f by cells" if reads else "f",
+            *(("sums", "counts") if reads else ("totals",)),
+        }
+    assert events == {
+        "ported": (5 * STEPS, 5 * STEPS - 1, 2 * STEPS),
+        "no-finish": (5 * STEPS, 0, 2 * STEPS),
+        "fused": (2 * STEPS, 0, 2 * STEPS),
+        "flat-grid": (STEPS + 2, 0, 0),
+        "walk-down": (STEPS // 6 + 2, 0, 0),
+    }
+
+
+THREE = {
+    "lbm": ("ported", "fused", "in-place"),
+    "convpool": ("filter-groups", "lists", "built-lists"),
+    "lenet": ("baseline", "constant", "joint"),
+}
 """Lab -> steps that are run in its page: of different plans, in groups that each GPU allows."""
 
 
@@ -679,7 +770,7 @@ def test_kernels_to_write_have_their_hole_in_wgsl() -> None:
     assert texts.keys() == {"checked", "local-memory", "fused"}
     for exercise in to_write:
         text, step = texts[exercise.name], LAB.variant(exercise.step)
-        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.lab_inputs(LAB, LAB.case(case)))
+        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.drawn_inputs(LAB, LAB.case(case)))
         lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("//")]
         assert full and text.count("YOUR CODE HERE:") == 1 and not re.search(r"roofbook_hole|qrt\(", "".join(lines))
         assert set(lines) <= {*full["texts"][-1].splitlines()}, "all else is the step's own text"

@@ -18,7 +18,7 @@ from ..spec.browser_run import BrowserRun
 from ..spec.exercise import HOLE, WIDTH, Answer, Write, exercises, marked
 from ..spec.lab import Lab
 from ..spec.source import translate
-from .browser_runs import lab_inputs, recorded_case
+from .browser_runs import drawn_inputs, recorded_case
 
 BEGINS, ENDS = "roofbook_hole_begins", "roofbook_hole_ends"
 """Names of the two variables that mark a hole."""
@@ -56,7 +56,7 @@ def holed(lab: Lab, exercise: Write, case_name: str) -> str:
         file = Path(folder) / "marked.k"
         file.write_text(marked(lab, exercise, f"int {BEGINS} = 0;", f"int {ENDS} = 0;"), encoding="utf-8")
         source = _InWgsl.to(exercise, step.source, file)
-        recorded = recorded_case(lab, replace(step, source=source), case, lab_inputs(lab, case))
+        recorded = recorded_case(lab, replace(step, source=source), case, drawn_inputs(lab, case))
     sizes = [f"{name} is {value}" for name, value in lab.sizes(case).items() if name in exercise.plan_knobs]
     words = [f"{word} is {in_wgsl}" for word, in_wgsl in WORDS.items() if re.search(rf"\b{word}\b", exercise.hint)]
     here = f"In WGSL, {', '.join([*words, *sizes])}." * bool(words or sizes)

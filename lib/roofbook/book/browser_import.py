@@ -24,7 +24,7 @@ from ..spec.plan import Case
 from ..store.identity import cell_key, env_key
 from ..store.row_rules import FIRST_TIME
 from ..store.schema import CONTROL
-from .browser_runs import fingerprint, lab_inputs, recorded_case
+from .browser_runs import DrawnInputs, drawn_inputs, fingerprint, recorded_case
 
 MOST_BYTES = 1 << 23
 """Largest size of a file: the rows of a whole ladder have some 100 kB."""
@@ -278,8 +278,8 @@ def _step_today(lab: Lab, variant: str, case: str) -> _Step | None:
 
 
 @cache
-def _inputs(lab: Lab, case: str) -> Mapping[str, Any]:
-    return lab_inputs(lab, lab.case(case))
+def _inputs(lab: Lab, case: str) -> DrawnInputs:
+    return drawn_inputs(lab, lab.case(case))
 
 
 # -- rows of the store -------------------------------------------------------------------------------------------------

@@ -51,9 +51,9 @@ def scripts(lab: Lab) -> dict[str, str]:
     steps = [v for v in lab.ladder if v.is_for(WEBGPU.name, "gpu") and v.role == "step"]
     cases: dict[str, list[dict[str, Any]]] = {step.name: [] for step in steps}
     for case in map(lab.case, run.cases):
-        inputs = lab_inputs(lab, case)
+        operands = drawn_inputs(lab, case)
         for step in steps:
-            if recorded := recorded_case(lab, step, case, inputs):
+            if recorded := recorded_case(lab, step, case, operands):
                 cases[step.name].append(recorded)
     code = run.script.read_text(encoding="utf-8")
     return {step.name: _script(lab, step, run, code, cases[step.name]) for step in steps if cases[step.name]}
@@ -73,18 +73,32 @@ def run_of(lab: Lab) -> BrowserRun:
     return run
 
 
-def lab_inputs(lab: Lab, case: Case, seed: int = 0) -> Mapping[str, Any]:
-    """Return the lab's inputs of a case from the numbers that a page draws with a seed: a buffer is known by them."""
+class DrawnInputs(NamedTuple):
+    """A lab's inputs of a case, from numbers that a page draws too."""
+
+    sizes: Mapping[str, int]
+    """Number of drawn numbers by name."""
+    inputs: Mapping[str, Any]
+    arrays: Mapping[str, np.ndarray]
+    """The bytes of the arrays that plans put in buffers, by which a buffer is known."""
+
+
+def drawn_inputs(lab: Lab, case: Case, seed: int = 0) -> DrawnInputs:
+    """Return the lab's inputs of a case from the numbers that a page draws with a seed."""
     run = run_of(lab)
     if run.inputs and run.sizes:
-        return run.inputs(case, drawn(run, run.sizes(case), seed))
-    arrays = lab.inputs(case, seed)
-    numbers = drawn(run, {name: array.size for name, array in arrays.items()}, seed)
-    return {name: numbers[name].reshape(array.shape) for name, array in arrays.items()}
+        sizes = run.sizes(case)
+        inputs = run.inputs(case, drawn(run, sizes, seed))
+    else:
+        shapes = {name: array.shape for name, array in lab.inputs(case, seed).items()}
+        sizes = {name: int(np.prod(shape)) for name, shape in shapes.items()}
+        numbers = drawn(run, sizes, seed)
+        inputs = {name: numbers[name].reshape(shape) for name, shape in shapes.items()}
+    return DrawnInputs(sizes, inputs, {name: _bytes(array) for name, array in run.arrays(inputs).items()})
 
 
-def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a step's plan does on a case; None if a page cannot do it. inputs: result of `lab_inputs`.
+def recorded_case(lab: Lab, variant: Variant, case: Case, operands: DrawnInputs) -> dict[str, Any] | None:
+    """Return what a step's plan does on a case; None if a page cannot do it. operands: result of `drawn_inputs`.
 
     The plan is recorded with the limits that each GPU has, or else with those of most computers.
     """
@@ -99,17 +113,16 @@ def recorded_case(lab: Lab, variant: Variant, case: Case, inputs: Mapping[str, A
         if run.units not in (0, units):
             return None
         try:
-            plan = variant.plan(device, variant, replace(case, units=units), inputs)
+            plan = variant.plan(device, variant, replace(case, units=units), operands.inputs)
             plan.reset()
             begin = len(device.events)
             plan.run()
-            recording = Recording(device, range(begin, len(device.events)), run.arrays(inputs))
-            outputs = run.raw_outputs(inputs, plan.outputs(), device.reads)
+            recording = Recording(device, range(begin, len(device.events)), operands.arrays)
+            outputs = run.raw_outputs(operands.inputs, plan.outputs(), device.reads)
         except (Unsupported, OutOfMemory, BuildFailed):
             continue
         if recorded := outputs and recording.described(outputs, variant):
-            sizes = run.sizes(case) if run.sizes else {name: array.size for name, array in inputs.items()}
-            return {"case": case.name, "params": {**case.params, "units": units}, "inputs": sizes, **recorded}
+            return {"case": case.name, "params": {**case.params, "units": units}, "inputs": operands.sizes, **recorded}
         return None
     return None
 
@@ -126,15 +139,14 @@ Step = RecordedLaunch | BufferCopy | RecordedRead | RecordedWait
 
 
 class Recording:
-    """What a plan did, as a page does it again. run: numbers of the events of its run. arrays: result of `BrowserRun.arrays`.
+    """What a plan did, as a page does it again. run: numbers of the events of its run. arrays: see `DrawnInputs`.
 
     A page fills buffers with arrays or with equal words, launches kernels in order, copies a buffer where the host passes its
     content to another one, waits where the host waits for a kernel within what is timed, and reads whole buffers.
     """
 
     def __init__(self, device: LaunchRecorder, run: range, arrays: Mapping[str, np.ndarray]) -> None:
-        self.device, self.run = device, run
-        self.arrays = {name: _bytes(array) for name, array in arrays.items()}
+        self.device, self.run, self.arrays = device, run, arrays
         self.timed = [number for lap in device.laps for number in lap if number in run]
         """Numbers of the events that the plan times by the device; none if it times the whole run."""
         reads = Counter(event.buffer for event in self._events(run) if isinstance(event, RecordedRead))

@@ -184,7 +184,7 @@ class Lattice(Lab):
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """Return `params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), populations within 10 % of rest."""
-        params, obstacles = _problem(case.name)
+        params, obstacles = problem_of(case.name)
         f = initial(params, np.float32)
         disturb(f, seed, 0.1)
         return {"params": params, "obstacles": obstacles, "f": f}
@@ -252,7 +252,7 @@ class Lattice(Lab):
         f, half = outputs["f"], grid.stores_half(variant)
         ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
-            obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
+            obstacles, speeds = problem_of(case.name)[1], outputs["av_vels"]
             first = error_av_vels(speeds[: small.units], reference["av_vels"])
             ratios["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
             last = error_of_last(f, obstacles, speeds)
@@ -279,7 +279,7 @@ class Lattice(Lab):
 
     def numbers(self, case: Case) -> Mapping[str, Any]:
         names = "nx", "ny", "density", "accel", "omega"
-        fluid_cells = int((~_problem(case.name)[1]).sum())
+        fluid_cells = int((~problem_of(case.name)[1]).sum())
         return {name: case.params[name] for name in names} | {"fluid_cells": fluid_cells}
 
     def rate(self, case: Case) -> tuple[float, str]:
@@ -300,7 +300,7 @@ _published = lru_cache(published)
 
 
 @lru_cache(maxsize=4)
-def _problem(name: str) -> tuple[Params, np.ndarray]:
+def problem_of(name: str) -> tuple[Params, np.ndarray]:
     """Return the published or awkward case with a name; otherwise a closed box of its size."""
     nx, ny = shape(name)
     if name in AWKWARD:
@@ -310,8 +310,8 @@ def _problem(name: str) -> tuple[Params, np.ndarray]:
 
 @lru_cache(maxsize=256)
 def _params(name: str) -> Params:
-    """Return the params of `_problem`; cached by themselves, since the map of a large grid takes much memory and time."""
-    return _problem(name)[0]
+    """Return the params of `problem_of`; cached by themselves, since the map of a large grid takes much memory and time."""
+    return problem_of(name)[0]
 
 
 def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
