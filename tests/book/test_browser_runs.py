@@ -421,7 +421,7 @@ def test_a_batch_repeats_its_images(open_page: Open) -> None:
 
 
 def test_a_layer_begins_with_what_the_one_before_wrote(site: Path) -> None:
-    """What the host takes from one buffer to another is a copy; the two convolutions alone are timed."""
+    """Contents that the host takes from one buffer to another are a copy; the two convolutions alone are timed."""
     for name in ("baseline", "fused-pool"):
         (case,) = step_of((site / "_static" / "runs" / "lenet" / f"{name}.js").read_text())["cases"]
         kernels = [case["launches"][item[0]]["kernel"] if isinstance(item, list) else item for item in case["order"]]

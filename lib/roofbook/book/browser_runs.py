@@ -135,11 +135,11 @@ class BufferCopy(NamedTuple):
 
 
 Step = RecordedLaunch | BufferCopy | RecordedRead | RecordedWait
-"""What a page does in a run."""
+"""Part of a run that a page does."""
 
 
 class Recording:
-    """What a plan did, as a page does it again. run: numbers of the events of its run. arrays: see `DrawnInputs`.
+    """Run of a plan, as a page does it again. run: numbers of the events of its run. arrays: see `DrawnInputs`.
 
     A page fills buffers with arrays or with equal words, launches kernels in order, copies a buffer where the host passes its
     content to another one, waits where the host waits for a kernel within what is timed, and reads whole buffers.

@@ -149,7 +149,7 @@ class LaunchRecorder(contract.Device):
 
     @property
     def reads(self) -> list[RecordedRead]:
-        """What the host has read, oldest first."""
+        """Reads of the host, oldest first."""
         return [event for event in self.events if isinstance(event, RecordedRead)]
 
     def identity(self) -> dict[str, str]:
