@@ -236,11 +236,11 @@ window.roofbookRunHere = (() => {
       }
     }
 
-    async function read(buffer, bytes) {
+    async function read(buffer, bytes, expectedS) {
       const staging = create(bytes, MAP_READ | COPY_DST), encoder = device.createCommandEncoder();
       encoder.copyBufferToBuffer(made.buffers[buffer], 0, staging, 0, staging.size);
       device.queue.submit([encoder.finish()]);
-      await ended(staging.mapAsync(GPUMapMode.READ), step);
+      await ended(staging.mapAsync(GPUMapMode.READ), step, expectedS);
       const content = staging.getMappedRange().slice(0, bytes);
       staging.destroy();
       return content;
@@ -294,7 +294,8 @@ window.roofbookRunHere = (() => {
             launched = 0;
           } else if ("read" in item) {
             submit();
-            taken.set(item.read, [...(taken.get(item.read) ?? []), await read(item.read, recorded.buffers[item.read].bytes)]);
+            launched = 0;
+            taken.set(item.read, [...(taken.get(item.read) ?? []), await read(item.read, recorded.buffers[item.read].bytes, expectedS)]);
           } else {
             const [index, repetitions] = item, { pipeline, group, groups } = made.launches[index];
             for (let left = repetitions; left > 0;) {

@@ -755,6 +755,7 @@ def test_a_step_of_the_story_runs_in_its_card_and_outlasts_a_change_of_device(op
     assert "times as fast as float4: " in said
     kept = json.loads(tab.evaluate("localStorage.getItem('roofbook-runs-stencil')"))
     assert [[row["variant"] for row in rows] for rows in kept][-1] == ["fused", "float4", "float4"]
+    assert len(browser_import.read(json.dumps(kept[-1]).encode()).rows) == 3, "they can be saved and imported"
     link = tab.locator("#step-fused").get_by_role("link", name="Show it in the recorded ladder")
     assert link.get_attribute("href").endswith("/labs/stencil.html?against=this-device")
     another = '<div class="step" id="step-fused"><h3>fused</h3></div>'
