@@ -93,6 +93,7 @@
     const address = new URL(location.href);
     address.searchParams.set("measurement", `${lab}/${name}/${id}`);
     history.replaceState(history.state, "", address);
+    document.dispatchEvent(new Event("roofbook-card")); // figures.js offers its figure as a file
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
   }

@@ -2,6 +2,7 @@
 // key; arrows go from point to point, Enter opens a point's step, Escape hides the label. And each figure as a file.
 (() => {
   "use strict";
+  const DRAWING = "svg.roofbook-figure";
   const REACH = 24; // most pixels between a pointer and the point that it chooses
   const tip = document.createElement("div");
   tip.className = "figure-tip";
@@ -13,7 +14,7 @@
 
   // Without this script a figure is one image, which its label describes.
   function prepare() {
-    for (const figure of document.querySelectorAll("svg.roofbook-figure:not([data-points])")) {
+    for (const figure of document.querySelectorAll(`${DRAWING}:not([data-points])`)) {
       const points = pointsOf(figure);
       figure.dataset.points = points.length;
       if (!points.length) continue;
@@ -27,8 +28,16 @@
   }
 
   // A figure as a drawing of its own: in the page's ink and font, with whole addresses and without labels.
+  const LOOKS = ["fill", "stroke", "stroke-width", "stroke-linecap", "font-size", "text-anchor", "opacity"];
   function alone(figure) {
     const copy = figure.cloneNode(true), { color, fontFamily } = getComputedStyle(figure);
+    if (!figure.matches(DRAWING)) { // a card's, whose style sheet stays behind
+      const parts = [...copy.querySelectorAll("*")];
+      figure.querySelectorAll("*").forEach((part, index) => {
+        const style = getComputedStyle(part);
+        for (const look of LOOKS) parts[index].style.setProperty(look, style.getPropertyValue(look));
+      });
+    }
     const [width, height] = figure.getAttribute("viewBox").split(" ").slice(2).map((side) => 1.5 * side);
     for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height })) copy.setAttribute(name, value);
     Object.assign(copy.style, { color, fontFamily, maxWidth: "" });
@@ -39,17 +48,40 @@
     return { text: new XMLSerializer().serializeToString(copy), width, height };
   }
 
-  function save(blob, figure, suffix) {
-    const title = figure.querySelector("title").textContent.toLowerCase().replace(/[^a-z0-9.]+/g, "-");
+  function save(blob, name, suffix) {
+    const title = name.toLowerCase().replace(/[^a-z0-9.]+/g, "-");
     const link = Object.assign(document.createElement("a"), { download: `${title.slice(0, 80)}.${suffix}`, href: URL.createObjectURL(blob) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
-  const saveDrawing = (figure) => save(new Blob([alone(figure).text], { type: "image/svg+xml" }), figure, "svg");
+  // Return a figure's drawing and its name. A figure of HTML is drawn by a script of its own, which loads for the first of them.
+  const { src } = document.currentScript;
+  let loaded;
+  const loadDrawn = () => loaded ??= new Promise((resolve, reject) => {
+    const script = Object.assign(document.createElement("script"), { src: new URL(`drawn-figures.js${new URL(src).search}`, src).href });
+    script.onload = resolve;
+    script.onerror = () => { loaded = undefined; reject(new Error(`${script.src} does not load`)); };
+    document.head.append(script);
+  });
+
+  async function drawn(figure) {
+    const svg = figure.querySelector(":scope > svg:not([aria-hidden])");
+    if (!svg) {
+      await loadDrawn();
+      const drawing = window.roofbookDrawn(figure), csv = figure.querySelector("a.csv");
+      return { ...drawing, title: csv?.pathname.split("/").at(-1).replace(/\.csv$/, "") ?? drawing.title };
+    }
+    return { ...alone(svg), title: svg.querySelector("title")?.textContent ?? svg.getAttribute("aria-label") };
+  }
+
+  async function saveDrawing(figure) {
+    const { text, title } = await drawn(figure);
+    save(new Blob([text], { type: "image/svg+xml" }), title, "svg");
+  }
 
   async function savePicture(figure) {
-    const { text, width, height } = alone(figure), picture = new Image();
+    const { text, width, height, title } = await drawn(figure), picture = new Image();
     const still = text.replace(/<style[^>]*>[^]*?<\/style>/, ""); // a picture of an animation is its still
     picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(still)}`;
     await picture.decode();
@@ -58,25 +90,27 @@
     ink.fillStyle = getComputedStyle(document.body).backgroundColor;
     ink.fillRect(0, 0, canvas.width, canvas.height);
     ink.drawImage(picture, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => save(blob, figure, "png"));
+    canvas.toBlob((blob) => save(blob, title, "png"));
   }
 
   const WRITERS = { SVG: saveDrawing, PNG: savePicture };
 
   function saveByButton({ target }) {
-    const button = target.closest?.(".figure-files > button"), figure = button?.closest("figure").querySelector("svg.roofbook-figure");
-    if (figure) WRITERS[button.textContent](figure);
+    const button = target.closest?.(".figure-files > button");
+    if (button) WRITERS[button.textContent](button.closest("figure"));
   }
 
+  const FIGURES = "figure:is(.opening, .found, .picked), figure.roofbook:has(> svg.roofbook-figure), dialog figure";
   function offerFiles() {
-    for (const caption of document.querySelectorAll("figure.roofbook > figcaption:not([data-files])")) {
-      caption.dataset.files = "";
-      if (!caption.parentElement.querySelector(":scope > svg.roofbook-figure")) continue;
-      const files = document.createElement("span");
+    for (const figure of document.querySelectorAll(`:is(${FIGURES}):not([data-files])`)) {
+      figure.dataset.files = "";
+      const files = document.createElement("span"), caption = figure.querySelector(":scope > figcaption");
       files.className = "figure-files";
       files.innerHTML = Object.keys(WRITERS).map((name) => `<button type="button">${name}</button>`).join("");
       const csv = caption.querySelector(":scope > a.csv");
-      csv ? csv.after(files) : caption.firstChild.after(files);
+      if (csv) csv.after(files);
+      else if (figure.matches(".roofbook")) caption.firstChild.after(files);
+      else figure.append(files);
     }
   }
 
@@ -95,7 +129,7 @@
   }
 
   function nearest({ clientX: x, clientY: y, target }) {
-    const figure = target.closest?.("svg.roofbook-figure");
+    const figure = target.closest?.(DRAWING);
     let closest = null, least = REACH;
     for (const point of figure ? pointsOf(figure) : []) {
       const { left, right, top, bottom } = point.getBoundingClientRect();
@@ -128,7 +162,7 @@
   // A click near a point opens what its label names. A first tap shows the label alone.
   let shownBefore = null, pressed = null; // at the start of a press: a focus that moves hides the label before the click
   function openPoint(event) {
-    if (!event.target.closest?.("svg.roofbook-figure")) return;
+    if (!event.target.closest?.(DRAWING)) return;
     const link = event.target.closest("a[data-tip]"), near = link ?? pressed;
     if (event.pointerType === "touch" && near !== shownBefore) return event.preventDefault();
     if (!link && near?.localName === "a" && near.ownerSVGElement.contains(event.target)) location.href = near.getAttribute("href");
@@ -148,5 +182,6 @@
   document.body.append(tip);
   const prepareAll = () => { prepare(); offerFiles(); };
   prepareAll();
+  document.addEventListener("roofbook-card", offerFiles);
   new MutationObserver(prepareAll).observe(document.querySelector("article, main") ?? document.body, { childList: true, subtree: true });
 })();

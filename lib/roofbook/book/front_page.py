@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import report
 from ..analysis import format as show
@@ -16,7 +16,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
 from ..report.figure import STEP_LINK
-from ..report.html import number_of
+from ..report.html import csv_link, csv_of, number_of
 from ..report.ladder_descent import GlanceRow, glance_row
 from ..spec import registry
 from .device_choices import HERE
@@ -46,6 +46,8 @@ def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
 
     The picture has a bar for each lab: how many times as fast as the baseline its fastest kernel is, and its fastest peer.
     """
+    import pandas as pd
+
     chosen = [data for data in on_one_device(records, ranks) if _timed(data)]
     lines, best, counts = list[tuple[LabData, Speedup, Speedup | None, str]](), list[Speedup](), Counter[str]()
     for data in chosen:
@@ -79,7 +81,17 @@ def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
         f"{counts['refuted']} did not, and the others are undecided." * bool(judged),
     ]
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
-    return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}</figcaption></figure>\n'
+    csv = csv_link("what the labs found", csv_of(pd.DataFrame([_found_record(*line) for line in lines]), {}))
+    return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}{csv}</figcaption></figure>\n'
+
+
+def _found_record(data: LabData, to_base: Speedup, to_peer: Speedup | None, name: str) -> dict[str, Any]:
+    """Return the numbers of a lab's bar."""
+    return {
+        "lab": data.lab.name, "case": data.case().name, "device": data.device.name, "backend": data.device.backend,
+        "fastest": name, "times_as_fast_as_baseline": to_base.estimate, "low": to_base.low, "high": to_base.high,
+        "fastest_peer_times_as_fast": to_base.estimate / to_peer.estimate if to_peer else math.nan,
+    }  # fmt: skip
 
 
 def _found_bar(data: LabData, to_base: Speedup, to_peer: Speedup | None, name: str, most: float) -> str:

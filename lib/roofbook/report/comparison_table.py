@@ -108,7 +108,7 @@ PICKER = """\
 <div class="pick-line"><input type="search" name="find" aria-label="Find variants" placeholder="Find">
 <button type="button" name="all">All found</button><button type="button" name="none">None</button></div>
 <div class="pick-list" data-list="variants"></div></fieldset>
-<figure><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
+<figure class="picked"><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
 <div class="table-scroll" tabindex="0" role="region" aria-label="The measurements picked"></div>
 </form>
 <script src="_static/devices.js" defer></script>

@@ -13,7 +13,7 @@ from ..analysis.readings import Reading, faster
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .cell_format import bound_of
-from .html import Html
+from .html import Html, csv_link, csv_of
 from .ladder_descent import ranked
 
 WIDE, NARROW, HEIGHT = 800, 300, 250
@@ -92,11 +92,29 @@ def opening(data: CaseData) -> Opening:
     figure = (
         f'<figure class="opening on-site" hidden>\n{drawing}\n<figcaption>{escape(sentence)} Each point is a step of the '
         "ladder; the line is the fastest so far. Filled: faster than the step that it changes; hollow: not. The axis is "
-        "logarithmic."
+        f"logarithmic.{csv_link(f'the ladder of {data.case} as a descent', _csv(points))}"
         "</figcaption>\n</figure>"
     )
     note = "On the site a figure of the ladder stands here; in a notebook, lab.descent() draws one."
     return Opening(Html(f'{figure}<details class="in-notebook"><summary>{note}</summary></details>'), note)
+
+
+def _csv(points: Sequence[_Point]) -> str:
+    """Return the points as CSV: each step with its time in seconds, and its ratio to the fastest step before it."""
+    import pandas as pd
+
+    records = [
+        {
+            "step": point.reading.variant,
+            "parent": point.reading.parent,
+            "seconds": point.reading.median,
+            "low": point.reading.low,
+            "high": point.reading.high,
+            "times_as_fast_as_the_fastest_before": point.gain,
+        }
+        for point in points
+    ]
+    return csv_of(pd.DataFrame(records), {})
 
 
 def _sentence(data: CaseData, steps: Sequence[Reading], best: Reading, peer: Reading | None) -> str:

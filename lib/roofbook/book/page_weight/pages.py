@@ -31,9 +31,9 @@ USED_BY = {
     "clipboard.min.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
     "card.js": 'class="(?:of|device-bar)"',
-    "figures.js": 'class="device-bar"|data-tip=|class="roofbook animation"',
+    "figures.js": 'class="(?:device-bar|found|picked)"|data-tip=|class="roofbook animation"',
     "story.js": 'class="opening',
-    "animations.js": r'class="(?:roofbook animation|device-bar)"',
+    "animations.js": 'class="roofbook animation"',
     "bootstrap.js": r'data-bs-toggle="(?!tooltip")|id="pst-collapse-sidebar-button"',
     **{name: 'id="search-results"' for name in SEARCH},
 }
