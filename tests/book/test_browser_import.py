@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from roofbook.book import browser_import, browser_runs
 from roofbook.book.browser_import import read
 from roofbook.devices.backends import BROWSER
 from roofbook.errors import UsageError
+from roofbook.report.comparison_table import picker_data
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 from roofbook.store.row_rules import wrong_rows
@@ -94,6 +96,8 @@ def test_rows_become_those_of_a_device_of_their_own(tmp_path: Path, page_rows: l
     assert scales(store)(LAB)[-1] == "quick", "the comparison of devices has the size"
     comparison = on_case(LAB, store, CASE)
     assert comparison.times["fused"].keys() == {data.store_device} and not comparison.ratios
+    shown = picker_data([replace(comparison, scale="published")])["labs"][0]["cases"][0]
+    assert shown["cells"]["fused"] and shown["cards"] == {}, "no page has cards of it"
     row = found.rows[0]
     provenance = json.loads(row["provenance"])
     assert provenance["source"] == BROWSER and "driver" in provenance["not told"] and "git" not in provenance

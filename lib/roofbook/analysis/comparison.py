@@ -41,7 +41,7 @@ class Time:
     host: str = ""
     """Name of the host's device if the time was measured on the host."""
     card: str = ""
-    """Our measurement as `store_devices.card_of` names it; '' for a published time."""
+    """Our measurement as `store_devices.card_of` names it; '' for a published time, and for one of a browser."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,8 @@ def _compared(
             if reading is None:
                 lacks[name][device] = skipped[device].get(name, "not measured")
             elif reading.ok:
-                card = card_of(lab.name, device.id, scale, reading.id)
+                has_card = device.backend != BROWSER
+                card = card_of(lab.name, device.id, scale, reading.id) if has_card else ""
                 times[name][device] = replace(_time(reading, device), card=card)
             else:
                 lacks[name][device] = f"failed: {reading.reason}"

@@ -149,7 +149,7 @@ def _picker_case(case: CaseComparison, numbers: Mapping[Any, int]) -> dict[str, 
         for store_device in case.devices:
             time = case.times[name].get(store_device)
             row[numbers[store_device]] = _picker_cell(time, size) if time else [case.lacks[name][store_device]]
-            if time and case.scale != QUICK:
+            if time and time.card and case.scale != QUICK:
                 device, _, id = time.card.partition("#")
                 address = "labs/{}/measurements/{}.html".format(*device.split("/"))
                 cards.setdefault(numbers[store_device], (address, {}))[1][name] = id
