@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import cast
 
@@ -93,6 +94,20 @@ def test_the_probe_says_what_pocl_takes(feature: str) -> None:
         return
     outcome = pocl_cpu.run_probe(device.compiles_for.name, feature)
     assert bool(outcome and outcome.right) == (device.lacks_instructions(feature) == "")
+
+
+def test_a_product_of_tiles_has_three_of_them() -> None:
+    """The processor refuses a product with one tile twice (Intel's manual, volume 2, TDPBSSD and TDPBF16PS: #UD)."""
+    peaks = registry.get(registry.PEAKS).ladder
+    texts = [
+        variant.text.render("opencl")
+        for variant in (*(step for _, step in STEPS), *peaks)
+        if "amx" in str(variant.needs)
+    ]
+    texts += [kernel for feature, kernel in pocl_probe.INSTRUCTIONS.items() if pocl_probe.needs_tiles(feature)]
+    for text in texts:
+        products = [re.findall(r"tmm\W*(\d)", product) for product in re.findall(r'"tdp[^;]*;', text)]
+        assert products and all(len(set(tiles)) == len(tiles) == 3 for tiles in products), text
 
 
 def test_an_instruction_without_a_stand_in_is_named() -> None:

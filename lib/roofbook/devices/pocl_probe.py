@@ -36,7 +36,8 @@ __kernel void amx(__global float16 *x) {
   __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
   __asm__ volatile("tilezero %%tmm0" : : : "memory");
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm1" : : "r"(rows), "r"(64l) : "memory");
-  __asm__ volatile("PRODUCT %%tmm1, %%tmm1, %%tmm0" : : : "memory");
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm2" : : "r"(rows), "r"(64l) : "memory");
+  __asm__ volatile("PRODUCT %%tmm1, %%tmm2, %%tmm0" : : : "memory");
   __asm__ volatile("tilestored %%tmm0, (%0,%1,1)" : : "r"(rows), "r"(64l) : "memory");
   __asm__ volatile("tilerelease" : : : "memory");
   *x = VALUE;

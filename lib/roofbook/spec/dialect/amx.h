@@ -16,6 +16,7 @@
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(pointer), "r"((long)(stride)) : "memory");
 #define TILE_STORE(tile, pointer, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(pointer), "r"((long)(stride)) : "memory");
+// The three tiles of a product must be three: the processor refuses an instruction with one of them twice.
 // sums (fp32, row i, column k) += the sum over j of two products of bf16: row i, word j of a with row j, word k of b
 #define TILE_ADD_BF16(sums, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : : : "memory");
 // sums (int32, row i, column k) += the sum over j of four products of bytes with a sign: row i, word j of a with row j, word k of b
