@@ -168,6 +168,23 @@ def test_steps_of_cnn_have_scripts_with_what_they_need_of_a_gpu(site: Path) -> N
     assert 16384 < case["needs"].pop("maxComputeWorkgroupStorageSize") <= 32768 and not case["needs"]
 
 
+def test_the_page_says_how_many_steps_run_and_what_the_others_lack(site: Path) -> None:
+    """The table of the page on laptops has these reasons too."""
+    text = (ROOT / "book" / "laptop.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (\w+) \| `([\w-]+)` \| (.*) \|$", text, re.M)
+    told = set()
+    for lab in map(registry.get, RUNS):
+        page = (site / "labs" / lab.name / "kernels.html").read_text()
+        scripts = (site / "_static" / "runs" / lab.name).glob("*.js")
+        runs = sum(not path.stem.startswith("exercise-") for path in scripts)
+        steps = [step for step in lab.ladder if step.role == "step"]
+        assert f"runs {runs} of the {len(steps)} steps" in page
+        told |= {(lab.name, *found) for found in re.findall(r"It does not run <code>([\w-]+)</code>: (.*?)\.", page)}
+        in_wgsl = {step.name for step in steps if step.is_for("webgpu", "gpu")}
+        assert len(in_wgsl) == runs + sum(name == lab.name for name, *_ in told)
+    assert told == set(lines) and len(told) >= 2
+
+
 def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
     page = (site / "labs" / "stencil" / "kernels.html").read_text()
     assert re.findall(r"<script[^>]*>", page) == [
@@ -180,7 +197,7 @@ def test_the_page_loads_nothing_of_it_before_a_press(site: Path) -> None:
 
 
 def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
-    assert browser_run(registry.get("peaks")) is None and browser_runs.scripts(registry.get("peaks")) == {}
+    assert browser_run(registry.get("peaks")) is None and browser_runs.scripts(registry.get("peaks")) == ({}, {})
 
 
 class Rearranging(Passes):

@@ -226,7 +226,7 @@ def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) ->
         {HOSTILE: kernels_page.script_address(folder, lab, HOSTILE, "")}
         for folder in (kernels_page.SCRIPTS, run_buttons.RUN_SCRIPTS)
     )
-    tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, tabs, runs))
+    tokens = MarkdownIt().parse(kernels_page.page(lab, texts_by_variant, tabs, runs, {}))
     assert {token.type for token in tokens} <= {"heading_open", "heading_close", "inline", "fence"}
     for token in tokens:
         assert {child.type for child in token.children or ()} <= {"text", "code_inline"}

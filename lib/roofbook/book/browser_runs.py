@@ -43,20 +43,34 @@ GRANTED = {
 """Limits of each device, by their names in JavaScript. A page asks for more where a step needs it."""
 
 
-def scripts(lab: Lab) -> dict[str, str]:
-    """Return step -> its script, for the steps that a page can run; none if the lab has no `browser.py`."""
+class LabScripts(NamedTuple):
+    """The scripts of a lab's steps."""
+
+    of_steps: dict[str, str]
+    """Step -> its script, of the steps that a page can run."""
+    reasons: dict[str, str]
+    """Step -> why no page can run it on the first case, of the other steps that WGSL can say."""
+
+
+def scripts(lab: Lab) -> LabScripts:
+    """Return the scripts of a lab's steps; none if the lab has no `browser.py`."""
     run = browser_run(lab)
     if run is None:
-        return {}
+        return LabScripts({}, {})
     steps = [v for v in lab.ladder if v.is_for(WEBGPU.name, "gpu") and v.role == "step"]
-    cases: dict[str, list[dict[str, Any]]] = {step.name: [] for step in steps}
+    recordings: dict[str, list[dict[str, Any] | str]] = {step.name: [] for step in steps}
     for case in map(lab.case, run.cases):
         operands = drawn_inputs(lab, case)
         for step in steps:
-            if recorded := recorded_case(lab, step, case, operands):
-                cases[step.name].append(recorded)
+            recordings[step.name].append(recorded_or_reason(lab, step, case, operands))
     code = run.script.read_text(encoding="utf-8")
-    return {step.name: _script(lab, step, run, code, cases[step.name]) for step in steps if cases[step.name]}
+    of_steps, reasons = {}, {}
+    for step in steps:
+        if cases := [recorded for recorded in recordings[step.name] if not isinstance(recorded, str)]:
+            of_steps[step.name] = _script(lab, step, run, code, cases)
+        else:
+            reasons[step.name] = str(recordings[step.name][0])
+    return LabScripts(of_steps, reasons)
 
 
 def _script(lab: Lab, step: Variant, run: BrowserRun, code: str, cases: list[dict[str, Any]]) -> str:
@@ -98,20 +112,26 @@ def drawn_inputs(lab: Lab, case: Case, seed: int = 0) -> DrawnInputs:
 
 
 def recorded_case(lab: Lab, variant: Variant, case: Case, operands: DrawnInputs) -> dict[str, Any] | None:
-    """Return what a step's plan does on a case; None if a page cannot do it. operands: result of `drawn_inputs`.
+    """Return what a step's plan does on a case; None if a page cannot do it. operands: result of `drawn_inputs`."""
+    recorded = recorded_or_reason(lab, variant, case, operands)
+    return None if isinstance(recorded, str) else recorded
+
+
+def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnInputs) -> dict[str, Any] | str:
+    """Return what a step's plan does on a case, or why a page cannot do it. operands: result of `drawn_inputs`.
 
     The plan is recorded with the limits that each GPU has, or else with those of most computers.
     """
     run = run_of(lab)
     if run.units:
         case = replace(case, units=run.units)
-    if lab.skip_reason(variant, case):
-        return None
+    if reason := lab.skip_reason(variant, case):
+        return reason
     for limits in (STANDARD, USUAL):
         device = LaunchRecorder(limits)
         units = lab.units(case, variant, device)
         if run.units not in (0, units):
-            return None
+            return f"its runs have {units} {lab.unit}s, those of a page {run.units}"
         try:
             plan = variant.plan(device, variant, replace(case, units=units), operands.inputs)
             plan.reset()
@@ -119,12 +139,14 @@ def recorded_case(lab: Lab, variant: Variant, case: Case, operands: DrawnInputs)
             plan.run()
             recording = Recording(device, range(begin, len(device.events)), operands.arrays)
             outputs = run.raw_outputs(operands.inputs, plan.outputs(), device.reads)
-        except (Unsupported, OutOfMemory, BuildFailed):
+        except (Unsupported, OutOfMemory, BuildFailed) as error:
+            reason = str(error)
             continue
         if recorded := outputs and recording.described(outputs, variant):
             return {"case": case.name, "params": {**case.params, "units": units}, "inputs": operands.sizes, **recorded}
-        return None
-    return None
+        return "its host computes, not the device alone"
+    assert reason, "the last limits were refused"
+    return reason
 
 
 class BufferCopy(NamedTuple):

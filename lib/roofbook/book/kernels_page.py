@@ -75,7 +75,7 @@ def _written(lab: Lab, root: Path) -> str:
         for name, variant_texts in texts_by_variant.items()
         if variant_texts
     }
-    runs = scripts(lab)
+    runs, reasons = scripts(lab)
     run = browser_run(lab)
     to_write = browser_exercises.scripts(lab, run, runs) if run else {}
     index = {"steps": [*runs], "holed": [*to_write], "version": cache_key(*runs.values(), *to_write.values())[:8]}
@@ -90,9 +90,8 @@ def _written(lab: Lab, root: Path) -> str:
     run_files |= {f"{HOLED}{file_name(name)}.js": text for name, text in to_write.items()}
     _write_folder(root / RUNS / lab.name, {**run_files, INDEX: json.dumps(index)})
     addresses = {name: script_address(SCRIPTS, lab, name, text) for name, text in tabs.items()}
-    return page(
-        lab, texts_by_variant, addresses, {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}
-    )
+    run_addresses = {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}
+    return page(lab, texts_by_variant, addresses, run_addresses, reasons)
 
 
 def _write_folder(folder: Path, files: Mapping[str, str]) -> None:
@@ -111,12 +110,16 @@ def script_address(folder: str, lab: Lab, variant: str, text: str) -> str:
 
 
 def page(
-    lab: Lab, texts_by_variant: Mapping[str, list[Text]], addresses: Mapping[str, str], runs: Mapping[str, str]
+    lab: Lab,
+    texts_by_variant: Mapping[str, list[Text]],
+    addresses: Mapping[str, str],
+    runs: Mapping[str, str],
+    reasons: Mapping[str, str],
 ) -> str:
     """Return a lab's page as Markdown.
 
     texts_by_variant: texts of each variant. addresses: of the script with the texts of each variant that has any. runs: of the
-    script of each step that runs in a browser.
+    script of each step that runs in a browser. reasons: why the other steps that WGSL can say do not run there.
     """
     with_texts = [variant for variant in (*lab.ladder, *lab.peers) if texts_by_variant[variant.name]]
     titles = {"peer": "Programs to compare with", "dsl": "Kernels in today's languages"}
@@ -124,7 +127,8 @@ def page(
     parts = [
         f"# {markdown(lab.title)}: kernels",
         raw_html(
-            f'{_about(lab)}\n{_index(with_texts, texts_by_variant)}\n<script src="../../_static/kernels.js?v=" defer>'
+            f"{_about(lab)}{_runs(lab, runs, reasons)}\n{_index(with_texts, texts_by_variant)}\n"
+            f'<script src="../../_static/kernels.js?v=" defer>'
             f"</script>{run_buttons('../../') if runs else ''}"
         ),
     ]
@@ -160,6 +164,15 @@ def _about(lab: Lab) -> str:
         f"its difference from the step that it changes. {size} Other values that a launch sets, such as the side of a tile, "
         "have their defaults here.</p>"
     )
+
+
+def _runs(lab: Lab, runs: Mapping[str, str], reasons: Mapping[str, str]) -> str:
+    """Return how many steps a browser runs, and what keeps it from running others in WGSL; '' if it runs none."""
+    if not runs:
+        return ""
+    steps = sum(variant.role == "step" for variant in lab.ladder)
+    others = "".join(f" It does not run <code>{escape(name)}</code>: {escape(why)}." for name, why in reasons.items())
+    return f'<p>A browser with WebGPU runs {len(runs)} of the {steps} steps (<a href="../../laptop.html">how</a>).{others}</p>'
 
 
 def _index(variants: Sequence[Variant], texts_by_variant: Mapping[str, list[Text]]) -> str:
