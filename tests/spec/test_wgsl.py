@@ -24,7 +24,7 @@ TRANSLATED = {
     "stencil": """checked no-ifs compiled-sizes rsqrt native-rsqrt local-memory local-memory-tasks-2 tasks-2 tasks-4 tasks-8
         tasks-16 flat float2 float4 float8 float16 fused fused-float16""",
     "cnn": """tiled global-id global-id-divided permuted unrolled aligned fissioned zeroed zeroed-declared fused-declared
-        fused-declared-aligned local-tile implicit-gemm double-buffered winograd winograd-4""",
+        fused-declared-aligned local-tile implicit-gemm double-buffered winograd""",
     "lbm": """partly-ported ported no-finish fused soa no-compute one-buffer flat-grid fours fours-momentum in-place
         half-storage walk-down walk-paired walk-momentum""",
     "convpool": """row-groups filter-groups atomic-pool unrolled shared-index lists input-in-local built-lists strips

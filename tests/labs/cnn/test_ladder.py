@@ -245,11 +245,11 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
 
 
 def test_winograd_counts_its_own_products_and_arrays() -> None:
-    """Counts by hand, for 3 channels, 130 filters and four tiles of 4 x 4 outputs. Arrays have whole tiles of a product."""
-    case, variant = LAB.case("3to130ch-8x8-k5"), LAB.variant("winograd-4")
-    least, points = 4 * (3 * 12 * 12 + 130 * 3 * 25 + 130 + 130 * 4 * 4), 64
+    """Counts by hand, for 3 channels, 130 filters and 16 tiles of 2 x 2 outputs. Arrays have whole tiles of a product."""
+    case, variant = LAB.case("3to130ch-8x8-k5"), LAB.variant("winograd")
+    least, points = 4 * (3 * 12 * 12 + 130 * 3 * 25 + 130 + 130 * 4 * 4), 36
     assert LAB.traffic(case, variant) == least + 8 * points * (8 * 256 + 8 * 128 + 256 * 128)
-    assert variant.plan.operations(case, variant, math.inf) == 2 * points * 3 * 130 * 4
+    assert variant.plan.operations(case, variant, math.inf) == 2 * points * 3 * 130 * 16
     plain = LAB.variant("double-buffered")
     assert plain.plan.operations(case, plain, 7.0) == 7.0
 

@@ -148,10 +148,9 @@ def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, layer
             assert course_wrong(out, problem(name)[1]["out"]) == 0 or "operand_roundoff" in variant.options, name
 
 
-@pytest.mark.parametrize("name", ["winograd", "winograd-4"])
-def test_winograd_errs_more_than_plain_sums_and_at_most_as_far_as_a_library_may(device: Device, name: str) -> None:
+def test_winograd_with_few_channels_errs_more_than_plain_sums_and_no_further_than_a_library_may(device: Device) -> None:
     """Odd sides, more filters than a tile, and few channels, whose sums hide the least of what transformations round away."""
-    variant, layer = LAB.variant(name), "5to130ch-9x33-k5"
+    variant, layer = LAB.variant("winograd"), "5to130ch-9x33-k5"
     outputs, right = {"out": run(device, variant, layer)}, problem(layer)[1]
     error, tolerance, _ = LAB.check(case_of(layer), variant, outputs, right)
     plainly, _, _ = LAB.check(case_of(layer), LAB.variant("double-buffered"), outputs, right)

@@ -20,7 +20,6 @@ TAGS = {
     "implicit-gemm": "matrix-product register-tiling vectors layout",
     "double-buffered": "double-buffering",
     "winograd": "transformation fission",
-    "winograd-4": "transformation",
     "vectors": "vectors",
     "four-rows": "register-tiling mapping -layout",
     "bf16-dots": "dot-products precision layout",
