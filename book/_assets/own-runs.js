@@ -1,5 +1,5 @@
 /* The reader's own runs, which run-here.js keeps in this browser, drawn into the recorded ladder. against.js loads this file when a
-   reader chooses them as the other device. They are of smaller sizes than the recorded ones, so factors between steps are drawn, each
+   reader chooses them as the other device. Most are of smaller sizes than the recorded ones, so factors between steps are drawn, each
    from one run. What is stored may be anything: each row is looked at, and shown as text. */
 window.roofbookOwnRuns = (() => {
   "use strict";
@@ -102,7 +102,7 @@ window.roofbookOwnRuns = (() => {
   }
 
   // What these runs are, and what a reader can do with them.
-  function panel(bar, lab, runs, byCase, size, redraw, helpers) {
+  function panel(bar, lab, runs, byCase, size, isRecorded, redraw, helpers) {
     const { make } = helpers, rows = runs.flat(), steps = byCase.get(size), { device_name: device } = [...steps.values()].at(-1).row;
     const button = (words, press) => {
       const made = make("button", { type: "button" }, words);
@@ -123,7 +123,8 @@ window.roofbookOwnRuns = (() => {
       }));
     bar.after(make("section", { class: "own-runs", "aria-label": "Your own runs" },
       make("p", { class: "table-note" }, make("strong", {}, device), `, by WebGPU: ${steps.size} ${steps.size === 1 ? "step" : "steps"} of this lab on ${size}, ${MARK}. ` +
-        "Runs are kept in this browser alone. Only factors between steps compare with the recorded device, whose sizes are others."), tools));
+        `Runs are kept in this browser alone. Factors between steps compare with those of the page's device: ${isRecorded
+          ? "its caches were emptied before each sample, and yours were not." : "its sizes are others."}`), tools));
   }
 
   function clear() {
@@ -138,7 +139,7 @@ window.roofbookOwnRuns = (() => {
     if (!byCase.size) return false;
     const most = [...byCase.keys()].reduce((best, name) => (byCase.get(name).size >= byCase.get(best).size ? name : best));
     const size = byCase.has(chosen) ? chosen : most, steps = byCase.get(size);
-    panel(bar, lab, runs, byCase, size, (name) => { chosen = name; helpers.redraw(); }, helpers);
+    panel(bar, lab, runs, byCase, size, size in recorded, (name) => { chosen = name; helpers.redraw(); }, helpers);
     for (const step of document.querySelectorAll(".on-device .step")) {
       const name = step.id.slice("step-".length);
       if (steps.has(name)) markStep(step, name, steps.get(name), helpers);

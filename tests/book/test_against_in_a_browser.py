@@ -281,6 +281,7 @@ def test_own_runs_are_one_more_device_drawn_into_the_recorded_ladder(open_page: 
     assert (
         "A <laptop>, by WebGPU: 2 steps of this lab on 64x64, measured in your browser, one run" in panel.inner_text()
     )
+    assert "compare with those of the page's device: its sizes are others." in panel.inner_text()
     line = tab.locator("#step-fused .effect > li.against")
     text = line.evaluate("line => line.lastChild.textContent && line.textContent").replace("\u202f", " ")
     assert (
@@ -325,13 +326,19 @@ def test_own_runs_hold_over_pages_take_new_runs_in_and_can_be_removed(open_page:
     keep(tab, [*LADDER, [own_row("fused", 1e-4), own_row("soa", 2e-4)]])
     tab.wait_for_function("document.querySelector('#step-soa li.against')")
     assert "slower" in tab.locator("#step-soa li.against").get_attribute("class")
+    keep(tab, [[own_row("fused", 1e-4, case=CASES[0])], *LADDER, [own_row("fused", 1e-4), own_row("soa", 2e-4)]])
+    tab.get_by_label("Size of your runs").select_option(CASES[0])
+    tab.wait_for_function("document.querySelector('.own-runs').textContent.includes('its caches were emptied')")
+    assert tab.locator("#step-soa li.against").count() == 0, "it was not run on this size"
+    tab.get_by_label("Size of your runs").select_option(SIZE)
+    tab.wait_for_function("document.querySelector('#step-soa li.against')")
     assert tab.locator("#step-fused li.against").inner_text().startswith("100"), (
         "the newest run, which lacks its parent"
     )
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Save them as JSON").click()
     rows = json.loads(Path(download.value.path()).read_text())
-    assert download.value.suggested_filename == "lbm-this-device.json" and len(rows) == 5
+    assert download.value.suggested_filename == "lbm-this-device.json" and len(rows) == 6
     tab.get_by_role("button", name="Remove them from this browser").focus()
     tab.keyboard.press("Enter")
     tab.wait_for_function("!document.querySelector('.against:is(li, td), .own-runs')")
