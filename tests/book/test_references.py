@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pybtex.database import BibliographyData, parse_file, parse_string
 
+from roofbook.book.references import references_of_lab
+
 BOOK = Path(__file__).parents[2] / "book"
 NO_DATE, NO_ADDRESS = "no date", "no address known"
 
@@ -48,6 +50,13 @@ def test_every_reference_has_author_title_year_and_address() -> None:
 )
 def test_a_lacking_field_is_found(entry: str, missing: list[str]) -> None:
     assert faults(parse_string(f"@misc{{key, {entry}}}", "bibtex")) == {"key": missing}
+
+
+def test_the_references_of_a_lab_are_text(tmp_path: Path) -> None:
+    report, course = references_of_lab(BOOK / "references.bib", "lbm")
+    assert report.startswith("Student of Advanced") and report.endswith(f"{NO_DATE}, Author not stated, {NO_ADDRESS}")
+    assert "Advanced HPC: base coursework, d2q9-bgk, no date, https://github.com/" in course
+    assert not references_of_lab(BOOK / "references.bib", "none") and not references_of_lab(tmp_path / "no.bib", "lbm")
 
 
 def test_every_reference_is_cited() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..analysis import format as show
 from ..escaping import escape
 from ..report.html import html_source
+from ..spec import registry
 from ..store.parquet import Store
 from .citation import Citation
 
@@ -59,5 +60,9 @@ def published(results: Path) -> dict[str, bytes]:
 
 
 def cite(root: Path) -> str:
-    """Return the BibTeX of this book as HTML."""
-    return html_source(Citation.of(root).bibtex(), "bibtex")
+    """Return the BibTeX of this book as HTML, and in a fold that of each lab."""
+    citation = Citation.of(root)
+    titles = {name: registry.get(name).title for name in registry.names_of_site()}
+    of_labs = "\n".join(citation.bibtex_of_lab(name, title) for name, title in titles.items())
+    fold = f"<details><summary>One lab of the book</summary>\n{html_source(of_labs, 'bibtex')}</details>\n"
+    return html_source(citation.bibtex(), "bibtex") + fold * bool(titles)

@@ -88,7 +88,7 @@ class InputHashes:
         }
         packages = Path(sysconfig.get_path("purelib")).stat().st_mtime_ns
         hashes = {name: _hash_of(names) for name, names in runs.items()}
-        return {**self.recorded(lab, store), **hashes, "packages": str(packages), **self.citation()}
+        return {**self.citation(), **hashes, "packages": str(packages), **self.recorded(lab, store)}
 
     def kernels(self, lab: str | None = None) -> dict[str, str]:
         """Return the inputs of the page of a lab's kernels, or of a page about the code of all labs."""
@@ -134,8 +134,13 @@ class InputHashes:
         return {**self.library(), "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
 
     def citation(self) -> dict[str, str]:
-        """Return the inputs of the page on citation."""
-        return {**self.library(), "settings": _hash((self.root / "_config.yml").read_bytes())}
+        """Return the inputs of the citations of the book and its labs."""
+        references = self.root / "book" / "references.bib"
+        return {
+            **self._code(),
+            "settings": _hash((self.root / "_config.yml").read_bytes()),
+            "references": _hash(references.read_bytes()) if references.exists() else "",
+        }
 
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
         """Return the inputs of the first page's table: all runs, and the inputs of the executed pages."""

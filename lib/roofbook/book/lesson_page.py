@@ -21,6 +21,7 @@ from .citation import Citation
 from .input_hashes import InputHashes
 from .lesson_figures import LessonData, change, code, drawn, effect, effect_line, effects_of, lesson_data
 from .manifest import Manifest
+from .references import references_of_lab
 from .run_needs import installed_bytes, run_needs, stored_bytes
 
 
@@ -41,7 +42,8 @@ def update(root: Path, manifest: Manifest, now: InputHashes, store: Store) -> No
         made_from = now.lesson(lab.name, store)
         if manifest.stale(page_path, made_from) or manifest.stale(slides_path, made_from):
             data = lesson_data(lab, described, store, by_extent(Store(root / "results", ("recorded",))))
-            deck = slides.deck(data, Citation.of(root))
+            references = references_of_lab(root / "book" / "references.bib", lab.name)
+            deck = slides.deck(data, Citation.of(root), references)
             manifest.write(slides_path, deck, made_from)
             manifest.write(page_path, page(data, root, len(deck.encode())), made_from)
 
@@ -86,6 +88,8 @@ def page(data: LessonData, root: Path, slide_bytes: int) -> str:
         "## How to cite",
         raw_html(html_source(Citation.of(root).bibtex_of_lab(lab.name, lab.title), "bibtex")),
     ]
+    if references := references_of_lab(root / "book" / "references.bib", lab.name):
+        parts += ["The problem is from:", "\n".join(f"- {markdown(reference)}" for reference in references)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -180,8 +184,8 @@ def _needs(lab: Lab, results: Path) -> str:
     needs = run_needs(lab, results)
     table = needs.html if needs.rows else '<p class="table-note">No run of this lab is recorded.</p>'
     note = (
-        "Small sizes take a CPU of a laptop minutes. Where this copy of the book was built with such a run, the table has its "
-        "time, as <em>this machine</em>. Plain loops on one core make the published sizes slow on a CPU."
+        "Small sizes are for the CPU of a laptop. If the machine that built this copy has run them, the table has their time: "
+        "<em>this machine</em> at <em>quick</em> sizes. Plain loops on one core make the published sizes slow on a CPU."
     )
     return (
         f"{html_source(commands, 'console')}<p>The packages take {packages} on the disk, and all recorded measurements of this "

@@ -4,7 +4,7 @@ They have the style sheet of the site for figures and code, and book/_assets/sli
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import unescape
 
 from ..escaping import escape
@@ -21,11 +21,11 @@ _FOR_PAGES = re.compile(r'\s*<a class="csv".*?</a>| data-(?:of|tip)="[^"]*"', re
 """Parts of figures and tables that are for pages: files to take away, cards and labels of numbers."""
 
 
-def deck(data: LessonData, citation: Citation) -> str:
-    """Return the slides of a lesson as an HTML page, in the folder of a lab's pages."""
+def deck(data: LessonData, citation: Citation, references: Sequence[str] = ()) -> str:
+    """Return the slides of a lesson as an HTML page, in the folder of a lab's pages. references: the lab's, as text."""
     lab = data.lab
     slides = [_title(data), *(slide for act in data.lesson.acts for slide in _of_act(data, act)), _questions(data)]
-    slides.append(_sources(data, citation))
+    slides.append(_sources(data, citation, references))
     sections = "".join(
         f'<section class="slide" id="slide-{number}" aria-label="Slide {number} of {len(slides)}">{slide}'
         f'<p class="slide-number" aria-hidden="true">{number} / {len(slides)}</p></section>\n'
@@ -99,11 +99,13 @@ def _questions(data: LessonData) -> str:
     )
 
 
-def _sources(data: LessonData, citation: Citation) -> str:
+def _sources(data: LessonData, citation: Citation, references: Sequence[str]) -> str:
     """Return the slide that names the origin of the problem and of the numbers."""
+    listed = "".join(f"<li>{escape(reference)}</li>" for reference in references)
+    origin = f"<p>The problem is from:</p><ul>{listed}</ul>" if listed else f"<p>{escape(data.lab.about)}</p>"
     address = f"<p>{escape(citation.repository)}</p>" if citation.repository else ""
     return (
-        f'<h2>Sources</h2><div class="slide-body"><p>The problem: {escape(data.lab.about)}</p>'
+        f'<h2>Sources</h2><div class="slide-body">{origin}'
         f"<p>Numbers and figures: {escape(citation.author)}, {escape(citation.title)} {escape(citation.version)}, lab "
         f"<code>{escape(data.lab.name)}</code>. Licence: {escape(citation.licence)}. Each number of the lesson's page leads "
         f"to its samples.</p>{address}</div>"

@@ -20,6 +20,7 @@ from roofbook.cli import app
 from roofbook.labs.stencil.ladder import LADDER as STENCIL
 from roofbook.labs.stencil.problem import PUBLISHED_PASSES
 from roofbook.spec import registry
+from roofbook.spec.lesson import LENGTH, lesson
 from roofbook.spec.techniques import TECHNIQUES, step_tags
 
 from ...axe import Eyes
@@ -66,6 +67,10 @@ TASKS = {
     "all_that_made_something_slower_by_device": Task("What made something slower on my device?", 2, 3),
     "what_applies_to_my_a100": Task("Which steps apply to my A100?", 1, 2),
     "one_technique_across_labs": Task("Where else is the technique of this step used?", 4, 8),
+    "a_lesson_of_50_minutes_with_figures_to_take_away": Task(
+        "Can I teach a lab in 50 minutes, with its figures?", 3, 8
+    ),
+    "time_and_disk_before_i_run_it": Task("How long does a lab run, and how much disk does it take?", 2, 20),
     "where_we_differ_from_a_report_twofold_and_why": Task(
         "Where does a report differ twofold from the book, and why?", 2, 4
     ),
@@ -479,6 +484,34 @@ def test_print_a_story(reader: Reader) -> None:
     assert not reader.tab.locator("details:not([open]):has(table, figure)").count()
     assert reader.tab.is_visible(".answer") and reader.tab.is_visible("#step-fused .effect")
     reader.tab.evaluate("dispatchEvent(new Event('afterprint'))")
+
+
+def test_a_lesson_of_50_minutes_with_figures_to_take_away(reader: Reader) -> None:
+    """Three clicks: the first page's link, the lab, and the slides. Each figure of the lesson has its files."""
+    described = lesson(registry.get("stencil"))
+    assert described
+    reader.click("text=a lesson with slides")
+    reader.click("#a-lesson-of-50-minutes a", has_text="Rsqrt stencil")
+    plan = reader.tab.locator(".lesson-plan tbody th").all_inner_texts()
+    assert len(plan) == len(described.acts) and plan[-1].endswith(f"to {LENGTH} min")
+    files = reader.tab.locator("figure.roofbook .figure-files button").all_inner_texts()
+    assert files.count("SVG") == files.count("PNG") == reader.tab.locator("svg.roofbook-figure").count() > 1
+    ratio = on_h200("stencil", CASE)["float4"].seconds / on_h200("stencil", CASE)["fused"].seconds
+    effects = reader.tab.locator("li.verdict", has_text="NVIDIA H200, CUDA").all_inner_texts()
+    assert any(close(float(text.split(" times")[0]), ratio, 0.03) for text in effects if " times" in text)
+    reader.click(".lesson-materials >> text=Slides")
+    assert reader.tab.locator(".slide").count() > len(described.acts)
+
+
+def test_time_and_disk_before_i_run_it(reader: Reader) -> None:
+    """Two clicks: the first page's link, and the lab, whose lesson ends with the time and the space of a run."""
+    reader.click("text=a lesson with slides")
+    reader.click("#a-lesson-of-50-minutes a", has_text="Rsqrt stencil")
+    needs = reader.read("#what-it-takes-to-run")
+    size = re.search(r"The packages take (\S+)\sMB", needs)
+    assert size and float(size[1]) > 100 and "roofbook run stencil" in needs
+    lines = reader.tab.locator("#what-it-takes-to-run tbody tr").all_inner_texts()
+    assert any(re.search(r"NVIDIA H200, CUDA\s+published\s+\d+\s+\d+\smin", line) for line in lines)
 
 
 def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(built_site: Path) -> None:
