@@ -26,12 +26,12 @@ TRANSLATED = {
     "cnn": """tiled global-id global-id-divided permuted unrolled aligned fissioned zeroed zeroed-declared fused-declared
         fused-declared-aligned local-tile implicit-gemm double-buffered winograd""",
     "lbm": """partly-ported ported no-finish fused soa no-compute one-buffer flat-grid fours fours-momentum in-place
-        half-storage walk-down walk-paired walk-momentum""",
+        subgroup-sums half-storage walk-down walk-paired walk-momentum""",
     "convpool": """row-groups filter-groups atomic-pool unrolled shared-index lists input-in-local built-lists strips
         both-sparse tiles whole-program""",
     "lenet": """linear linear-constant tiled-halo tiled-halo-constant unrolled unrolled-constant fused-constant linear-atomic
         tiled-halo-atomic joint baseline constant tiled tiled-constant atomic-channels tiled-atomic registers fused-pool
-        whole""",
+        halves whole""",
 }
 """Lab -> its steps that WGSL can say. One that is gone from here is a regression; one that is new belongs here."""
 LACKING = {
@@ -254,6 +254,44 @@ def test_fp16_is_rounded_to_the_nearest(adapter: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(queue.read(buffer, np.empty_like(x)), (x.astype(np.float32) * 3).astype(np.float16))
 
 
+def test_pairs_of_fp16_are_multiplied_and_added_in_fp16(adapter: Any, tmp_path: Path) -> None:
+    if "shader-f16" not in adapter.features:
+        pytest.skip("this adapter has no shader-f16")
+    header = (LIBRARY / "labs" / "lenet" / "half_products.h").read_text(encoding="utf-8")
+    body = "const unsigned int a = two_halves(x[2 * i], x[2 * i + 1]), c = half_products(a, both_halves(0.1f), a);"
+    text = f"{header}KERNEL void made(GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT out) {{ {I} {body}"
+    text += " out[2 * i] = first_half(c); out[2 * i + 1] = second_half(c); }"
+    kernel = adapter.build(of_text(tmp_path, text).render("webgpu")).kernel("made")
+    x = np.random.default_rng(3).random(2 * N).astype(np.float32)
+    buffers, queue = [adapter.upload(x), adapter.upload(np.zeros_like(x))], adapter.queue()
+    queue.launch(kernel, (N,), (16,), *buffers)
+    a = x.astype(np.float16).astype(np.float64)
+    right = (a * float(np.float16(0.1)) + a).astype(np.float16)
+    np.testing.assert_allclose(queue.read(buffers[1], np.empty_like(x)), right, rtol=2.0**-10, atol=0)
+
+
+def test_a_subgroup_adds_up_and_its_words_are_numbers(adapter: Any, tmp_path: Path) -> None:
+    if "subgroup" not in adapter.features:
+        pytest.skip("this adapter has no subgroups")
+    text = """#include "subgroups.h"
+    KERNEL void made(GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT out) {
+      LOCAL_ARRAY(float, parts, 16);
+      const float sum = SUBGROUP_SUM(x[GLOBAL_ID(0)]);
+      if (SUBGROUP_LANE() == 0) parts[SUBGROUP_NUMBER()] = sum;
+      BARRIER();
+      float whole = 0.0f;
+      for (int k = 0; k < SUBGROUP_COUNT(); k++) whole += parts[k];
+      out[GLOBAL_ID(0)] = whole;
+    }"""
+    rendered = of_text(tmp_path, text).render("webgpu")
+    assert rendered.startswith("enable subgroups;")
+    kernel, queue = adapter.build(rendered).kernel("made"), adapter.queue()
+    buffers = [adapter.upload(X[:N]), adapter.upload(np.zeros(N, np.float32))]
+    queue.launch(kernel, (N,), (16,), *buffers)
+    right = np.repeat(X[:N].reshape(-1, 16).sum(axis=1), 16)
+    np.testing.assert_array_equal(queue.read(buffers[1], np.empty(N, np.float32)), right)
+
+
 REFUSED = {
     "GLOBAL float *p = i > 3 ? x : x + 1; p[0] = 1.0f;": "pointers that are neither an argument nor a place in one array",
     "GLOBAL float *p = x; if (i > 3) p = y; p[0] = 1.0f;": "pointers that may point into either of two arrays",
@@ -310,8 +348,8 @@ def test_the_compiler_of_a_browser_takes_each_step(lab: str, browser_with_webgpu
     page.goto((tmp_path / "page.html").as_uri())
     refused = page.evaluate(COMPILE, texts)
     page.close()
-    without_f16 = {name for name, text in texts.items() if "enable f16;" in text}
-    assert {name: words for name, words in refused.items() if words and name not in without_f16} == {}
+    extended = {name for name, text in texts.items() if text.startswith("enable ")}
+    assert {name: words for name, words in refused.items() if words and name not in extended} == {}
 
 
 COMPILE = """async (texts) => {

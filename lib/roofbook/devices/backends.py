@@ -43,6 +43,7 @@ FEATURES: Mapping[str, str] = {
     "avx512-bf16": "x86 CPUs with AVX-512 BF16, whose compilers take its products of bf16 within a kernel's text",
     "amx-int8": "x86 CPUs with AMX, whose compilers take its products of matrices of bytes within a kernel's text",
     "amx-bf16": "x86 CPUs with AMX, whose compilers take its products of matrices of bf16 within a kernel's text",
+    "subgroups": "sums over the work-items of a group that run in step, as words of its language",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
     "wgmma": "a warpgroup's matrix products on tensor cores, and tiles fetched by the TMA unit",
@@ -121,10 +122,11 @@ CUDA = Backend(
     highlight="cuda",
     features=frozenset({
         "cuda-c++", "ptx", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
-        "several", "nccl", "cache-operators", "counters", "pytorch", "cupy", "driver-api", "fast-math",
+        "several", "nccl", "cache-operators", "counters", "pytorch", "cupy", "driver-api", "fast-math", "subgroups",
     }),
     lacks={
         r"\bhalf_to_float\(": _HEADERS / "half.cuda.h",
+        r"\bsubgroup_sum\(": _HEADERS / "subgroups.cuda.h",
         r"\bnative_(reciprocal|sqrt)\(": _HEADERS / "approximate.cuda.h",
         r"\bnative_rsqrt\(|\bfloat(8|16)\b": _HEADERS / "vectors.cuda.h",
     },
@@ -162,6 +164,7 @@ WEBGPU = Backend(
     module=f"{__package__}.webgpu",
     dialect=_HEADERS / "webgpu.h",
     highlight="wgsl",
+    features=frozenset({"half2", "subgroups"}),
     translator="roofbook.spec.wgsl",
     libraries=("wgpu", "pycparser"),
     absent="no WebGPU adapter: `pip install 'roofbook[webgpu]'`, and a driver for Vulkan, Metal or Direct3D 12",

@@ -244,8 +244,8 @@ def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
 
 
 def test_a_variant_is_kept_from_a_backend_for_a_reason() -> None:
-    """Graphs, NCCL and .cu files are CUDA's alone; OpenCL's alone are vector loads, the host's one work-item, the bands of a
-    CPU, and a host in another language. C for one thread is the host's."""
+    """Graphs, NCCL, subgroups and .cu files are CUDA's and not OpenCL's. OpenCL's alone are vector loads, the host's one
+    work-item, the bands of a CPU, and a host in another language. C for one thread is the host's."""
     for variant in simulating():
         with naming(variant.name):
             compare_backends(variant)
@@ -262,6 +262,7 @@ def compare_backends(variant: Variant) -> None:
         reason_against_opencl = (
             cuda_only
             or variant.role == "base"
+            or "subgroups" in variant.needs
             or issubclass(variant.plan, (plans.GraphedSteps, slabs.ByNccl, slabs.StoredGraph))
         )
         for_cpus = variant.options.get("device") == "host" or variant.plan in (bands.Bands, team.Team)

@@ -246,6 +246,12 @@ LADDER = (
         differs=("source", "plan"), predicts={"large": FASTER},
     ),
     Variant(
+        "subgroup-sums", "in-place", IN_PLACE.with_knobs(REDUCE="SUBGROUP"), plans.InPlace,
+        "The speeds of a group are added up by sums over subgroups, in CUDA over warps: one barrier, not seven.",
+        "A group of 64 has two subgroups or so. If memory is the bound nothing changes; a small grid waits less at barriers.",
+        needs=frozenset({"subgroups"}), predicts={"large": SAME, "small": FEW_PERCENT},
+    ),
+    Variant(
         "half-storage", "in-place", IN_PLACE.with_knobs(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
         "Populations are stored in fp16, as differences from rest; arithmetic stays in fp32.",
         "37 bytes per cell instead of 73: twice as fast if memory is the bound, with a larger error.",

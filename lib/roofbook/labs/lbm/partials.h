@@ -3,6 +3,7 @@
 //
 // Knob REDUCE:      SERIAL  one work-item of the group adds them up;  TREE  by halving
 //                   CELLS   no sum in the group: with PARTIALS = KEPT, a speed a cell
+//                   SUBGROUP  by sums over subgroups, which need no local memory
 // Knob COUNT_CELLS: 1  each step counts the fluid cells anew, like the course's program;  0  the host knows their number
 // Knob PARTIALS:    READ   one slot a group, which the host reads after each step
 //                   KEPT   one row of slots a step, which stays on the device
@@ -24,6 +25,7 @@
 #define SERIAL 1
 #define TREE 2
 #define CELLS 3
+#define SUBGROUP 4
 #define READ 1
 #define KEPT 2
 #define GRAPH 3
@@ -36,6 +38,9 @@
 #define REDUCTION "reduce_tree.inc"
 #elif REDUCE == CELLS
 #define REDUCTION "reduce_cells.inc"
+#elif REDUCE == SUBGROUP
+#include "subgroups.h"
+#define REDUCTION "reduce_subgroups.inc"
 #else
 #define REDUCTION "reduce_serial.inc"
 #endif

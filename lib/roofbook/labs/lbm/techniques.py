@@ -35,6 +35,7 @@ TAGS = {
     "haskell-host": "host-language",
     "graph": "graphs",
     "in-place": "in-place",
+    "subgroup-sums": "reductions synchronisation",
     "half-storage": "precision",
     "half-storage-graph": "graphs",
     "fast-math": "native-functions",

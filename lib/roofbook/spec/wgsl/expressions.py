@@ -13,6 +13,7 @@ from .values import (
     BITS,
     BOOL,
     FLOAT,
+    HALVES,
     INT,
     LONG,
     MUL,
@@ -44,8 +45,24 @@ UNIFORM = {
     "groups": "num_groups",
 }
 """Function of the dialect -> parameter of a kernel that answers it."""
+OF_SUBGROUP = {
+    "subgroup_number": "subgroup_id",
+    "subgroup_count": "num_subgroups",
+    "subgroup_lane": "subgroup_invocation_id",
+}
+"""Function of dialect/subgroups.h -> parameter of a kernel that answers it."""
 SAME = {"fma": "fma", "sqrt": "sqrt", "rsqrt": "inverseSqrt", "fabs": "abs", "exp": "exp", "log": "log"}
 """Functions of floats that WGSL has -> their names there."""
+
+
+OF_HALVES = {
+    "two_halves": ((FLOAT, FLOAT), "vec2<f16>(vec2<f32>({0}, {1}))", HALVES),
+    "both_halves": ((FLOAT,), "vec2<f16>(f16({0}))", HALVES),
+    "half_products": ((HALVES, HALVES, HALVES), "fma({0}, {1}, {2})", HALVES),
+    "first_half": ((HALVES,), "f32({0}.x)", FLOAT),
+    "second_half": ((HALVES,), "f32({0}.y)", FLOAT),
+}
+"""Function of a text on two numbers of fp16 in a register -> its operands, the same in WGSL, and its result."""
 
 
 @dataclass
@@ -238,6 +255,13 @@ class Expressions(MemoryAccess):
         if name == "float4_of":
             parts = ", ".join(convert(self.value(argument), FLOAT).at(SHIFT) for argument in nodes)
             return Value(f"vec4<f32>({parts})", Type("f32", 4))
+        if name == "subgroup_sum":
+            return Value(f"subgroupAdd({convert(self.value(nodes[0]), FLOAT).code})", FLOAT)
+        if name in OF_SUBGROUP:
+            self.around.builtins.add(OF_SUBGROUP[name])
+            return Value(f"i32({OF_SUBGROUP[name]})", INT)
+        if name in OF_HALVES:
+            return self.of_halves(name, nodes)
         if name in ("as_float", "as_int", "as_uint"):
             return self.bits(self.value(nodes[0]), {"as_float": FLOAT, "as_int": INT, "as_uint": UINT}[name])
         if name == "load_half":
@@ -251,6 +275,13 @@ class Expressions(MemoryAccess):
             self.address(argument) if self.is_pointer(argument) else self.value(argument) for argument in nodes
         ]
         return self.around.called(name, arguments_)
+
+    def of_halves(self, name: str, nodes: Sequence[Node]) -> Value:
+        """Return the value of one of OF_HALVES."""
+        operands, result = OF_HALVES[name][0], OF_HALVES[name][2]
+        values = [convert(self.value(node), type) for node, type in zip(nodes, operands, strict=True)]
+        codes = [value.at(PRIMARY if "{0}." in OF_HALVES[name][1] else SHIFT) for value in values]
+        return Value(OF_HALVES[name][1].format(*codes), result)
 
     def position(self, name: str, axis: int) -> Value:
         """Return a work-item's place in the range, or a size of the range."""

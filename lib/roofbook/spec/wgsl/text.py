@@ -9,6 +9,7 @@ from pycparser import c_ast
 from pycparser.c_parser import CParser, ParseError
 
 from .body import UNROLL, Body
+from .expressions import OF_HALVES, OF_SUBGROUP
 from .memory_access import PointerVariable, Variable
 from .values import INT, TYPES, Address, Memory, NotInWgsl, Type, Value, convert, safe
 
@@ -24,6 +25,10 @@ LACKING = {
     r"\b__ldc[ag]\b": "loads that name a cache",
 }
 """Words of a text that WGSL has nothing for -> the reason for a reader."""
+EXTENSIONS = {"f16": "f16", "subgroup": "subgroups"}
+"""Word in a module -> extension of WGSL that it needs."""
+_OF_HALVES = re.compile(rf"^[^\n;{{}}]*\b({'|'.join(OF_HALVES)})\([^)]*\) \{{.*?\}}[ \t]*$", re.M | re.S)
+"""Definitions of OF_HALVES, which are PTX in a text: in such a text every `unsigned int` is two numbers of fp16."""
 _UNROLL = re.compile(r'_Pragma\("unroll"\)|^[ \t]*#[ \t]*pragma[ \t]+unroll[ \t]*$', re.M)
 _PRAGMA = re.compile(r'_Pragma\("[^"]*"\)|^[ \t]*#[ \t]*pragma\b.*$', re.M)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -148,6 +153,8 @@ def translated(text: str, *, unroll: bool = True) -> str:
     code = _PRAGMA.sub("", _UNROLL.sub(f"{UNROLL}:", text))
     comments = [(code.count("\n", 0, match.start()) + 1, _plain(match[0])) for match in _COMMENT.finditer(code)]
     code = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), code)
+    if "half_products" in code:
+        code = _OF_HALVES.sub(lambda match: "\n" * match[0].count("\n"), code).replace("unsigned int ", "half2 ")
     for word, reason in LACKING.items():
         if re.search(word, code):
             raise NotInWgsl(reason)
@@ -180,8 +187,8 @@ def translated(text: str, *, unroll: bool = True) -> str:
     )
     axes = [axis for axis in "xyz" if re.search(rf"\bgroup_{axis}\b", module_text)]
     overrides = [f"override group_{axis}: u32; // work-items of a group, set by the host" for axis in axes]
-    f16 = ["enable f16;"] if "f16" in module_text else []
-    return "\n".join([*f16, *overrides, "", module_text]).strip() + "\n"
+    enabled = [f"enable {name};" for word, name in EXTENSIONS.items() if word in module_text]
+    return "\n".join([*enabled, *overrides, "", module_text]).strip() + "\n"
 
 
 def _kernel(module: Module, node: Node) -> str:
@@ -244,6 +251,7 @@ def _positions(used: set[str], one_axis: bool) -> tuple[list[str], list[str]]:
         "num_groups": "num_workgroups",
     }  # fmt: skip
     inputs = [f"@builtin({builtin}) {builtin}: vec3<u32>" for name, builtin in builtins.items() if name in needed]
+    inputs += [f"@builtin({name}) {name}: u32" for name in OF_SUBGROUP.values() if name in used]
     lines = {name: f"  let {name} = vec3<i32>({builtin});" for name, builtin in builtins.items()}
     if one_axis:
         lines["workgroup"] = (

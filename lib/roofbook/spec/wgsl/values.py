@@ -54,6 +54,8 @@ class Array:
 
 
 INT, UINT, FLOAT, BOOL, VOID, LONG = map(Type, ("i32", "u32", "f32", "bool", "void", "i64"))
+HALVES = Type("f16", 2)
+"""Two numbers of fp16 in a register."""
 
 SCALARS = {
     "int": INT, "signed int": INT, "signed": INT, "unsigned int": UINT, "unsigned": UINT, "uint": UINT, "float": FLOAT,
@@ -64,7 +66,7 @@ SCALARS = {
 TYPES = {
     **SCALARS,
     **{f"{name}{n}": Type(kind, n) for name, kind in (("float", "f32"), ("int", "i32"), ("uint", "u32")) for n in (2, 4)},
-    "float8": Type("f32", 8), "float16": Type("f32", 16),
+    "float8": Type("f32", 8), "float16": Type("f32", 16), "half2": Type("f16", 2),
 }  # fmt: skip
 
 
@@ -105,6 +107,8 @@ def convert(value: Value, type: Type) -> Value:
     if new.kind == "bool":
         zero = {"f32": "0.0f", "u32": "0u"}.get(old.kind, "0")
         return Value(f"{value.at(SHIFT)} != {zero}", BOOL, RELATION)
+    if value.number is not None and new.kind == "f16":
+        return Value(f"{value.number}.0h", new, value.level)
     if value.number is not None and new.kind == "f32":
         return Value(f"{value.number}.0f", FLOAT, value.level)
     if value.number is not None and new.kind == "u32" and value.number >= 0:
@@ -265,6 +269,7 @@ KEYWORDS = frozenset(re.findall(r"\w+", """
     static static_assert static_cast std subroutine super target template this thread_local throw trait try type typedef typeid
     typename typeof union unless unorm unsafe unsized use using varying virtual volatile wgsl where with writeonly yield
     i32 u32 f32 f16 bool vec2 vec3 vec4 array atomic ptr select bitcast min max fma sqrt inverseSqrt abs exp log extractBits
+    subgroupAdd subgroup_id num_subgroups subgroup_invocation_id
     arguments global_invocation local_invocation workgroup num_groups group_x group_y group_z
 """))  # fmt: skip
 """Words that no name of a translated kernel may be: WGSL reserves them, or the translation uses them."""
