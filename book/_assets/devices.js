@@ -1,12 +1,12 @@
 /* The page that compares devices: draws the cases, variants and devices that the reader picks. A script loads the data after the
    rest of the page. The reader's picks are in the address, so that they can be linked:
    #lab=lbm&case=published/128x128&variants=fused,soa&devices=...&axis=linear */
-window.roofbookDevices = ({ places, labs }) => {
+window.roofbookDevices = ({ bands: [least, equal], places, labs }) => {
   const form = document.getElementById("devices-pick");
   const { lab: labs_, case: cases_, log, find } = form.elements;
   const list = (name) => form.querySelector(`[data-list=${name}]`);
   const chart = form.querySelector(".pick-chart"), caption = form.querySelector("figcaption");
-  const table = form.querySelector(".table-scroll");
+  const table = form.querySelector(".table-scroll"), legend = form.querySelector(".pick-legend");
   let picked = {};
 
   function make(tag, attributes = {}, ...children) {
@@ -35,9 +35,12 @@ window.roofbookDevices = ({ places, labs }) => {
 
   /* A place, that is a device and its backend, or a publication, is known by its index in `places`. */
   const isPublished = (place) => places[place][0].startsWith("published/");
-  const colourClass = (place) =>
-    `place-${presentPlaces().filter((other) => isPublished(other) === isPublished(place)).indexOf(place) % 7}` +
-    (isPublished(place) ? " place-published" : "");
+  /* Return how a time compares with that of the reference, which is the first chosen device: its bar has that colour. */
+  function effect([, , , , low, high], reference) {
+    const [, , , , otherLow, otherHigh] = reference ?? [];
+    if (!low || !otherLow) return "same";
+    return otherLow / high > least ? "faster" : otherHigh / low < 1 / least ? "slower" : "same";
+  }
   const variants = () => Object.keys(picked.case.cells);
   const presentPlaces = () =>
     places.map((_, place) => place).filter((place) => variants().some((name) => place in picked.case.cells[name]));
@@ -50,14 +53,13 @@ window.roofbookDevices = ({ places, labs }) => {
     labs_.replaceChildren(...options(labs, "name"));
     cases_.replaceChildren(...options(picked.lab.cases, "id"));
     [labs_.value, cases_.value, log.checked] = [picked.lab.name, picked.case.id, picked.log];
-    const box = (value, text, isChecked, place) => {
+    const box = (value, text, isChecked) => {
       const input = make("input", { type: "checkbox", value });
       input.checked = isChecked;
-      const key = place === undefined ? [] : [make("i", { class: `pick-key ${colourClass(place)}` })];
-      return make("label", {}, input, ...key, text);
+      return make("label", {}, input, text);
     };
     list("devices").replaceChildren(
-      ...presentPlaces().map((place) => box(places[place][0], places[place][1], chosenPlaces().includes(place), place)));
+      ...presentPlaces().map((place) => box(places[place][0], places[place][1], chosenPlaces().includes(place))));
     list("variants").replaceChildren(...variants().map((name) => box(name, name, chosenVariants().includes(name))));
     search();
   }
@@ -88,14 +90,15 @@ window.roofbookDevices = ({ places, labs }) => {
      at the place of the host itself, if it is there. */
   function placesWithBar(times, candidates) {
     const isEqual = (one, other) => [1, 2, 3].every((part) => times[one][part] === times[other][part]);
-    return candidates.filter((place, rank) => !times[place][4]
-      || !candidates.some((other, before) => other !== place && isEqual(place, other) && (!times[other][4] || before < rank)));
+    return candidates.filter((place, rank) => !times[place][6]
+      || !candidates.some((other, before) => other !== place && isEqual(place, other) && (!times[other][6] || before < rank)));
   }
 
-  function bar({ at, ticks }, place, [text, time, low, high, host]) {
+  function bar({ at, ticks }, place, times, reference) {
+    const [text, time, low, high, , , host] = times;
     const lines = ticks.map((tick) => make("i", { style: `left: ${percent(at(tick))}` }));
     const track = make("span", { class: "pick-track" }, ...lines);
-    track.append(make("b", { class: host ? "pick-host" : colourClass(place), style: `width: ${percent(at(time))}` }));
+    track.append(make("b", { class: `${host ? "same pick-host" : effect(times, reference)}${isPublished(place) ? " published" : ""}`, style: `width: ${percent(at(time))}` }));
     if (low !== undefined)
       track.append(make("u", { style: `left: ${percent(at(low))}; width: ${percent(at(high) - Math.max(0, at(low)))}` }));
     return make("div", { class: "pick-bar" }, make("span", {}, host ?? places[place][1]), track, make("span", {}, text));
@@ -108,14 +111,20 @@ window.roofbookDevices = ({ places, labs }) => {
     caption.textContent = times.length
       ? `${picked.lab.title}, ${picked.case.name}: time in ${unit}, ${picked.log ? "logarithmic" : "linear"}; shorter is faster`
       : "No times to draw: choose at least one device and one variant that was measured there.";
+    const reference = columns.find((place) => !isPublished(place));
+    const key = (word, text) => [make("i", { class: `outcome-key ${word}`, "aria-hidden": true }), text];
+    legend.replaceChildren(...(reference === undefined ? [] : [...key("faster", `faster than on ${places[reference][1]}`), ...key("slower", "slower"),
+      ...key("same", "that device itself, the same, undecided, or without an interval (hollow: published)")]));
     chart.replaceChildren();
     if (times.length) {
       const scale = axis(times);
       const tickText = (tick) => tick >= 1e7 ? tick.toExponential(0)
         : String(+tick.toPrecision(3)).replace(/\B(?=(\d{3})+$)/g, tick >= 1e4 ? "\u202f" : "");
       const labels = scale.ticks.map((tick) => make("i", { style: `left: ${percent(scale.at(tick))}` }, tickText(tick)));
-      chart.append(...bars.map(([name, barPlaces]) => make("div", { class: "pick-group" }, make("strong", {}, name),
-        ...barPlaces.map((place) => bar(scale, place, cells[name][place])))));
+      const isPeer = (name) => picked.lab.peers.includes(name);
+      chart.append(...bars.map(([name, barPlaces]) => make("div", { class: "pick-group" },
+        make("strong", isPeer(name) ? { class: "peer" } : {}, name, isPeer(name) ? " (peer)" : ""),
+        ...barPlaces.map((place) => bar(scale, place, cells[name][place], cells[name][reference])))));
       const track = make("span", { class: "pick-track" }, ...labels);
       chart.append(make("div", { class: "pick-bar pick-axis" }, make("span"), track, make("span")));
     }

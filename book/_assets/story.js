@@ -1,6 +1,6 @@
 // Goes through the opening figure of a lab's page step by step: a slider below it, and beside it what the page says of the step:
 // its change, its changed lines, its bar beside its parent's, and the verdict. All of it is already on the page; without this
-// script the figure is a still whose points are links.
+// script the figure is a still whose points are links. It also opens the folds of steps.
 (() => {
   "use strict";
   const make = (tag, attributes = {}, ...children) => {
@@ -29,6 +29,7 @@
       const point = points[index], name = point.dataset.step, step = document.getElementById(`step-${name}`);
       slider.setAttribute("aria-valuetext", point.getAttribute("aria-label"));
       const head = make("p", { class: "opening-name" }, make("strong", {}, name), ` ${point.dataset.time} · step ${index + 1} of ${points.length} `);
+      if (point.dataset.needs) head.append(make("small", { class: "marks" }, `needs ${point.dataset.needs}`), " ");
       head.append(make("a", { href: point.getAttribute("href") }, step ? "in the story" : "its code"));
       const copies = [...(step?.querySelectorAll(":scope > p:not(.expected, .table-note), :scope > .step-lines") ?? [])];
       const shownCase = figure.closest("[data-case]")?.dataset.case;
@@ -67,16 +68,47 @@
       if (figure.offsetParent) prepare(figure);
     }
   }
-  function unfold() {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  // A link to a step opens its fold. The steps of the chosen case that matter most are open.
+  function unfold(hash = location.hash) {
+    const target = document.getElementById(decodeURIComponent(hash.slice(1)));
     let fold = target?.closest("details:not([open])");
     if (!fold) return;
     for (; fold; fold = fold.parentElement.closest("details:not([open])")) fold.open = true;
-    target.scrollIntoView();
+    (target.closest(".step-fold") ?? target).scrollIntoView();
+  }
+  let all = false;
+  function openFolds(shownCase) {
+    for (const fold of document.querySelectorAll("details.step-fold")) {
+      if (all || fold.dataset.opensOn?.split(" ").includes(shownCase)) fold.open = true;
+    }
+  }
+  function offerAll() {
+    const first = document.querySelector("details.step-fold")?.closest(".on-device, main");
+    if (!first || document.querySelector(".step-folds")) return;
+    const button = make("button", { type: "button", "aria-pressed": all }, "Open all of them");
+    button.addEventListener("click", () => {
+      all = button.ariaPressed !== "true";
+      button.setAttribute("aria-pressed", all);
+      button.textContent = all ? "Fold them" : "Open all of them";
+      for (const fold of document.querySelectorAll("details.step-fold")) fold.open = all;
+    });
+    const place = document.querySelector(".step, details.step-fold").closest("details.step-fold, .step");
+    place.before(make("p", { class: "table-note step-folds" },
+      "The steps that gained most on the way to the fastest one are in full; a line stands for each of the others. ", button));
   }
   prepareAll();
+  offerAll();
   unfold();
-  addEventListener("hashchange", unfold);
+  addEventListener("hashchange", () => unfold());
+  document.addEventListener("click", ({ target }) => {  // once more, if the reader has closed it
+    const link = target.closest?.('a[href^="#step-"]');
+    if (link && link.hash === location.hash) unfold();
+  });
+  document.addEventListener("roofbook-shown", ({ detail }) => {
+    offerAll();
+    openFolds(detail.case);
+    unfold();
+  });
   new MutationObserver(prepareAll).observe(document.querySelector("article, main") ?? document.body,
     { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden"] });
 })();

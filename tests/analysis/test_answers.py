@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.answers import MATTERED, LabAnswer, Rival, answer
+from roofbook.analysis.answers import IN_FULL, MATTERED, LabAnswer, Rival, answer, main_steps
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.conclusions import peer_comparison
 from roofbook.analysis.sentences import NOT_MEASURED
@@ -268,3 +268,29 @@ def test_conditions_are_words_that_follow_a_name(lab: str) -> None:
     conditions = {words for variant in lab_.all_variants() for words in lab_.conditions(variant)}
     assert all(words.split()[0].endswith("s") and not words.endswith(".") for words in conditions)
     assert not lab_.conditions(lab_.ladder[0]), "the first step is a plain one"
+
+
+def test_a_story_shows_the_fastest_step_and_the_largest_gains_on_the_way_to_it_in_full() -> None:
+    lab = registry.get("lbm")
+    names = [
+        "ported",
+        "no-finish",
+        "fused",
+        "soa",
+        "device-struct",
+        "no-count",
+        "tree",
+        "kept-partials",
+        "select",
+        "accelerate-fused",
+    ]
+    gains = dict(zip(names, (1, 2, 1.0, 3, 1.5, 0.5, 4, 1.2, 1.3, 1.4), strict=True))
+    seconds, times = 1.0, dict[str, float]()
+    for name, gain in gains.items():
+        times[name] = seconds = seconds / gain
+    rows = [row(name, time, lab.variant(name).parent) for name, time in times.items()]
+    beside = row("chunks-1792", times["kept-partials"] / 1.01, "kept-partials")
+    chosen = main_steps(lab, CaseData(frame(*rows, beside), [*gains, "chunks-1792"], "256x256"))
+    assert chosen == ["accelerate-fused", "tree", "soa", "no-finish", "device-struct"]
+    assert len(chosen) == IN_FULL and "chunks-1792" not in chosen, "it gains, and leads nowhere"
+    assert main_steps(lab, CaseData(frame(row("fused", 1e-4, status="failed", reason="x")), ["fused"], "256x256")) == []

@@ -435,6 +435,9 @@ def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_bri
     tab.get_by_label("Tesla P100, published").uncheck()
     chosen = {"fused": ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]}
     assert bars(tab) == chosen
+    colours = tab.eval_on_selector_all(".pick-bar b", "all => all.map(bar => bar.className)")
+    assert colours == ["same", "faster"], "the colour is the effect over the first device, the same in all figures"
+    assert "faster than on NVIDIA H200, CUDA" in tab.inner_text(".pick-legend")
     widths = "[...document.querySelectorAll('.pick-bar b')].map(bar => bar.getBoundingClientRect().width)"
     logarithmic = tab.evaluate(widths)
     tab.get_by_label("Logarithmic axis").uncheck()

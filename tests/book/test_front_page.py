@@ -115,3 +115,12 @@ def test_the_first_page_says_what_was_found_as_a_picture_and_in_sentences(tmp_pa
         "the peer is fifty times as fast: on a logarithmic axis not far behind"
     )
     assert front_page.found([], {}) == ""
+
+
+def test_a_lab_whose_baseline_has_no_time_is_shown_over_the_first_step_that_has_one(tmp_path: Path) -> None:
+    rows = [row("ported", 1e-2), row("fused", 1e-4), row("lbmpy", 2e-4)]
+    html = front_page.found(records(tmp_path, *rows), {CUDA.id: 1})
+    assert "as <code>ported</code>, its first step with a time here; the fastest peer" in html
+    assert '<b class="stand-in" style="width:100.0%">' in html and "plain loops" not in html
+    assert "In 1 of 1 labs the fastest kernel is faster than every library" in html
+    assert front_page.found(records(tmp_path / "one", row("fused", 1e-4)), {CUDA.id: 1}) == "", "nothing to compare"

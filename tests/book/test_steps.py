@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from roofbook.analysis.recorded import recorded
 from roofbook.book.experiment import Experiment
+from roofbook.book.replay_notebook import RecordedPage
 from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from ..report.rows import even
 
 DIALECT = re.compile(r"\b(KERNEL|GLOBAL|RESTRICT|LOCAL_ID|GROUP_ID|GLOBAL_ID|LOCAL_ARRAY|BARRIER)\b")
 SIZED = {"cnn": ("16ch-16x28-k5", "fissioned"), "convpool": ("5x7x9x9-k3", "lists"), "stencil": ("6x1024", "flat")}
@@ -66,3 +71,33 @@ def test_a_sweep_without_a_measured_point_says_so_after_its_question(lab: str, t
         drawn = (getattr(page, draw)(sweep.axis) for draw in ("sweep", "sweep_table", "line_sweep", "heat_map"))
         for output in drawn:
             assert re.match(rf"{re.escape(sweep.question)} On [\w-]+: \w.*\.$", repr(output)), output
+
+
+def test_a_story_has_the_steps_that_matter_in_full_and_a_line_for_each_other(tmp_path: Path) -> None:
+    """On the main case `tree` leads to the fastest step; on the other one `select` does, whose fold opens with it."""
+    lab, store = registry.get("lbm"), Store(tmp_path / "results")
+    times = {
+        "no-finish": (8e-4, 8e-4), "fused": (4e-4, 4e-4), "soa": (5e-4, 5e-4), "tree": (1e-4, 3e-4), "select": (2e-4, 1e-4),
+    }  # fmt: skip
+    columns = {"scale": "published", "cell_key": "c", "env_key": "e"}
+    rows = [
+        even(name, seconds, lab.variant(name).parent, case=case, source_sha256=lab.variant(name).text.sha256, **columns)
+        for name, by_case in times.items()
+        for case, seconds in zip(("1024x1024", "128x128"), by_case, strict=True)
+    ]
+    store.append(rows, "recorded")
+    (data,) = recorded(lab, store)
+    page = RecordedPage(data, store)
+    markup = page.steps(*times, "graph")
+    folded = re.findall(
+        r'<details class="step-fold"(?: data-opens-on="([^"]*)")?><summary data-variant="([\w-]+)">', markup
+    )
+    in_full = re.findall(r"<h3><code>([\w-]+)</code>(?: <small[^>]*>[^<]*</small>)?<a ", markup)
+    assert data.case().name == "1024x1024" and "tree" in in_full and ("128x128", "select") in folded
+    assert {*in_full, *(name for _, name in folded)} == {*times, "graph"} and "soa" not in in_full
+    assert '<details class="steps-not-here"><summary>Without a time on this device: <code>graph</code>' in markup
+    lines = dict(re.findall(r'<summary data-variant="([\w-]+)">(.*?)</summary>', markup))
+    assert "1.25 times as slow [" in lines["soa"] and lines["soa"].count("data-case=") == 2
+    aside = page.steps("soa", aside="A side road")
+    assert aside.startswith('<details class="steps-aside"><summary>A side road: <code>soa</code></summary>')
+    assert "step-fold" not in aside

@@ -14,7 +14,7 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.book.page_html import on_site
 from roofbook.report import answer, opening
-from roofbook.report.steps import step
+from roofbook.report.steps import StepFold, step
 from roofbook.spec import changed_lines, registry
 from roofbook.spec.prediction import FASTER, SAME
 
@@ -25,7 +25,7 @@ from ..report.rows import even, frame
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 LAB = registry.get("lbm")
 CASES = ("128x128", "1024x1024")
-PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8"><title>A lab</title>
+PAGE = """<!DOCTYPE html><html lang="en" data-theme="{scheme}"><head><meta charset="utf-8"><title>A lab</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="roofbook.css">
 <style>body {{ color: var(--roofbook-ink); background: var(--roofbook-ground); }} a {{ color: var(--roofbook-accent); }}</style>
 </head>
@@ -60,13 +60,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name in ("fused", "soa")
     ]
+    folded = step(
+        LAB.variant("no-finish"), rows, dict.fromkeys(CASES, ""), "", "lbm", predictions=predictions, fold=StepFold()
+    )
+    opened = step(LAB.variant("soa"), rows, dict.fromkeys(CASES, ""), diff, "lbm", fold=StepFold([CASES[1]]))
+    folds = f'<div class="on-device">{steps[0]}{folded}{opened}</div>'
     answers = [answer(data, answered(LAB, data)) for data in data_by_case]
     first = f'<div data-case="{CASES[0]}">{opening(data_by_case[0])._repr_html_()}</div>'
     cells = {"opening": on_site(first), "answer": on_site("".join(answers)), "steps": on_site("".join(steps))}
     for name in ("roofbook.css", "story.js"):
         shutil.copy(ASSETS / name, folder)
     for theme in ("light", "dark"):
-        (folder / f"{theme}.html").write_text(PAGE.format(theme=theme, **cells), encoding="utf-8")
+        (folder / f"{theme}.html").write_text(PAGE.format(scheme=theme, **cells), encoding="utf-8")
+        text = PAGE.format(scheme=theme, **cells | {"steps": on_site(folds)})
+        (folder / f"{theme}-folds.html").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -74,10 +81,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_page(browser: Any, site: Path) -> Iterator[Any]:
     contexts = []
 
-    def open_theme(theme: str, width: int) -> Any:
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme))
+    def open_theme(theme: str, width: int, target: str = "") -> Any:
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme.partition("-")[0])
+        )
         tab = contexts[-1].new_page()
-        tab.goto(f"file://{site}/{theme}.html")
+        tab.goto(f"file://{site}/{theme}.html{target}")
         return tab
 
     yield open_theme
@@ -148,3 +157,83 @@ def test_the_site_shows_the_changed_lines_and_links_to_all_of_the_code(open_page
     assert tab.locator("details").count() == 0, "the whole difference is on the page of kernels"
     assert tab.locator("#step-fused .step-lines").get_by_text("+int b;").is_visible()
     assert link.bounding_box()["y"] < tab.locator(".step p").first.bounding_box()["y"], "at the height of the heading"
+
+
+FOLDED = {"no-finish", "soa"}
+
+
+def open_folds(tab: Any) -> set[str]:
+    """Return the names of the steps whose folds are open."""
+    return set(
+        tab.eval_on_selector_all("details.step-fold[open] > summary", "all => all.map(line => line.dataset.variant)")
+    )
+
+
+def test_a_folded_step_is_a_line_with_its_effect_and_the_keyboard_opens_it(open_page: Any) -> None:
+    tab = open_page("light-folds", 1400)
+    assert (
+        open_folds(tab) == set()
+        and not tab.locator("#step-soa").is_visible()
+        and tab.locator("#step-fused").is_visible()
+    )
+    line = tab.locator("summary[data-variant=soa]")
+    assert "1.25 times as slow [" in line.inner_text() and "Structure of arrays" in line.inner_text()
+    assert line.bounding_box()["height"] < 50, "a line, or two with both cases"
+    line.focus()
+    tab.keyboard.press("Enter")
+    assert open_folds(tab) == {"soa"} and tab.locator("#step-soa .effect").is_visible()
+    button = tab.locator(".step-folds button")
+    button.press("Enter")
+    assert open_folds(tab) == FOLDED and button.get_attribute("aria-pressed") == "true"
+    button.press("Enter")
+    assert open_folds(tab) == set()
+
+
+def test_a_link_opens_the_fold_of_its_step_also_when_the_reader_has_closed_it(open_page: Any) -> None:
+    tab = open_page("light-folds", 1400, "#step-soa")
+    assert open_folds(tab) == {"soa"}, "an address with the step"
+    tab.locator('.opening a[data-step="no-finish"]').click()
+    link = tab.get_by_role("link", name="in the story")
+    for _ in range(2):
+        link.click()
+        assert "no-finish" in open_folds(tab)
+        top = tab.locator("summary[data-variant=no-finish]").bounding_box()["y"]
+        assert -1 <= top < 600, "its line is in sight"
+        tab.locator("summary[data-variant=no-finish]").press("Enter")
+        assert "no-finish" not in open_folds(tab)
+
+
+def test_the_steps_that_matter_on_the_chosen_case_open_with_it(open_page: Any) -> None:
+    tab = open_page("light-folds", 1400)
+    for case, opened in ((CASES[0], set()), (CASES[1], {"soa"})):
+        tab.evaluate(
+            "shown => document.dispatchEvent(new CustomEvent('roofbook-shown', { detail: { case: shown } }))", case
+        )
+        assert open_folds(tab) == opened
+
+
+def headings_for_a_screen_reader(tab: Any) -> list[str]:
+    """Return the names of the headings in the accessibility tree."""
+    nodes = tab.context.new_cdp_session(tab).send("Accessibility.getFullAXTree")["nodes"]
+    return [
+        node["name"]["value"]
+        for node in nodes
+        if node.get("role", {}).get("value") == "heading" and not node["ignored"]
+    ]
+
+
+@pytest.mark.parametrize("page", ["light", "light-folds"])
+def test_each_step_is_a_heading_of_the_accessibility_tree_when_the_page_loads(open_page: Any, page: str) -> None:
+    """Neither a fold nor a part that the browser does not lay out takes it away."""
+    tab = open_page(page, 1400)
+    steps = tab.eval_on_selector_all(".step", "all => all.map(step => step.id.slice('step-'.length))")
+    names = headings_for_a_screen_reader(tab)
+    assert (
+        steps and [name for name in steps if not any(heading.split()[0].rstrip("#") == name for heading in names)] == []
+    )
+
+
+def test_folds_have_room_on_a_phone_and_axe_finds_no_problem(open_page: Any) -> None:
+    tab = open_page("dark-folds", 390)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations(tab, {}) == []

@@ -215,3 +215,10 @@ def test_a_control_is_held_against_the_bound_of_its_step() -> None:
     share = table.frame.set_index("variant").share
     assert share["b (A/A control)"] == pytest.approx(share["b"]) and share["b"] == pytest.approx(0.8, rel=0.06)
     assert not any(note.startswith("'above'") for note in table.notes)
+
+
+def test_a_step_that_needs_certain_hardware_says_so_below_its_name() -> None:
+    table = report.ladder(CaseData(lab_rows(), ORDER, "256x256", marks={"fused": ("sm_90", "tensor cores")}))
+    heads = {line.cells[0].text: line.cells[0].small for line in table.rows}
+    assert heads["fused"] == "sm_90 \u00b7 tensor cores" and heads["port"] == ""
+    assert [line.variant for line in table.rows][:2] == ["sequential", "port"]

@@ -64,3 +64,11 @@ def test_a_notebook_has_a_sentence_in_its_place() -> None:
     assert '<figure class="opening on-site" hidden>' in opening(data).html and "lab.descent()" in repr(opening(data))
     with pytest.raises(UsageError):
         opening(CaseData(frame(row("fused", 1e-4, status="failed")), ["fused"], "256x256"))
+
+
+def test_a_step_that_needs_certain_hardware_is_a_square_and_says_what_it_needs() -> None:
+    markup = figure(TIMES, marks={"tree": ("sm_90", "tensor cores"), "soa": ("CUDA",)})
+    assert re.findall(r'<a class="\w+ special"[^>]*data-step="(\w+)"', markup) == ["tree"], "a language is no hardware"
+    assert re.search(r'aria-label="tree: [^"]*, needs sm_90 and tensor cores"', markup)
+    assert re.search(r'aria-label="soa: [^"]*, needs CUDA"', markup) and 'data-needs="sm_90 · tensor cores"' in markup
+    assert "Squares need" in markup and "Squares need" not in figure(TIMES)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from roofbook.analysis.technique_effects import StepEffects
 from roofbook.book.page_html import on_site
 from roofbook.report.effect_style import EFFECT_COLOURS, LEGEND
 from roofbook.report.technique_forest import MOST_LANES, device_marks, figures_of
@@ -23,6 +24,7 @@ from roofbook.report.techniques_table import (
     technique_list,
     techniques_table,
 )
+from roofbook.spec import registry
 from roofbook.spec.techniques import TECHNIQUES
 
 from ..analysis.technique_effects import BY_CUDA, BY_OPENCL, CPU, SLOWER, STEPS, effect, step
@@ -71,12 +73,24 @@ def test_a_point_has_the_colour_of_its_effect_the_shape_of_its_device_and_a_link
     )
 
 
+def test_a_name_of_several_labs_is_described_where_labs_stand_beside_each_other() -> None:
+    labs, measured = [registry.get(name) for name in ("cnn", "lenet")], MEASURED[0]
+    two = [StepEffects(lab, lab.variant("unrolled"), measured.tags, measured.effects) for lab in labs]
+    (figure,) = figures_of(STAGING, two, DEVICES)
+    texts = [text.get_text() for text in axes(figure).texts][::2]
+    assert "unrolled \u2013 The loop over filters is unrolled" in texts[0]
+    assert "unrolled \u2013 The input is unrolled" in texts[1]
+    (figure,) = figures_of(STAGING, two[:1], DEVICES)
+    assert axes(figure).texts[0].get_text() == "unrolled", "one lab has one step of a name"
+
+
 def test_a_lane_says_what_its_step_changes_and_its_outcomes() -> None:
     (figure,) = figures_of(STAGING, MEASURED, DEVICES)
     texts = [text.get_text() for text in axes(figure).texts]
     assert "Convolution layer" not in texts[0], "one lab needs no name"
     assert texts == [
-        "local-tile", "1 same, 2 slower", "warps-fp16 (without it) *", "1 faster", "tensor-columns *", "1 faster, 1 same",
+        "local-tile", "1 same, 2 slower", "warps-fp16 (without it) * (tensor cores, NVIDIA GPU)", "1 faster",
+        "tensor-columns * (sm_90, tensor cores)", "1 faster, 1 same",
     ]  # fmt: skip
     label = re.search(r'aria-label="([^"]*)"', figure.svg)
     assert label and "cnn local-tile 0.500 to 1.00 times as fast as fissioned: 1 same, 2 slower" in label[1]
@@ -130,7 +144,7 @@ def test_the_tables_name_what_never_paid_and_what_is_slower() -> None:
     steps = steps_of_technique(STAGING, STEPS)
     assert [row.cells[0].small for row in steps.rows][:2] == [
         "Convolution layer, over fissioned",
-        "Convolution layer, takes it away from warps-staged",
+        "Convolution layer, takes it away from warps-staged; needs tensor cores and NVIDIA GPU",
     ]
     assert steps.rows[-1].cells[3].small == "not measured" and steps.rows[0].cells[3].small == "1 same, 2 slower"
     assert steps.rows[2].cells[2].text == "Clusters of blocks"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MATTERED = 2
 """Number of steps named as those that gained most."""
 
+IN_FULL = 5
+"""Most steps that a story shows in full; a line says of each of the others what it does and brings."""
+
 
 @dataclass(frozen=True)
 class Rival:
@@ -149,6 +152,18 @@ def way(lab: "Lab", step: str, readings: Mapping[str, Reading]) -> list[Mattered
             reading = before
         name = lab.variant(name).parent
     return gains[::-1]
+
+
+def main_steps(lab: "Lab", data: "CaseData") -> list[str]:
+    """Return the steps of a case that a story shows in full: those that gained most on the way to the fastest, and that one.
+
+    Empty if no step has a verified time.
+    """
+    best = fastest(reading for reading in data.readings.values() if reading.ok and reading.role == "step")
+    if best is None:
+        return []
+    gains = sorted(way(lab, best.variant, data.readings), key=lambda gain: -gain.ratio.estimate)
+    return list(dict.fromkeys([best.variant, *(gain.step for gain in gains)]))[:IN_FULL]
 
 
 def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:

@@ -56,6 +56,8 @@ class CaseData:
     """Variant -> the differences of its result or time from a plain step's, as `Lab.conditions`; only variants with some."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """Variant -> its parent in the lab's ladder, also of variants without a time here."""
+    marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Variant of the ladder -> what it needs of a device, as `step_marks.marks` names it; only variants that need something."""
 
     @cached_property
     def readings(self) -> dict[str, Reading]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.backends import BROWSER, CUDA, OPENCL, WEBGPU
 from ..errors import UsageError, one_of
+from ..measure import stats
 from ..store.published_results import figures, results_of
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
@@ -40,6 +41,8 @@ class Time:
     """Our time: whether it ran on the host and whether samples are few. A published time: `as` and its name there."""
     host: str = ""
     """Name of the host's device if the time was measured on the host."""
+    wide: tuple[float, float] = (math.nan, math.nan)
+    """Ends of the wider interval by which devices are compared, `RatioSide`; NaN for a published time and few samples."""
     card: str = ""
     """Our measurement as `store_devices.card_of` names it; '' for a published time, and for one of a browser."""
 
@@ -228,7 +231,9 @@ def _compared(
 def _time(reading: Reading, device: StoreDevice) -> Time:
     notes = ["on the host"] * _hosted(reading, device) + [reading.few] * bool(reading.few)
     host = str(reading.row["device_name"]) if _hosted(reading, device) else ""
-    return Time(reading.median, reading.low, reading.high, ", ".join(notes), host)
+    side = reading.side
+    wide = (side.low, side.high) if side.n >= stats.FEWEST else (math.nan, math.nan)
+    return Time(reading.median, reading.low, reading.high, ", ".join(notes), host, wide)
 
 
 def _hosted(reading: Reading, device: StoreDevice) -> bool:

@@ -15,6 +15,7 @@ from ..measure.placement import target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Lab, Series, Sweep
 from ..spec.plan import Case, Variant
+from ..spec.step_marks import marks
 from ..store.schema import PROFILE
 from .answers import Mattered, Rival, answer, way
 from .case_data import CaseData
@@ -144,6 +145,7 @@ class LabData(ABC):
             exact_as={v.name: lab.exact_as(v) for v in lab.all_variants() if lab.exact_as(v) != v.dtype},
             conditions={v.name: conditions for v in lab.all_variants() if (conditions := lab.conditions(v))},
             parents={v.name: v.parent for v in lab.all_variants() if v.parent},
+            marks={v.name: needs for v in lab.ladder if (needs := marks(v))},
         )
 
     @property
@@ -292,16 +294,16 @@ class Measured:
         """Return the gains on the way to the fastest step of a case, in order."""
         return way(self._data.lab, self.fastest(case), self._data.on(case).readings)
 
-    def share_of_bound(self, variant: str, case: str) -> tuple[float, str] | None:
+    def share_of_bound(self, variant: str, case: str) -> tuple[float | None, str] | None:
         """Return (bound over time, what sets the bound) of a variant; None without a time or a measured peak.
 
-        A share above 1 is returned as 1.
+        A share above 1 is returned as 1. It is None where a launch takes longer than the bound.
         """
         seconds, bounds = self.seconds(variant, case), self._data.on(case).bounds or {}
         floor = bounds.get(variant) or bounds.get(self._data.lab.variant(variant).dtype)
         if seconds is None or floor is None:
             return None
-        return min(1.0, floor.seconds / seconds), floor.roof
+        return None if floor.is_below_launch else min(1.0, floor.seconds / seconds), floor.roof
 
     def memory_bound(self, variant: str, case: str) -> float | None:
         """Return the seconds that a variant's own traffic takes at the device's measured bandwidth; None without one."""

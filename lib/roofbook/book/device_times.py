@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.readings import Reading, cases_of, newest
 from ..escaping import script_json
-from ..measure.stats import EQUAL, LEAST
+from ..measure.stats import EQUAL, FEWEST, LEAST
 from ..paths import write_whole
 from .device_choices import HERE, SCRIPTS
 
@@ -43,7 +43,7 @@ def times(data: "LabData") -> dict[str, dict[str, list[float]]]:
 
 def _numbers(reading: Reading) -> list[float]:
     side = reading.side
-    interval = [side.log_middle, side.low, side.high] if side.n >= 3 else []
+    interval = [side.log_middle, side.low, side.high] if side.n >= FEWEST else []
     return [float(f"{number:.7g}") for number in (reading.median, *interval)]
 
 

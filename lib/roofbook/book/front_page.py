@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import report
 from ..analysis import format as show
@@ -49,62 +49,85 @@ def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
     import pandas as pd
 
     chosen = [data for data in on_one_device(records, ranks) if _timed(data)]
-    lines, best, counts = list[tuple[LabData, Speedup, Speedup | None, str]](), list[Speedup](), Counter[str]()
+    lines, counts = [line for data in chosen if (line := _found_line(data))], Counter[str]()
     for data in chosen:
-        case = data.on()
-        _, fastest, peer = case.ranked()
-        base = next(iter(case.verified(data.lab.headline)), None)
         counts.update(predictions.counted(data))
-        to_base, to_peer = (faster(base, fastest), faster(peer, fastest)) if fastest else (None, None)
-        if fastest and to_base:
-            lines.append((data, to_base, to_peer, fastest.variant))
-            best += [to_peer] if to_peer else []
     if not lines:
         return ""
-    most = max(math.log(to_base.estimate) for _, to_base, _, _ in lines)
-    bars = "".join(_found_bar(data, to_base, to_peer, name, most) for data, to_base, to_peer, name in lines)
-    bars += "".join(
-        f'<li><a href="labs/{data.lab.name}.html">{escape(data.lab.title)}</a><span></span><small>Its baseline has no time on '
-        "this device.</small></li>"
-        for data in chosen
-        if data not in [line[0] for line in lines]
-    )
-    ends = [show.factor(end(to_base.estimate for _, to_base, _, _ in lines)) for end in (min, max)]
-    wins = sum(ratio.word == "faster" for ratio in best)
+    most = max(math.log(line.to_base.estimate) for line in lines)
+    bars = "".join(_found_bar(line, most) for line in lines)
+    plain = [line.to_base.estimate for line in lines if line.is_plain]
+    ends = list(dict.fromkeys(show.factor(end(plain)) for end in (min, max))) if plain else []
+    against_peers = [line.to_peer.word for line in lines if line.to_peer]
     judged = counts.total()
     sentences = [
-        f"On {chosen[0].store_device}, the fastest kernels are {ends[0]} to {ends[1]} times as fast as plain loops on one "
-        "core of its host.",
-        f"In {wins} of {len(best)} labs the fastest kernel is faster than every library and program that we measured beside it."
-        * bool(best),
+        f"On {chosen[0].store_device}, the fastest kernels are {' to '.join(ends)} times as fast as plain loops on one "
+        "core of its host." * bool(plain),
+        f"In {against_peers.count('faster')} of {len(against_peers)} labs the fastest kernel is faster than every library "
+        "and program that we measured beside it." * bool(against_peers),
         f"Before measuring we predicted what each step would bring: of {judged} predictions {counts['confirmed']} came true, "
         f"{counts['refuted']} did not, and the others are undecided." * bool(judged),
     ]
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
-    csv = csv_link("what the labs found", csv_of(pd.DataFrame([_found_record(*line) for line in lines]), {}))
+    csv = csv_link("what the labs found", csv_of(pd.DataFrame([_found_record(line) for line in lines]), {}))
     return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}{csv}</figcaption></figure>\n'
 
 
-def _found_record(data: LabData, to_base: Speedup, to_peer: Speedup | None, name: str) -> dict[str, Any]:
+class _FoundLine(NamedTuple):
+    """A lab in the picture of the first page: its fastest kernel beside a baseline and the fastest peer."""
+
+    data: LabData
+    fastest: str
+    base: str
+    is_plain: bool
+    """Whether the base is the lab's own for sentences: plain loops. Else it is the first step with a time."""
+    to_base: Speedup
+    to_peer: Speedup | None
+
+
+def _found_line(data: LabData) -> _FoundLine | None:
+    """Return a lab's line; None if no step but the fastest has a time on this device."""
+    case = data.on()
+    steps, fastest, peer = case.ranked()
+    plain = next(iter(case.verified(data.lab.headline)), None)
+    base = plain or steps[0]
+    to_base = faster(base, fastest) if fastest and base is not fastest else None
+    if fastest is None or to_base is None:
+        return None
+    return _FoundLine(data, fastest.variant, base.variant, plain is not None, to_base, faster(peer, fastest))
+
+
+def _found_record(line: _FoundLine) -> dict[str, Any]:
     """Return the numbers of a lab's bar."""
+    data, to_base = line.data, line.to_base
     return {
         "lab": data.lab.name, "case": data.case().name, "device": data.device.name, "backend": data.device.backend,
-        "fastest": name, "times_as_fast_as_baseline": to_base.estimate, "low": to_base.low, "high": to_base.high,
-        "fastest_peer_times_as_fast": to_base.estimate / to_peer.estimate if to_peer else math.nan,
+        "fastest": line.fastest, "baseline": line.base, "times_as_fast_as_baseline": to_base.estimate, "low": to_base.low,
+        "high": to_base.high,
+        "fastest_peer_times_as_fast": to_base.estimate / line.to_peer.estimate if line.to_peer else math.nan,
     }  # fmt: skip
 
 
-def _found_bar(data: LabData, to_base: Speedup, to_peer: Speedup | None, name: str, most: float) -> str:
-    """Return a lab's bar on a logarithmic axis from 1 to the largest factor. most: its logarithm."""
-    share = 100 * math.log(to_base.estimate) / most if most > 0 else 0.0
-    peer = to_base.estimate / to_peer.estimate if to_peer else 0.0
-    mark = f'<u style="left:{100 * math.log(peer) / most:.1f}%"></u>' if peer > 1 and most > 0 else ""
-    times = f"{show.factor(to_base.estimate)}\u00d7"
+def _found_bar(line: _FoundLine, most: float) -> str:
+    """Return a lab's bar on a logarithmic axis from 1 to the largest factor. most: its logarithm.
+
+    A lab whose baseline has no time names the step that stands in, and its bar is pale.
+    """
+
+    def percent(factor: float) -> float:
+        return max(0.0, 100 * math.log(factor) / most) if most > 0 else 0.0
+
+    to_base, lab = line.to_base.estimate, line.data.lab
+    peer = to_base / line.to_peer.estimate if line.to_peer else 0.0
+    mark = f'<u style="left:{percent(peer):.1f}%"></u>' if peer > 1 and most > 0 else ""
     peer_text = f"; the fastest peer {show.factor(peer)}\u00d7" if peer else ""
+    stands_in = "" if line.is_plain else f" as <code>{escape(line.base)}</code>, its first step with a time here"
+    pale = ' class="stand-in"' * (not line.is_plain)
     return (
-        f'<li><a href="labs/{data.lab.name}.html">{escape(data.lab.title)}</a>'
-        f'<span class="found-track"><b style="width:{share:.1f}%"></b>{mark}</span>'
-        f"<small><strong>{times}</strong> <code>{escape(name)}</code>{peer_text}</small></li>"
+        f'<li><a href="labs/{lab.name}.html">{escape(lab.title)}</a>'
+        f'<span class="found-track"><b{pale} style="width:{percent(to_base):.1f}%"></b>{mark}</span>'
+        f"<small><strong>{show.factor(to_base)}\u00d7</strong> <code>{escape(line.fastest)}</code>{stands_in}{peer_text}"
+        "</small></li>"
     )
 
 

@@ -14,11 +14,13 @@ from ..devices.backends import languages
 from ..escaping import escape, file_name, markdown, markdown_code, raw_html
 from ..paths import cache_key, write_whole
 from ..report.html import with_code
+from ..report.ladder_table import MARK
 from ..report.technique_links import technique_links
 from ..spec import registry
 from ..spec.browser_run import browser_run
 from ..spec.lab import Lab
 from ..spec.plan import Variant
+from ..spec.step_marks import LANGUAGES, marks
 from ..spec.techniques import step_tags
 from . import browser_exercises
 from .browser_runs import scripts
@@ -179,14 +181,16 @@ def _index(variants: Sequence[Variant], texts_by_variant: Mapping[str, list[Text
     items = "\n".join(
         f'<li><a href="#{escape(variant.name)}"><code>{escape(variant.name)}</code></a> '
         f"<span>{with_code(variant.change)}</span> "
-        f"<small>{escape(_languages(texts_by_variant[variant.name]))}{_only_for(variant)}</small></li>"
+        f"<small>{escape(_languages(texts_by_variant[variant.name]))}{_needs(variant)}</small></li>"
         for variant in variants
     )
     return f'<nav aria-label="Kernels of this page"><ul class="kernel-index">\n{items}\n</ul></nav>'
 
 
-def _only_for(variant: Variant) -> str:
-    return f"; for {escape(variant.only_for)}" if variant.only_for else ""
+def _needs(variant: Variant) -> str:
+    """Return what a variant needs of a device besides its languages, after them; '' if it needs nothing else."""
+    needs = MARK.join(mark for mark in marks(variant) if mark not in LANGUAGES.values())
+    return f' <span class="marks">{escape(needs)}</span>' if needs else ""
 
 
 def _languages(variant_texts: Sequence[Text]) -> str:

@@ -4,17 +4,18 @@ A figure that cannot be drawn, because part of the ladder was left out or failed
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .. import report
 from ..analysis import predictions
-from ..analysis.answers import answer
+from ..analysis.answers import answer, main_steps
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
+from ..analysis.readings import cases_of
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..escaping import escape
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ..analysis.case_data import CaseData
     from ..report.figure import Figure
+    from ..report.steps import StepFold
     from ..spec.changed_lines import Excerpt
     from ..spec.plan import Variant
 
@@ -176,25 +178,46 @@ class Page(ABC):
     def steps(self, *names: str, aside: str = "") -> Html:
         """Return each step: its change, the prediction, the measured effect on every case, and its diff in a fold.
 
-        aside: summary of a fold that holds all of them, for a side road of the story. Steps that this device cannot run are in
-        a fold of their own.
+        Steps that gained little on the way to the fastest one, and those beside it, are each below a line. Steps that this
+        device cannot run are in a fold of their own. aside: summary of a fold that holds all of them, for a side road of the
+        story.
         """
         steps_here, steps_elsewhere = list[str](), list[str]()
         for name in names:
             (steps_here if self._runs_here(name) else steps_elsewhere).append(name)
-        parts = [self._step(name) for name in steps_here]
+        main_of_case = {} if aside else self._main_steps()
+        parts = [self._step(name, self._fold(name, main_of_case)) for name in steps_here]
         if steps_elsewhere:
             listed = ", ".join(f"<code>{escape(name)}</code>" for name in steps_elsewhere)
             parts.append(
                 _folded("not-here", f"Without a time on this device: {listed}", map(self._step, steps_elsewhere))
             )
-        return Html(_folded("aside", escape(aside), parts) if aside else "".join(parts))
+        if not aside:
+            return Html("".join(parts))
+        listed = ", ".join(f"<code>{escape(name)}</code>" for name in steps_here)
+        return Html(_folded("aside", f"{escape(aside)}{': ' * bool(listed)}{listed}", parts))
+
+    def _fold(self, name: str, main_of_case: Mapping[str, Sequence[str]]) -> "StepFold | None":
+        """Return the fold of a step; None for one that the story shows in full on its main case."""
+        from ..report.steps import StepFold
+
+        main = main_of_case.get(self.data.case().name)
+        return (
+            StepFold([case for case, steps in main_of_case.items() if name in steps])
+            if main and name not in main
+            else None
+        )
+
+    def _main_steps(self) -> dict[str, list[str]]:
+        """Return the steps that the story shows in full, by case that was measured."""
+        data, measured = self.data, cases_of(self.data.rows)
+        return {case.name: main_steps(data.lab, data.on(case.name)) for case in data.cases if case.name in measured}
 
     def _runs_here(self, name: str) -> bool:
         rows, cases = self.data.rows, [case.name for case in self.data.cases]
         return bool(((rows["variant"] == name) & rows["case"].isin(cases)).any())
 
-    def _step(self, name: str) -> str:
+    def _step(self, name: str, fold: "StepFold | None" = None) -> str:
         from ..report.steps import step
 
         data, lab = self.data, self.data.lab
@@ -209,11 +232,22 @@ class Page(ABC):
         predicted = predictions.of_step(data, variant)
         whys = predictions.whys_of_step(data, variant, publication(lab).whys)
         return step(
-            variant, data.rows, skipped, diff, lab.name, size, predicted, data.profiles, tuned_parents, excerpt, whys
+            variant,
+            data.rows,
+            skipped,
+            diff,
+            lab.name,
+            size,
+            predicted,
+            data.profiles,
+            tuned_parents,
+            excerpt,
+            whys,
+            fold,
         )
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
-        """Return a variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, otherwise as C.
+        """Return a variant's kernel in a fold: plain OpenCL C or CUDA C++, by default in the device's language, otherwise C.
 
         Sizes that it has as constants are those of the page's largest case.
         """
@@ -224,7 +258,9 @@ class Page(ABC):
         default = next(
             candidate for candidate in (C.name, data.device.backend, *BACKENDS) if candidate in chosen.languages
         )
-        return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or default), "c")
+        text = chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or default)
+        summary = f"The kernel <code>{escape(variant)}</code>, {len(text.splitlines())} lines"
+        return Html(_folded("source", summary, [report.html_source(text, "c")]))
 
     @mark_case
     @noted

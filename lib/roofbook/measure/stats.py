@@ -36,6 +36,8 @@ Four numbers do not earn a package: SciPy is installed only because scikit-learn
 ENOUGH_RUNS = 3
 """Number of runs from which on an interval is over runs, so that it holds for the next run too."""
 
+FEWEST = 3
+"""Fewest samples of a run with which its ratio to another run has an interval."""
 EQUAL = 1.05
 """Equality band of the book: two times count as equal if their ratio is known to lie within this factor of 1."""
 LEAST = 1.01
@@ -214,7 +216,7 @@ def unpaired_ratio(a: RatioSide, b: RatioSide) -> RatioEstimate:
     `how` is 'across runs'. n: the fewest samples of a run.
     """
     n, estimate = min(a.n, b.n), math.exp(a.log_middle - b.log_middle)
-    if n < 3:
+    if n < FEWEST:
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
     return _ratio(estimate, a.low / b.high, a.high / b.low, n, "across runs")
 

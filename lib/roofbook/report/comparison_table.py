@@ -108,7 +108,8 @@ PICKER = """\
 <div class="pick-line"><input type="search" name="find" aria-label="Find variants" placeholder="Find">
 <button type="button" name="all">All found</button><button type="button" name="none">None</button></div>
 <div class="pick-list" data-list="variants"></div></fieldset>
-<figure class="picked"><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
+<figure class="picked"><figcaption role="status"></figcaption><p class="table-note pick-legend"></p>
+<div class="pick-chart" aria-hidden="true"></div></figure>
 <div class="table-scroll" tabindex="0" role="region" aria-label="The measurements picked"></div>
 </form>
 <script src="_static/devices.js" defer></script>
@@ -119,10 +120,11 @@ PICKER = """\
 def picker_data(comparisons: Sequence[CaseComparison]) -> dict[str, Any]:
     """Return the form's data as JSON.
 
-    places: [id, name], our devices before the published ones. labs: name, title and cases. A case has its unit, the variants
-    to begin with, and cells: variant -> number of the device -> [text, time, low, high, and the host if it ran there], or
-    [reason] without a time. cards: number of the device -> [address of its page of cards, variant -> id of the card].
-    ratios: variant -> `own/reference`, both devices' numbers -> [verdict, text, how it was taken].
+    bands: the factors beyond which two times differ, and within which they are equal. places: [id, name], our devices before
+    the published ones. labs: name, title, names of the peers, and cases. A case has its unit, the variants to begin with, and
+    cells: variant -> number of the device -> [text, time, low, high, the wide low and high of `Time`, and the host if it ran
+    there], or [reason] without a time. cards: number of the device -> [address of its page of cards, variant -> id of the
+    card]. ratios: variant -> `own/reference`, both devices' numbers -> [verdict, text, how it was taken].
     """
     store_devices = dict.fromkeys(store_device for comparison in comparisons for store_device in comparison.devices)
     published_devices = dict.fromkeys(
@@ -132,12 +134,18 @@ def picker_data(comparisons: Sequence[CaseComparison]) -> dict[str, Any]:
     labs: dict[str, dict[str, Any]] = {}
     for comparison in comparisons:
         lab = labs.setdefault(
-            comparison.lab.name, {"name": comparison.lab.name, "title": comparison.lab.title, "cases": []}
+            comparison.lab.name,
+            {
+                "name": comparison.lab.name,
+                "title": comparison.lab.title,
+                "peers": [peer.name for peer in comparison.lab.peers],
+                "cases": [],
+            },
         )
         lab["cases"].append(_picker_case(comparison, numbers))
     names = [[store_device.id, str(store_device)] for store_device in store_devices]
     names += [[f"published/{device}", f"{device}, published"] for device in published_devices]
-    return {"places": names, "labs": list(labs.values())}
+    return {"bands": [stats.LEAST, stats.EQUAL], "places": names, "labs": list(labs.values())}
 
 
 def _picker_case(case: CaseComparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
@@ -184,7 +192,8 @@ def _fastest(case: CaseComparison) -> list[str]:
 
 def _picker_cell(time: Time, size: float) -> list[Any]:
     text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
-    ends = [] if time.low != time.low else [_rounded(time.low / size), _rounded(time.high / size)]
+    has_ends = time.low == time.low
+    ends = [_rounded(end / size) if end == end else None for end in (time.low, time.high, *time.wide)] * has_ends
     host = [time.host] if time.host else []
     return [f"{text} ({time.note})" if time.note else text, _rounded(time.seconds / size), *ends, *host]
 

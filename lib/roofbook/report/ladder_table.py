@@ -50,6 +50,8 @@ FEW_NOTE = StandingNote(
     " longest sample."
 )
 ROUND_NOTE = StandingNote("Ratios pair samples of the same round of a run; unpaired ratios are marked.")
+MARK = " \u00b7 "
+"""Sign between the marks of a step."""
 CONTROL = "A/A control: the same step, measured again"
 
 
@@ -109,7 +111,9 @@ def ladder(data: CaseData) -> Table:
         reading = readings.get(name)
         role = {"step": "", "base": "", "again": "control"}.get(reading.role, reading.role) if reading else ""
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
-        head = Cell(name, small=device_note(reading, home))
+        head = Cell(
+            name, small=" ".join(filter(None, [device_note(reading, home), MARK.join(data.marks.get(name, ()))]))
+        )
         lines.append(Line(head, name, reading, absence_reason(name, data.skip_reasons), marks))
     notes = [
         *notes_of(good),
@@ -193,7 +197,7 @@ def _library_column(data: CaseData, readings: Sequence[Reading], libraries: Mapp
 def _share_column(bounds: Mapping[str, Bound]) -> Column[Reading]:
     def share(reading: Reading) -> float | None:
         floor = bound_of(bounds, reading)
-        return floor.seconds / reading.median if floor else None
+        return floor.seconds / reading.median if floor and not floor.is_below_launch else None
 
     def cell(reading: Reading) -> Cell:
         return share_cell(bound_of(bounds, reading), reading)

@@ -12,14 +12,18 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, faster
 from ..analysis.sentences import effect_text
 from ..escaping import escape
+from ..spec.step_marks import hardware_of
 from .cell_format import bound_of
 from .html import Html, csv_link, csv_of
 from .ladder_descent import ranked
+from .ladder_table import MARK
 
 WIDE, NARROW, HEIGHT = 800, 300, 250
 """Width of the drawing on a desktop and on a phone, and its height, in pixels."""
 LETTER, LINE = 7.2, 17
 """Width of a letter and height of a line of the labels, in pixels."""
+
+SQUARES = "Squares need one architecture or units that not all devices have. "
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,9 @@ def opening(data: CaseData) -> Opening:
     )
     figure = (
         f'<figure class="opening on-site" hidden>\n{drawing}\n<figcaption>{escape(sentence)} Each point is a step of the '
-        "ladder; the line is the fastest so far. Filled: faster than the step that it changes; hollow: not. The axis is "
-        f"logarithmic.{csv_link(f'the ladder of {data.case} as a descent', _csv(points))}"
+        "ladder; the line is the fastest so far. Filled: faster than the step that it changes; hollow: not. "
+        f"{SQUARES * any(hardware_of(data.marks.get(reading.variant, ())) for reading in steps)}The axis is logarithmic."
+        f"{csv_link(f'the ladder of {data.case} as a descent', _csv(points))}"
         "</figcaption>\n</figure>"
     )
     note = "On the site a figure of the ladder stands here; in a notebook, lab.descent() draws one."
@@ -141,13 +146,15 @@ def _dot(point: _Point, data: CaseData) -> str:
     words = (
         " ".join(effect_text(ratio)).strip() + f" as {reading.parent}" if ratio and ratio.word != "undecided" else ""
     )
-    name = escape(
-        ": ".join(filter(None, [reading.variant, ", ".join(filter(None, [show.duration(reading.median), words]))]))
-    )
-    css = ratio.word if ratio else "first"
+    needs = data.marks.get(reading.variant, ())
+    needed = f"needs {' and '.join(needs)}" if needs else ""
+    name = escape(f"{reading.variant}: {', '.join(filter(None, [show.duration(reading.median), words, needed]))}")
+    css = (ratio.word if ratio else "first") + " special" * bool(hardware_of(needs))
+    time = f'data-time="{escape(show.duration(reading.median))}"'
+    time += f' data-needs="{escape(MARK.join(needs))}"' * bool(needs)
     return (
         f'<li style="left:{_percent(point.across)};top:{_percent(point.down)}"><a class="{css}" title="{name}" '
-        f'aria-label="{name}" data-step="{escape(reading.variant)}" data-time="{escape(show.duration(reading.median))}" '
+        f'aria-label="{name}" data-step="{escape(reading.variant)}" {time} '
         f'href="#step-{escape(reading.variant)}"></a></li>'
     )
 

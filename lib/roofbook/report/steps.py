@@ -1,6 +1,7 @@
 """A step of a ladder on a lab's page: its change, the expected effect, and the measured one on each case."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, Speedup, cases_of, faster, fastest, newest
 from ..analysis.sentences import effect_text
 from ..escaping import escape
+from ..spec.step_marks import marks
 from .animations import animation_of_step
 from .counters_table import changed_counters_of_step, counters_of_step
 from .html import Html, html_diff, html_source, number_of, with_code
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
     from ..spec.changed_lines import Excerpt
     from ..spec.plan import Variant
     from ..spec.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class StepFold:
+    """A fold of a step that a story does not show in full. opens_on: names of the cases on which it is open."""
+
+    opens_on: Sequence[str] = ()
+
 
 NONE: "Mapping[str, Prediction]" = MappingProxyType({})
 NO_WHYS: Mapping[str, str] = MappingProxyType({})
@@ -43,13 +53,15 @@ def step(
     tuned_parents: Sequence[str] = (),
     excerpt: "Excerpt | None" = None,
     whys: Mapping[str, str] = NO_WHYS,
+    fold: StepFold | None = None,
 ) -> Html:
     """Return a step as HTML: name, change, expected effect, changed lines, measured effects, and the kernel's difference.
 
     cases: name -> why the variant does not run there; '' if it does. diff: unified, of the kernels as they are compiled; may
     be empty. lab: its name. size: the case whose sizes the kernels have as constants; '' for none. predictions: case -> the
     prediction that `expect` makes there. profiles: rows of hardware counters, of any cases. tuned_parents: names of the parent
-    with other sizes of its launch or tiles. excerpt: its changed lines. whys: case -> the cause of a refuted prediction.
+    with other sizes of its launch or tiles. excerpt: its changed lines. whys: case -> the cause of a refuted prediction. fold:
+    puts all of it below a line with its name, effect and change.
 
     A notebook has the kernels' difference to unfold, the site the excerpt and a link to the page that has both; `on_site`
     chooses.
@@ -62,9 +74,10 @@ def step(
         variant.source
     )
     only_for = f" <small>For {escape(variant.only_for)}.</small>" * bool(variant.only_for)
+    heading = f"<h3><code>{name}</code>{_marks_html(variant)}{link}</h3>"
     parts = [
         f'<div class="step" id="step-{name}">',
-        f"<h3><code>{name}</code>{link}</h3>{code}",
+        f"{heading * (fold is None)}{code}",
         f"<p>{parent_text}{with_code(variant.change)}{only_for}</p>",
         f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}</p>' if variant.expect else "",
         excerpt_html(excerpt) if excerpt and excerpt.lines else "",
@@ -86,7 +99,48 @@ def step(
             " same program.</p>"
         )
     parts += [techniques_of_step(lab, variant.name), animation_of_step(lab, variant.name)]
-    return Html("".join([*parts, "</div>"]))
+    html = "".join([*parts, "</div>"])
+    return Html(html if fold is None else _folded(html, variant, fold, _outcomes(variant, rows, cases, predictions)))
+
+
+def _marks_html(variant: "Variant") -> str:
+    words = " \u00b7 ".join(marks(variant))
+    return f' <small class="marks">{escape(words)}</small>' * bool(words)
+
+
+def _folded(html: str, variant: "Variant", fold: StepFold, outcomes: str) -> str:
+    """Return a step below a line with its name, its marks, its effect on each case and its change.
+
+    The heading is in the line, so that it is in the accessibility tree while the step is folded.
+    """
+    name, opens_on = escape(variant.name), escape(" ".join(fold.opens_on))
+    attribute = f' data-opens-on="{opens_on}"' * bool(opens_on)
+    return (
+        f'<details class="step-fold"{attribute}><summary data-variant="{name}"><h3><code>{name}</code>'
+        f'{_marks_html(variant)}</h3> <span class="fold-effects">{outcomes}</span> '
+        f'<span class="fold-change">{with_code(variant.change)}</span></summary>{html}</details>'
+    )
+
+
+def _outcomes(
+    variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], predictions: "Mapping[str, Prediction]"
+) -> str:
+    """Return a step's effect on each case in a few words, with the word for a refuted prediction."""
+    parts = []
+    for case, lack in cases.items():
+        readings = newest(rows, case) if case in cases_of(rows) else {}
+        reading, parent = readings.get(variant.name), readings.get(variant.parent or "")
+        on_case = f'<small class="on-case">on {escape(case)}</small>'
+        if reading is None or not reading.ok:
+            parts.append(f'<span data-case="{escape(case)}">{escape(_lack_reason(reading, lack))} {on_case}</span>')
+            continue
+        ratio, prediction = faster(parent, reading), predictions.get(case)
+        words = " ".join(effect_text(ratio)).strip() if ratio else show.duration(reading.median)
+        is_refuted = bool(ratio and prediction and outcome(prediction, ratio) == "refuted")
+        refuted = ' <em class="refuted">prediction refuted</em>' * is_refuted
+        css = f"verdict {ratio.word}" if ratio else "verdict"
+        parts.append(f'<span class="{css}" data-case="{escape(case)}"><b>{escape(words)}</b> {on_case}{refuted}</span>')
+    return " ".join(parts)
 
 
 def excerpt_html(excerpt: "Excerpt") -> str:

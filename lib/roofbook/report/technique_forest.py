@@ -14,6 +14,8 @@ from ..analysis.store_devices import StoreDevice
 from ..analysis.technique_effects import Effect, StepEffects
 from ..devices.backends import CUDA
 from ..measure.stats import CONFIDENCE, Relation
+from ..spec.shared_names import described
+from ..spec.step_marks import marks
 from ..spec.techniques import Technique
 from .effect_style import EFFECT_COLOURS, legend_marks, shown_effect
 from .figure import FONT, INK, WIDTH, Figure, add_tips, finish, style
@@ -111,11 +113,17 @@ def _ends(effects: Sequence[Effect]) -> tuple[float, float]:
 
 
 def _lane_heading(ax: Any, y: float, technique: Technique, step: StepEffects, several_labs: bool) -> None:
+    """Write a step's name above its lane, with what it needs of a device, and its outcomes.
+
+    A name that steps of several labs have is described, where labs stand beside each other.
+    """
     words: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
     away = " (without it)" if step.takes_away(technique) else ""
     asterisk = " *" if step.others(technique) else ""
     lab = f"{step.lab.title}: " if several_labs else ""
-    ax.text(0, y, f"{lab}{step.step.name}{away}{asterisk}", ha="left", **words)
+    needs = f" ({', '.join(marks(step.step))})" if marks(step.step) else ""
+    what = f" \u2013 {description}" if several_labs and (description := described(step.step)) else ""
+    ax.text(0, y, f"{lab}{step.step.name}{away}{asterisk}{needs}{what}", ha="left", **words)
     ax.text(1, y, outcome_text(step), ha="right", size=FONT - 1.5, **words)
 
 

@@ -6,6 +6,7 @@ from ..analysis import format as show
 from ..analysis.technique_effects import Effect, StepEffects, TechniqueEffects
 from ..escaping import escape
 from ..measure.stats import CONFIDENCE
+from ..spec.step_marks import marks
 from ..spec.techniques import GROUPS, Technique
 from .columns import Column, count_column, table, text_column
 from .html import Cell, StandingNote, Table
@@ -36,7 +37,8 @@ def steps_of_technique(technique: Technique, steps: Sequence[StepEffects]) -> Ta
 
     def name(step: StepEffects) -> Cell:
         verb = "takes it away from" if step.takes_away(technique) else "over"
-        return Cell(step.step.name, small=f"{step.lab.title}, {verb} {step.step.parent}", href=story_address(step))
+        small = f"{step.lab.title}, {verb} {step.step.parent}{_needs(step)}"
+        return Cell(step.step.name, small=small, href=story_address(step))
 
     columns: list[Column[StepEffects]] = [
         Column("Step", name),
@@ -85,7 +87,7 @@ def effects_alone(known: TechniqueEffects) -> str:
     items = "\n".join(
         f'<li>{escape(step.lab.title)}: <a href="{story_address(step)}"><code>{escape(step.step.name)}</code></a> is '
         f"<strong>{escape(extent(step.effects))}</strong> times as fast as <code>{escape(step.step.parent)}</code> "
-        f"({escape(outcome_text(step))}).</li>"
+        f"({escape(outcome_text(step))}{escape(_needs(step))}). {with_code(step.step.change)}</li>"
         for step in known.alone
     )
     return f"<p>Steps that change nothing else:</p>\n<ul>\n{items}\n</ul>\n" if items else ""
@@ -183,7 +185,13 @@ def _technique_names(step: StepEffects) -> str:
 
 def _name_cell(step: StepEffects) -> Cell:
     """Return the cell of a step's name and lab on the index page."""
-    return Cell(step.step.name, small=step.lab.title, href=story_address(step).removeprefix("../"))
+    return Cell(step.step.name, small=f"{step.lab.title}{_needs(step)}", href=story_address(step).removeprefix("../"))
+
+
+def _needs(step: StepEffects) -> str:
+    """Return what a step needs of a device, in words that follow the name of its lab; '' if it needs nothing."""
+    needs = marks(step.step)
+    return f"; needs {' and '.join(needs)}" if needs else ""
 
 
 def _effect_cell(step: StepEffects) -> Cell:

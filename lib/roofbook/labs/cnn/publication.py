@@ -163,7 +163,7 @@ class CourseLab(Publication):
         shares = [
             f"{dtype} {show.percent(share[0])} of its bound (`{name}`)"
             for dtype, name in by_dtype.items()
-            if (share := measured.share_of_bound(name, case))
+            if (share := measured.share_of_bound(name, case)) and share[0] is not None
         ]
         sentences += [f"On {case} the fastest kernels reach, in {joined(shares)}."] * bool(shares)
         held_back = without_missing(

@@ -1,0 +1,26 @@
+"""Names that steps of several labs have, such as `unrolled`: a list in which they stand beside each other describes them."""
+
+from functools import cache
+
+from . import registry
+from .plan import Variant
+
+MOST_LETTERS = 60
+
+
+@cache
+def shared_names() -> frozenset[str]:
+    """Return the names of steps that ladders of several labs have."""
+    ladders = [{step.name for step in registry.get(name).ladder} for name in registry.names_of_site()]
+    names = [name for ladder in ladders for name in ladder]
+    return frozenset(name for name in names if names.count(name) > 1)
+
+
+def described(step: Variant) -> str:
+    """Return what a step changes in a few words if a step of another lab has its name; else ''."""
+    if step.name not in shared_names():
+        return ""
+    words = step.change.replace("`", "").removesuffix(".")
+    if len(words) <= MOST_LETTERS:
+        return words
+    return f"{words[:MOST_LETTERS].rpartition(' ')[0].rstrip(',;:')}\u2026"
