@@ -58,8 +58,10 @@ def test_the_tables_say_what_the_checks_cost(steps: list[MeasuredStep]) -> None:
     assert line["opencl"] == pytest.approx(1.0) and line["steps"] == 2
     assert "of 2 measurements: 2 slower" in table.notes[0]
     assert "has 0.500 of CUDA's speed, without them 0.800" in table.notes[1]
+    assert "a step takes 10.0 µs longer" in table.notes[2], "both steps differ by as much: a launch costs it"
     by_step = of_lab(steps).frame.set_index("variant")
     assert by_step.loc["soa", "without_checks"] == pytest.approx(1.6)
+    assert by_step.loc["soa", "longer"] == pytest.approx(1e-5, rel=1e-3)
     assert by_step.loc["soa", "seconds"] == pytest.approx(1e-5, rel=1e-3)
 
 

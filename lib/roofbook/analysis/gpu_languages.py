@@ -51,6 +51,13 @@ class MeasuredStep(NamedTuple):
         return self.ratio(WEBGPU_UNCHECKED.name, WEBGPU.name)
 
     @property
+    def longer(self) -> float:
+        """Seconds a unit that WebGPU takes longer than the reference, by the medians; NaN without one of them."""
+        if self.reference is None or WEBGPU.name not in self.readings:
+            return math.nan
+        return self.readings[WEBGPU.name].median - self.reference.median
+
+    @property
     def card(self) -> str:
         """The measurement by the reference, as `card_of` names it; '' without one."""
         return card_of(self.lab.name, self.device.id, self.scale, self.reference.id) if self.reference else ""

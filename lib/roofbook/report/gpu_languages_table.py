@@ -10,7 +10,7 @@ from ..analysis.readings import Speedup
 from ..devices.backends import OPENCL, WEBGPU, WEBGPU_UNCHECKED, label
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS
-from .columns import Column, count_column, ratio_column, table, text_column
+from .columns import Column, count_column, number_column, ratio_column, table, text_column
 from .html import Cell, StandingNote, Table
 
 COMPARED = (OPENCL.name, WEBGPU.name, WEBGPU_UNCHECKED.name)
@@ -74,6 +74,20 @@ def sentences(steps: Sequence[MeasuredStep]) -> list[str]:
             f"With its checks WebGPU has {show.factor(before)} of {device.backend_label}'s speed, without them "
             f"{show.factor(after)}: geometric means over the {len(with_checks)} measurements that have both."
         )
+    return [*lines, *_cost_of_launches(steps)]
+
+
+def _cost_of_launches(steps: Sequence[MeasuredStep]) -> list[str]:
+    """Return a sentence for each lab whose times include the host's launches: how much longer its units take by WebGPU."""
+    lines = []
+    for lab in dict.fromkeys(step.lab for step in steps if "launches" in step.lab.timed):
+        seconds = [step.longer for step in steps if step.lab is lab]
+        unit, size = show.time_unit(seconds)
+        least, most = (show.number(extreme(seconds) / size) for extreme in (min, max))
+        between = least if least == most else f"{least} to {most}"
+        lines.append(
+            f"{lab.title}, whose times include the host's launches: by WebGPU a {lab.unit} takes {between} {unit} longer."
+        )
     return lines
 
 
@@ -96,6 +110,9 @@ def of_lab(steps: Sequence[MeasuredStep]) -> Table:
         Column(f"{device.backend_label} ({unit})", time, "num",
                {"seconds": lambda step: step.reference.median if step.reference else None}, f"s per {lab.unit}"),
     ]  # fmt: skip
+    columns.append(
+        number_column(f"WebGPU longer by ({unit})", "longer", lambda step: step.longer, size, f"s per {lab.unit}")
+    )
     for backend in _measured(steps):
         head = f"{label(backend)} vs {device.backend_label}"
         columns.append(ratio_column(backend.replace("-", "_"), head, steps, partial(_ratio, backend, "")))
