@@ -69,7 +69,10 @@ window.roofbookOwnRuns = (() => {
           cell.classList.add("verdict", word);
           cell.append(make("small", {}, ` ${["same", "undecided"].includes(word) ? word : text} [${interval.join(", ")}] vs ${parent}`));
         }
-      } else cell.append("–");
+      } else {
+        cell.classList.add("empty");
+        cell.append("–");
+      }
       row.append(cell);
     }
   }
