@@ -7,7 +7,7 @@ all of them.
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Constexpr, pipeline, utils
+from cutlass import Constexpr, memory, pipeline
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warpgroup
 from cutlass.utils.hopper_helpers import make_trivial_tiled_mma
 
@@ -20,14 +20,14 @@ def product(
     mma = make_trivial_tiled_mma(TYPE, TYPE, K, K, out.element_type, (groups, 1, 1), (64, across * down))
     filters, column, row = cute.arch.block_idx()
     at, stages, everyone = (column, row), cute.size(layout_a, mode=[2]), cutlass.Int16(2**CLUSTER - 1)
-    memory, warp = utils.SmemAllocator(), cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    staged_a = memory.allocate_tensor(TYPE, layout_a.outer, 1024, layout_a.inner)
-    staged_b = memory.allocate_tensor(TYPE, layout_b.outer, 1024, layout_b.inner)
+    shared, warp = memory.SmemAllocator(), cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    staged_a = shared.allocate_tensor(TYPE, layout_a.outer, 1024, layout_a.inner)
+    staged_b = shared.allocate_tensor(TYPE, layout_b.outer, 1024, layout_b.inner)
     producer, consumer = pipeline.PipelineTmaAsync.create(
         num_stages=stages, producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
         consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 4 * groups * CLUSTER),
         tx_count=cute.size_in_bytes(TYPE, layout_a) // stages + cute.size_in_bytes(TYPE, layout_b) // stages,
-        barrier_storage=memory.allocate_array(cutlass.Int64, 2 * stages),
+        barrier_storage=shared.allocate_array(cutlass.Int64, 2 * stages),
         cta_layout_vmnk=cute.make_layout((1, CLUSTER, 1, 1)),
     ).make_participants()  # fmt: skip
     a, b = cute.local_tile(a, SIZE[::2], (filters, None)), cute.local_tile(b, SIZE[1:], (at, None))
@@ -87,8 +87,8 @@ def layer(
     sizes = (SIZE[0], SIZE[2], STAGES), (across * down, SIZE[2], STAGES)
     layout_a, layout_b = (cute.tile_to_shape(atom, size, (0, 1, 2)) for size in sizes)
     fetch_a, a_map = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), a, layout_a, SIZE[::2])
-    shared = cpasync.CopyBulkTensorTileG2SMulticastOp()
-    fetch_b, b_map = cpasync.make_tiled_tma_atom(shared, b, layout_b, SIZE[1:], num_multicast=CLUSTER)
+    to_all = cpasync.CopyBulkTensorTileG2SMulticastOp()
+    fetch_b, b_map = cpasync.make_tiled_tma_atom(to_all, b, layout_b, SIZE[1:], num_multicast=CLUSTER)
     blocks = cute.round_up(cute.ceil_div(FILTERS, SIZE[0]), CLUSTER), *map(cute.ceil_div, (WIDTH, HEIGHT), SIZE[1])
     product(fetch_a, a_map, fetch_b, b_map, bias, out, layout_a, layout_b, a.element_type, SIZE, CLUSTER).launch(
         grid=blocks, block=(2 * SIZE[0] + 32, 1, 1), cluster=(CLUSTER, 1, 1)
