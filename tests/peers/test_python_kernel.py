@@ -3,6 +3,7 @@
 All languages are optional: without them their tests are skipped.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.peers.interpreted import Interpreted
 
@@ -97,6 +99,41 @@ def test_cute_makes_machine_code_for_hopper(lab: Lab, variant: Variant, monkeypa
     code = machine_code(lab, variant, AWKWARD[lab.name], monkeypatch)
     assert code.image.startswith(b"\x7fELF") and code.name.encode() in code.image
     assert code.shared_bytes <= 227 << 10 and code.cluster == variant.options["cluster"]
+
+
+@pytest.mark.parametrize(("lab", "variant"), IN_CUTE, ids=name_of)
+def test_what_cute_kernels_may_fetch_is_the_layer(lab: Lab, variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TMA's maps of a plan are read as it would read them: weights, and pixels by channels of all taps, which overlap."""
+    maps: list[tuple[Any, ...]] = []
+    languages = sys.modules[variant.plan.__module__]
+    name = "tensor_map" if lab.name == "cnn" else "tensor_map_of_bytes"
+
+    def note(*described: Any) -> bytes:
+        maps.append(described)
+        return bytes(128)
+
+    monkeypatch.setattr(languages, name, note)
+    monkeypatch.setattr(python_kernel.PythonKernel, "compiled", lambda *_: None)
+    case = lab.awkward_case(AWKWARD[lab.name])
+    inputs = lab.inputs(case, 3)
+    plan: Any = variant.plan(Interpreted(), variant, case, inputs)
+    (weight, (values, filters), weight_box, *_), (pixels, sizes, box, *_, strides) = maps
+    kind = np.dtype(np.float16 if lab.name == "cnn" else np.int8)
+    a = weight.memory.view(kind).reshape(filters, values)
+    unfolded = np.lib.stride_tricks.as_strided(pixels.memory.view(kind), sizes, (kind.itemsize, *strides))
+    _, across, down, taps, _ = sizes
+    b = unfolded.transpose(2, 1, 4, 3, 0).reshape(down, across, values).astype(np.float64)
+    sums = b[: down // 2 * 2, : across // 2 * 2] @ a.T.astype(np.float64) + inputs.get("bias", 0)
+    pooled = sums.reshape(down // 2, 2, across // 2, 2, filters).max((1, 3)).transpose(2, 0, 1).clip(0)
+    error, tolerance, _ = lab.check(case, variant, {"out": pooled}, lab.reference(case, inputs))
+    assert error <= tolerance and taps**2 * sizes[0] == values
+
+    tile = variant.options
+    fetched = math.prod(weight_box) + tile["cluster"] * math.prod(box)
+    assert fetched == tile["depth"] * (tile["filters"] + tile["across"] * tile["down"])
+    assert box[0] * kind.itemsize == 128, "lines of 128 bytes are swizzled"
+    groups = -(-across // tile["across"]) * -(-down // tile["down"]) * tile["cluster"]
+    assert math.prod(plan.size) == math.prod(plan.group) * groups
 
 
 @TRITON
