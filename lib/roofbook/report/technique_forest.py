@@ -24,6 +24,8 @@ MOST_LANES = 8
 """Most steps of a figure of several labs: a technique with more has a figure for each lab."""
 HEAD, LINE, FOOT, LEGEND = 0.25, 0.105, 0.06, 0.62
 """Heights in inches: of a lane's heading, of a device's line, of the space below a lane, and of the legend."""
+LETTERS, LEAST_LETTERS = 70, 14
+"""Letters that a lane's heading has room for, without its dash, and the fewest that describe a step."""
 MARKERS = "osD^vPX"
 """Shapes of the devices' marks, one for each piece of hardware."""
 TICKS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 100, 300, 1000)
@@ -122,8 +124,10 @@ def _lane_heading(ax: Any, y: float, technique: Technique, step: StepEffects, se
     asterisk = " *" if step.others(technique) else ""
     lab = f"{step.lab.title}: " if several_labs else ""
     needs = f" ({', '.join(marks(step.step))})" if marks(step.step) else ""
-    what = f" \u2013 {description}" if several_labs and (description := described(step.step)) else ""
-    ax.text(0, y, f"{lab}{step.step.name}{away}{asterisk}{needs}{what}", ha="left", **words)
+    name = f"{lab}{step.step.name}{away}{asterisk}{needs}"
+    room = LETTERS - len(name) - len(outcome_text(step))
+    description = described(step.step, room) if several_labs and room >= LEAST_LETTERS else ""
+    ax.text(0, y, f"{name} \u2013 {description}" if description else name, ha="left", **words)
     ax.text(1, y, outcome_text(step), ha="right", size=FONT - 1.5, **words)
 
 

@@ -5,8 +5,6 @@ from functools import cache
 from . import registry
 from .plan import Variant
 
-MOST_LETTERS = 60
-
 
 @cache
 def shared_names() -> frozenset[str]:
@@ -16,11 +14,11 @@ def shared_names() -> frozenset[str]:
     return frozenset(name for name in names if names.count(name) > 1)
 
 
-def described(step: Variant) -> str:
-    """Return what a step changes in a few words if a step of another lab has its name; else ''."""
+def described(step: Variant, most: int = 60) -> str:
+    """Return what a step changes in at most so many letters if a step of another lab has its name; else ''."""
     if step.name not in shared_names():
         return ""
     words = step.change.replace("`", "").removesuffix(".")
-    if len(words) <= MOST_LETTERS:
+    if len(words) <= most:
         return words
-    return f"{words[:MOST_LETTERS].rpartition(' ')[0].rstrip(',;:')}\u2026"
+    return f"{words[: most - 1].rpartition(' ')[0].rstrip(',;:')}\u2026"
