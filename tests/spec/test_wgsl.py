@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.devices.backends import ON_REQUEST, WEBGPU
+from roofbook.devices.backends import HOST, ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
 from roofbook.paths import LIBRARY
+from roofbook.report.webgpu_lacks import lacks, steps_by_reason
 from roofbook.spec import registry
 from roofbook.spec.source import Source
 from roofbook.spec.wgsl import NotInWgsl
@@ -40,7 +41,7 @@ LACKING = {
     ("lbm", "walk-half"): "pointers to numbers of another size than the memory holds",
     ("lbm", "graph"): "launches that are recorded and submitted as one",
     ("lbm", "c-host"): "a driver's functions in C, for a loop in C and for a process that does nothing else",
-    ("cnn", "constant"): "a kernel's arguments may point to constant memory",
+    ("cnn", "constant"): "arguments of a kernel that point to constant memory",
     ("convpool", "images"): "two-dimensional images that kernels read",
     ("convpool", "tensor-int8"): "kernels in CUDA C++",
 }
@@ -365,9 +366,24 @@ COMPILE = """async (texts) => {
 """Compiles each text, and returns the compiler's errors by its name."""
 
 
-def test_the_reasons_on_the_page_are_those_of_the_steps() -> None:
-    page = (LIBRARY.parents[1] / "book" / "webgpu.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| (.*) \| (\w+) \| `([\w-]+)` \|$", page, re.M)
-    assert len(lines) > 8
-    for reason, lab, step in lines:
-        assert reason in registry.get(lab).variant(step).lacking("webgpu"), step
+def test_each_step_has_a_text_in_wgsl_or_a_reason_in_the_table() -> None:
+    labs = [registry.get(name) for name in registry.names_of_site()]
+    reasons, frame = steps_by_reason(labs), lacks().frame
+    for lab in labs:
+        for variant in lab.ladder:
+            words = [reason for reason, steps in reasons.items() if (lab.name, variant.name) in steps]
+            if HOST in variant.needs or variant.is_for("webgpu", "gpu"):
+                assert not words, f"{lab.name} {variant.name} runs, or is no step of a GPU"
+            elif variant.kind != "cpu":
+                assert words and "; ".join(words) and all(word in variant.lacking("webgpu") for word in words), (
+                    variant.name
+                )
+    assert list(frame["reason"]) == list(reasons) and frame["count"].sum() == sum(map(len, reasons.values()))
+
+
+def test_a_reason_is_words_that_a_reader_knows() -> None:
+    """Names of features, of Python's classes and of the translation are none of them."""
+    for reason in steps_by_reason(registry.get(name) for name in registry.names_of_site()):
+        assert " " in reason and not re.search(r"_|->|\bc_ast\b|\bNode\b|[a-z][A-Z]", reason.replace("PyTorch", "")), (
+            reason
+        )

@@ -21,6 +21,7 @@ from ..paths import cache_key, cached_text
 from ..report.html import Cell
 from ..report.ladder_descent import GlanceRow
 from ..report.peaks_table import peak_times
+from ..report.webgpu_lacks import lacks
 from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
@@ -103,6 +104,8 @@ def update(root: Path) -> None:
         now.ladders(),
         partial(_gpu_languages, Store(root / "results", ("recorded",))),
     )
+
+    renew([folder / "webgpu-lacks.html"], now.texts_of_labs(), lambda: lacks().html)
 
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}
     pages = {lab: manifest.made_from(execute.page_of(root, notebook)) for lab, notebook in executed.items()}

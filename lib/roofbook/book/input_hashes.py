@@ -125,6 +125,10 @@ class InputHashes:
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {**self.library(), "published": self._published(), "store": _hash_of(runs)}
 
+    def texts_of_labs(self) -> dict[str, str]:
+        """Return the hashes of all labs' code and kernels, for what needs no record."""
+        return self._code()
+
     def library(self) -> dict[str, str]:
         """Return the hash of the code that all labs share."""
         return {"library": self._own_hashes("")[0]}

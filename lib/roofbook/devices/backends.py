@@ -27,7 +27,7 @@ FEATURES: Mapping[str, str] = {
     "cpu": "devices that are the host's own CPU",
     "compiles-at-launch": "for CPUs it compiles when a kernel is first launched, on one core, and keeps the result on disk",
     "vector-types": "vectors of sixteen numbers with the functions of OpenCL C on them",
-    "constant-pointers": "a kernel's arguments may point to constant memory",
+    "constant-pointers": "arguments of a kernel that point to constant memory",
     "opencl-api": "OpenCL's functions, for a host in another language",
     "driver-api": "a driver's functions in C, for a loop in C and for a process that does nothing else",
     "fast-math": "a compiler's option for approximate arithmetic",
