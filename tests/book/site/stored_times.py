@@ -65,6 +65,22 @@ def on_h200(lab: str, case: str, backend: str = "cuda") -> dict[str, Times]:
     return times(lab)[Place(H200, backend, "published", case)]
 
 
+def duration_of_longest_run(lab: str, place: Place) -> float:
+    """Return the seconds of the run with most rows at a place, between the starts of its first and last row."""
+    (row,) = (
+        duckdb.connect()
+        .execute(
+            f"""select epoch(max(started)) - epoch(min(started)), count(*) as row_count
+        from read_parquet('{RECORDED}/lab={lab}/**/*.parquet', union_by_name = true)
+        where device = ? and backend = ? and scale = ? and "case" = ? and role <> 'profile'
+        group by run order by row_count desc limit 1""",
+            list(place),
+        )
+        .fetchall()
+    )
+    return float(row[0])
+
+
 def number(text: str) -> float:
     """Return the first number of a text, whose thousands have thin spaces."""
     digits = "".join(text.replace("\u202f", "").split(maxsplit=1)[:1])
