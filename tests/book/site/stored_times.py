@@ -66,11 +66,11 @@ def on_h200(lab: str, case: str, backend: str = "cuda") -> dict[str, Times]:
 
 
 def duration_of_longest_run(lab: str, place: Place) -> float:
-    """Return the seconds of the run with most rows at a place, between the starts of its first and last row."""
+    """Return the seconds of the run with most rows at a place, from the start of its first row to the time of its last."""
     (row,) = (
         duckdb.connect()
         .execute(
-            f"""select epoch(max(started)) - epoch(min(started)), count(*) as row_count
+            f"""select epoch(max(cast(provenance ->> '$.time' as timestamptz))) - epoch(min(started)), count(*) as row_count
         from read_parquet('{RECORDED}/lab={lab}/**/*.parquet', union_by_name = true)
         where device = ? and backend = ? and scale = ? and "case" = ? and role <> 'profile'
         group by run order by row_count desc limit 1""",
