@@ -34,7 +34,7 @@ def test_a_click_on_a_term_shows_its_meaning(browser: Any, served_site: str, wid
         if width < 992:
             tab.click("button.primary-toggle:visible")
         tab.click(f".bd-links a:text('{lab}')")
-        tab.click(f"article a:has(.std-term:text-is('{word}')) >> nth=0")
+        tab.click(f"article a:has(.std-term:text-is('{word}')):visible >> nth=0")
         tab.wait_for_function(TERM_IN_SIGHT)
         name, meaning = tab.evaluate(TERM_IN_SIGHT)
         assert name == term and len(meaning) > 40
