@@ -26,8 +26,10 @@ TRANSLATED = {
         tasks-16 flat float2 float4 float8 float16 fused fused-float16""",
     "cnn": """tiled global-id global-id-divided permuted unrolled aligned fissioned zeroed zeroed-declared fused-declared
         fused-declared-aligned local-tile implicit-gemm double-buffered winograd""",
-    "lbm": """partly-ported ported no-finish fused soa no-compute one-buffer flat-grid fours fours-momentum in-place
-        subgroup-sums half-storage walk-down walk-paired walk-momentum""",
+    "lbm": """partly-ported ported no-finish fused soa no-compute one-buffer device-struct no-count tree kept-partials
+        chunks-1792 chunks-3584 cell-speeds-1792 cell-speeds-3584 select accelerate-fused bit-neighbours hoisted
+        byte-obstacles flat-grid fours fours-momentum in-place subgroup-sums half-storage walk-down walk-paired
+        walk-momentum""",
     "convpool": """row-groups filter-groups atomic-pool unrolled shared-index lists input-in-local built-lists strips
         both-sparse tiles whole-program""",
     "lenet": """linear linear-constant tiled-halo tiled-halo-constant unrolled unrolled-constant fused-constant linear-atomic
@@ -37,7 +39,6 @@ TRANSLATED = {
 """Lab -> its steps that WGSL can say. One that is gone from here is a regression; one that is new belongs here."""
 LACKING = {
     ("stencil", "streams"): "devices that are the host's own CPU",
-    ("lbm", "device-struct"): "structures of pointers",
     ("lbm", "walk-half"): "pointers to numbers of another size than the memory holds",
     ("lbm", "graph"): "launches that are recorded and submitted as one",
     ("lbm", "c-host"): "a driver's functions in C, for a loop in C and for a process that does nothing else",
@@ -107,6 +108,33 @@ def run(adapter: Any, tmp_path: Path) -> Kernel:
 
 
 X = np.arange(4 * N, dtype=np.float32) + 1
+POINTERS = """struct two {
+  GLOBAL float *a, *b;
+};
+KERNEL void point(GLOBAL struct two *pair, GLOBAL float *a, GLOBAL float *b) {
+  pair->a = a;
+  pair->b = b;
+}
+KERNEL void made(GLOBAL const struct two *RESTRICT pair, GLOBAL float *RESTRICT out) {
+  const int i = GLOBAL_ID(0);
+  out[i] = pair->a[i] - pair->b[i];
+  pair->b[i] = 7.0f;
+}
+"""
+
+
+def test_a_structure_of_pointers_becomes_the_buffers_that_it_points_to(adapter: Any, tmp_path: Path) -> None:
+    program, queue = adapter.build(of_text(tmp_path, POINTERS).render("webgpu")), adapter.queue()
+    made, point = map(program.kernel, ("made", "point"))
+    assert len(made.arguments) == 3
+    a, b, out, pair = (adapter.upload(X[:N] * np.float32(factor)) for factor in (5, 2, 0, 0))
+    for first, second, right in ((a, b, 3 * X[:N]), (b, a, 7 - 5 * X[:N])):
+        queue.launch(point, (1,), (1,), pair, first, second)
+        queue.launch(made, (N,), (16,), pair, out)
+        np.testing.assert_array_equal(queue.read(out, np.empty(N, np.float32)), right)
+    assert (queue.read(a, np.empty(N, np.float32)) == 7).all()
+
+
 I = "const int i = GLOBAL_ID(0);"  # noqa: E741
 AT = np.arange(N)
 

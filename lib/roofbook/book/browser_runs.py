@@ -131,7 +131,7 @@ def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnIn
         device = LaunchRecorder(limits)
         units = lab.units(case, variant, device)
         if run.units not in (0, units):
-            return f"its runs have {units} {lab.unit}s, those of a page {run.units}"
+            return f"its runs have another number of {lab.unit}s than those of a page"
         try:
             plan = variant.plan(device, variant, replace(case, units=units), operands.inputs)
             plan.reset()

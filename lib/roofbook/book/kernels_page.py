@@ -173,7 +173,11 @@ def _runs(lab: Lab, runs: Mapping[str, str], reasons: Mapping[str, str]) -> str:
     if not runs:
         return ""
     steps = sum(variant.role == "step" for variant in lab.ladder)
-    others = "".join(f" It does not run <code>{escape(name)}</code>: {escape(why)}." for name, why in reasons.items())
+    others = "".join(
+        f" It does not run {', '.join(f'<code>{escape(name)}</code>' for name in reasons if reasons[name] == reason)}: "
+        f"{escape(reason)}."
+        for reason in dict.fromkeys(reasons.values())
+    )
     return f'<p>A browser with WebGPU runs {len(runs)} of the {steps} steps (<a href="../../laptop.html">how</a>).{others}</p>'
 
 

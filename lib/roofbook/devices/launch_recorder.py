@@ -33,6 +33,9 @@ EXACT = {"float16": 1 << 11}
 
 
 class Buffer(contract.Buffer):
+    pointees: tuple["Buffer", ...] = ()
+    """As for a buffer of webgpu.py."""
+
     def __init__(self, number: int, nbytes: int) -> None:
         self.number, self.nbytes = number, nbytes
 
@@ -86,7 +89,9 @@ class Queue(contract.Queue):
         self.device = device
         self.events = device.events
 
-    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *given: Any) -> None:
+        if (args := webgpu.bound_arguments(kernel, given)) is None:
+            return
         limits = self.device.limits
         groups = webgpu.group_counts(kernel, global_size, local_size, limits["max-compute-workgroups-per-dimension"])
         if kernel.local_bytes > self.device.local_bytes:

@@ -46,6 +46,7 @@ UNTOLD_CACHE = 64 << 20
 MOST_BIND_GROUPS = 256
 """Number of sets of arguments that a queue keeps ready."""
 _KERNEL = re.compile(r"^// Kernel (\w+)( of one axis)?, with the arguments ((?:[^.\n]|\n// )*)\.$", re.M)
+_SETS_POINTERS = re.compile(r"^// Kernel (\w+) sets pointers:", re.M)
 _ARGUMENT = re.compile(r"(\w+) \((?:binding (\d+)|([iuf]32))\)")
 _LOCAL = re.compile(r"^var<workgroup> (\w+): array<(?:atomic<)?(vec2|vec4)?[^,]*, (\d+)>;$", re.M)
 
@@ -61,6 +62,9 @@ class BoundArgument(NamedTuple):
 
 
 class Buffer(contract.Buffer):
+    pointees: tuple["Buffer", ...] = ()
+    """What it points to, if a kernel made it a structure of pointers."""
+
     def __init__(self, memory: Any, nbytes: int) -> None:
         self.handle, self.nbytes = memory, nbytes
 
@@ -70,6 +74,9 @@ class Buffer(contract.Buffer):
 
 class Kernel(contract.Kernel):
     """A kernel of a module. Its pipelines, one for each size of group, are made when first launched."""
+
+    sets_pointers = False
+    """Whether it only makes its first argument point to the others: no device runs it."""
 
     def __init__(self, program: "Program", name: str, one_axis: bool, arguments: Sequence[BoundArgument]) -> None:
         self.program, self.name, self.one_axis, self.arguments = program, name, one_axis, arguments
@@ -146,6 +153,9 @@ class Program(contract.Program):
                 for word, binding, dtype in _ARGUMENT.findall(listed.replace("\n//", ""))
             ]
             self._kernels[name] = Kernel(self, name, bool(one_axis), [BoundArgument(*word) for word in words])
+        for name in _SETS_POINTERS.findall(text):
+            self._kernels[name] = Kernel(self, name, True, [])
+            self._kernels[name].sets_pointers = True
 
     def kernel(self, name: str) -> Kernel:
         if name not in self._kernels:
@@ -167,6 +177,18 @@ def _built(make: Callable[[], Any]) -> Any:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         told = [line for line in lines if not line.startswith(("Validation Error", "Caused by", "In wgpu"))]
         raise BuildFailed(" ".join(told[:3]) or "no message") from error
+
+
+def bound_arguments(kernel: Kernel, args: Sequence[Any]) -> list[Any] | None:
+    """Return the arguments of a launch, with what a structure points to in its place.
+
+    A kernel that sets pointers has none to bind: it notes what its structure points to, and the result is None.
+    """
+    if kernel.sets_pointers:
+        structure, *pointees = args
+        structure.pointees = tuple(pointees)
+        return None
+    return [bound for arg in args for bound in getattr(arg, "pointees", ()) or (arg,)]
 
 
 def group_counts(
@@ -239,7 +261,9 @@ class Queue(contract.Queue):
         self._begun = True
         """Whether the lap's first pass has noted its begin."""
 
-    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *given: Any) -> None:
+        if (args := bound_arguments(kernel, given)) is None:
+            return
         if len(args) != len(kernel.arguments):
             raise RuntimeError(
                 f"{kernel.name} was not launched: it takes {len(kernel.arguments)} arguments, and {len(args)} are given"

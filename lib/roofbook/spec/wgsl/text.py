@@ -11,6 +11,7 @@ from pycparser.c_parser import CParser, ParseError
 from .body import UNROLL, Body
 from .expressions import OF_HALVES, OF_SUBGROUP
 from .memory_access import PointerVariable, Variable
+from .pointer_structures import spread
 from .values import INT, TYPES, Address, Memory, NotInWgsl, Type, Value, convert, safe
 
 Node = Any
@@ -155,6 +156,7 @@ def translated(text: str, *, unroll: bool = True) -> str:
     code = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), code)
     if "half_products" in code:
         code = _OF_HALVES.sub(lambda match: "\n" * match[0].count("\n"), code).replace("unsigned int ", "half2 ")
+    code, setters = spread(code)
     for word, reason in LACKING.items():
         if re.search(word, code):
             raise NotInWgsl(reason)
@@ -182,8 +184,16 @@ def translated(text: str, *, unroll: bool = True) -> str:
         for name, fields in module.structures.items()
     ]
     functions = ["\n".join(function.lines) for function in module.functions.values()]
+    left_out = [f"// Kernel {name} sets pointers: the host binds what they point to." for name in setters]
     module_text = "\n\n".join(
-        [*structures, *(["\n".join(memories)] if memories else []), *module.helpers.values(), *functions, *parts]
+        [
+            *structures,
+            *(["\n".join(memories)] if memories else []),
+            *module.helpers.values(),
+            *functions,
+            *parts,
+            *left_out,
+        ]
     )
     axes = [axis for axis in "xyz" if re.search(rf"\bgroup_{axis}\b", module_text)]
     overrides = [f"override group_{axis}: u32; // work-items of a group, set by the host" for axis in axes]
