@@ -85,14 +85,14 @@ window.roofbookRunHere = (() => {
   // one, and an unusual one on which mistakes show. Only the arrays of names in `wanted` are sent.
   function work(drawing, { check, arrays = (params, drawn) => drawn, unusual }) {
     const checkers = {};
-    self.onmessage = ({ data: { params, drawn, wanted, set, outputs } }) => {
+    self.onmessage = ({ data: { params, drawn, wanted, set, outputs, allowed } }) => {
       if (drawn) {
         const numbers = drawing(...drawn), timed = arrays(params, numbers), sets = { timed, unusual: unusual?.(params, numbers) ?? timed };
         const chosen = (of) => Object.fromEntries(wanted.map((name) => [name, of[name]]));
         self.postMessage({ timed: chosen(sets.timed), unusual: chosen(sets.unusual) });
         checkers.timed = check(params, timed);
         checkers.unusual = unusual ? check(params, sets.unusual) : checkers.timed;
-      } else self.postMessage(checkers[set](outputs));
+      } else self.postMessage(checkers[set](outputs, allowed));
     };
   }
 
@@ -345,7 +345,7 @@ window.roofbookRunHere = (() => {
   async function verify(gpu, variant, checker, sets, set, isFirst = false) {
     variant.reset(sets[set]);
     await guarded(gpu, variant.step.variant, () => variant.run(1, variant.recorded.order, isFirst));
-    const ratios = await checker.ask({ set, outputs: await variant.outputs() });
+    const ratios = await checker.ask({ set, outputs: await variant.outputs(), allowed: variant.recorded.allowed });
     for (const [name, ratio] of Object.entries(ratios)) {
       variant.error = Math.max(variant.error, ratio);
       if (ratio <= 1) continue;

@@ -291,7 +291,8 @@ def test_the_check_is_that_of_the_lab(open_page: Open) -> None:
             assert there == [np.inf, np.inf] and not largest < np.inf
 
 
-def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open) -> None:
+@pytest.mark.parametrize("step", ["tiled", "winograd"])
+def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open, step: str) -> None:
     tab, case, run = open_page(), CNN.case("3to5ch-7x34-k3", "test"), RUNS["cnn"]
     assert browser_run(CNN) is run
     layer = plans.layer(case)
@@ -299,16 +300,19 @@ def test_the_check_of_cnn_is_that_of_the_lab(open_page: Open) -> None:
     flat = drawn(run, {name: int(np.prod(shape)) for name, shape in shapes.items()}, 4)
     right = CNN.reference(case, {name: array.reshape(shapes[name]) for name, array in flat.items()})
     noise = np.random.default_rng(5).uniform(-1, 1, layer.out_shape) * convolution.bound(layer, right)
-    by = convolution.Arithmetic()
+    variant = CNN.variant(step)
+    by = convolution.Arithmetic.of(variant.options, variant.dtype, peer=False)
+    assert run.allowed(variant) == {"clearance": by.clearance} and (by.clearance > 1) == (step == "winograd")
     for error in (0 * noise, 0.2 * noise, 0.1 * abs(noise), 3 * noise, noise * np.nan):
         out = right["out"] + error
         there = tab.evaluate(
-            "([check, params, inputs, outputs]) => Object.values(eval(check).check(params, inputs)(outputs))",
+            "([code, params, inputs, ...of]) => Object.values(eval(code).check(params, inputs)(...of))",
             [
                 run.script.read_text(encoding="utf-8"),
                 dict(case.params),
                 {name: array.tolist() for name, array in flat.items()},
                 {"out": out.ravel().tolist()},
+                {"clearance": by.clearance},
             ],
         )
         here = [

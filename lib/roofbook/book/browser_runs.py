@@ -127,6 +127,8 @@ def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnIn
         case = replace(case, units=run.units)
     if reason := lab.skip_reason(variant, case):
         return reason
+    if isinstance(allowed := run.allowed(variant), str):
+        return allowed
     for limits in (STANDARD, USUAL):
         device = LaunchRecorder(limits)
         units = lab.units(case, variant, device)
@@ -143,7 +145,13 @@ def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnIn
             reason = str(error)
             continue
         if recorded := outputs and recording.described(outputs, variant):
-            return {"case": case.name, "params": {**case.params, "units": units}, "inputs": operands.sizes, **recorded}
+            return {
+                "case": case.name,
+                "params": {**case.params, "units": units},
+                "inputs": operands.sizes,
+                "allowed": allowed,
+                **recorded,
+            }
         return "its host computes, not the device alone"
     assert reason, "the last limits were refused"
     return reason

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..devices.launch_recorder import RecordedRead
-from .plan import Case
+from .plan import Case, Variant
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -43,6 +43,11 @@ def whole_reads(inputs: Mapping[str, Any], outputs: Arrays, reads: Sequence[Reco
     return by_output if by_output.keys() == outputs.keys() else None
 
 
+def no_more(variant: Variant) -> dict[str, float]:
+    """Return nothing: all steps of a lab have the same tolerance."""
+    return {}
+
+
 @dataclass(frozen=True)
 class BrowserRun:
     """Runs of a lab's steps in a browser."""
@@ -54,9 +59,9 @@ class BrowserRun:
     are numbers of float32."""
     script: Path
     """JavaScript: an object with the function `check` of the case's params with its units, and of flat arrays. It returns a
-    function of flat outputs, which returns ratios of error to tolerance by their names. `arrays`, with the params and the drawn
-    numbers, returns what plans put in buffers; without it, that is the drawn numbers. `unusual`, like `arrays`, returns arrays
-    on which mistakes show, for the check before the first sample."""
+    function of flat outputs and of what `allowed` returns, which returns ratios of error to tolerance by their names. `arrays`,
+    with the params and the drawn numbers, returns what plans put in buffers; without it, that is the drawn numbers. `unusual`,
+    like `arrays`, returns arrays on which mistakes show, for the check before the first sample."""
     sizes: Callable[[Case], Mapping[str, int]] | None = None
     """Number of drawn numbers by name; None: those of the elements of the lab's inputs."""
     inputs: Callable[[Case, Drawn], Mapping[str, Any]] | None = None
@@ -66,6 +71,8 @@ class BrowserRun:
     raw_outputs: Callable[[Mapping[str, Any], Arrays, Sequence[RecordedRead]], Reads | None] = whole_reads
     """Returns what the JavaScript checks, by name: the reads in which the host finds it, in order. It is called with the lab's
     inputs, with a recorded plan's outputs, and with its reads; None if an output is not made of reads in a known way."""
+    allowed: Callable[[Variant], Mapping[str, float] | str] = no_more
+    """Returns what a step's errors may have beyond those of plain fp32, by names in JavaScript; or why no page judges it."""
     units: int = 0
     """Number of units of a run, if it is the same for all cases; otherwise 0, and each plan has its own."""
 

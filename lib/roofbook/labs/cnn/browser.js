@@ -36,7 +36,7 @@
   }
   const n = terms + 1, independentAtMost = Math.min(filters * terms, channels * plane);
   const together = (live) => ((kernel >> 1) + 1) ** 2 / Math.max(live, 1) + 3 / terms;
-  return ({ out }) => {
+  return ({ out }, { clearance }) => {
     let largest = 0, live = 0, squared = 0, expected = 0, ofFilters = 0, isWrong = false;
     for (let filter = 0, at = 0; filter < filters; filter++) {
       let liveHere = 0, errors = 0, variances = 0;
@@ -59,8 +59,8 @@
     const chance = 1 + DEVIATIONS * Math.sqrt(2 / Math.min(live, independentAtMost));
     return {
       "largest error of an output": isWrong ? Infinity : largest,
-      "root mean square error of the outputs": isWrong ? Infinity : live ? Math.sqrt(squared / (expected * chance)) / CLEARANCE : 0,
-      "mean error of a filter's outputs": isWrong ? Infinity : ofFilters,
+      "root mean square error of the outputs": isWrong ? Infinity : live ? Math.sqrt(squared / (expected * chance)) / CLEARANCE / clearance : 0,
+      "mean error of a filter's outputs": isWrong ? Infinity : ofFilters / clearance,
     };
   };
 } })

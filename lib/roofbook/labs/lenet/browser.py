@@ -9,7 +9,7 @@ import numpy as np
 
 from ...devices.launch_recorder import RecordedRead
 from ...spec.browser_run import Arrays, BrowserRun, Drawn, Reads
-from ...spec.plan import Case
+from ...spec.plan import Case, Variant
 from .network import SHAPES
 from .problem import CONV1, sampled
 
@@ -41,6 +41,12 @@ def arrays(inputs: Mapping[str, Any]) -> Arrays:
     return {"x": inputs["x"], **inputs["weights"]}
 
 
+def allowed(variant: Variant) -> dict[str, float] | str:
+    """Return nothing; a reason for a step whose operands are rounded."""
+    rounds = variant.options.get("operand_roundoff")
+    return "its operands are rounded, and the check in the page is for fp32" if rounds else {}
+
+
 def raw_outputs(inputs: Mapping[str, Any], outputs: Arrays, reads: Sequence[RecordedRead]) -> Reads | None:
     """Return the reads of all images' maps and scores; the plan's outputs have the maps of the sampled images alone."""
     batch, found = len(inputs["x"]), {}
@@ -69,4 +75,5 @@ BROWSER = BrowserRun(
     inputs=inputs,
     arrays=arrays,
     raw_outputs=raw_outputs,
+    allowed=allowed,
 )
