@@ -50,12 +50,12 @@ def update(root: Path, manifest: Manifest, now: InputHashes, store: Store) -> No
 
 def lesson_list(labs: Sequence[Lab]) -> str:
     """Return links to the lessons and slides of these labs, from a page at the site's root; '' without any."""
-    items = "".join(
+    lessons = "".join(
         f'<li><a href="labs/{lab.name}/lesson.html">{escape(lab.title)}</a> '
         f'(<a href="labs/{lab.name}/{slide_files.FILE}" aria-label="Slides: {escape(lab.title)}">slides</a>)</li>\n'
         for lab in labs
     )
-    return f"<ul>\n{items}</ul>\n" if items else ""
+    return f"<ul>\n{lessons}</ul>\n" if lessons else ""
 
 
 def page(data: LessonData, root: Path, slide_bytes: int) -> str:

@@ -82,9 +82,9 @@ def installed_bytes(package: str = PACKAGE) -> int:
         if key not in sizes:
             sizes[key] = sum(file.size or 0 for file in installed.files or ())
         due += [
-            (found[1], frozenset(re.findall(r"[\w-]+", found[2] or "")))
+            (named[1], frozenset(re.findall(r"[\w-]+", named[2] or "")))
             for requirement in installed.requires or ()
-            if {*_EXTRA.findall(requirement)} <= extras and (found := _REQUIREMENT.match(requirement))
-            if (found[2] or re.sub(r"[-_.]+", "-", found[1]).lower() not in sizes)
+            if {*_EXTRA.findall(requirement)} <= extras and (named := _REQUIREMENT.match(requirement))
+            if (named[2] or re.sub(r"[-_.]+", "-", named[1]).lower() not in sizes)
         ]
     return sum(sizes.values())
