@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "lib" / "roofbook"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGE_OF = {
-    "IPython": "ipython", "cuda": "cuda-bindings", "cupy_backends": "cupy", "dask_jobqueue": "dask-jobqueue",
+    "IPython": "ipython", "cuda": "cuda-bindings", "cupy_backends": "cupy", "cutlass": "nvidia-cutlass-dsl",
+    "dask_jobqueue": "dask-jobqueue",
     "markdown_it": "markdown-it-py", "numba": "numba-cuda", "pynvml": "nvidia-ml-py", "yaml": "pyyaml",
 }  # fmt: skip
 """Packages by the modules that they bring, where the names differ."""

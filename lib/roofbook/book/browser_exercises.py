@@ -38,13 +38,13 @@ def scripts(lab: Lab, run: BrowserRun, steps: Mapping[str, str]) -> dict[str, st
 
     An exercise whose hole is none in WGSL has no script.
     """
-    found = {}
+    kernel_scripts = {}
     for exercise in exercises(lab).write:
         if exercise.step in steps:
             texts = {case: text for case in run.cases if (text := holed(lab, exercise, case))}
             if texts:
-                found[exercise.name] = f"roofbookRunHere.takeHoled({script_json(exercise.name, texts)});\n"
-    return found
+                kernel_scripts[exercise.name] = f"roofbookRunHere.takeHoled({script_json(exercise.name, texts)});\n"
+    return kernel_scripts
 
 
 def holed(lab: Lab, exercise: Write, case_name: str) -> str:
@@ -59,8 +59,8 @@ def holed(lab: Lab, exercise: Write, case_name: str) -> str:
         recorded = recorded_case(lab, replace(step, source=source), case, drawn_inputs(lab, case))
     sizes = [f"{name} is {value}" for name, value in lab.sizes(case).items() if name in exercise.plan_knobs]
     words = [f"{word} is {in_wgsl}" for word, in_wgsl in WORDS.items() if re.search(rf"\b{word}\b", exercise.hint)]
-    here = f"In WGSL, {', '.join([*words, *sizes])}." * bool(words or sizes)
-    return _cut(recorded["texts"][recorded["own"]], [exercise.hint, here]) if recorded else ""
+    wgsl_hint = f"In WGSL, {', '.join([*words, *sizes])}." * bool(words or sizes)
+    return _cut(recorded["texts"][recorded["own"]], [exercise.hint, wgsl_hint]) if recorded else ""
 
 
 def _cut(text: str, hints: Sequence[str]) -> str:

@@ -302,8 +302,10 @@ def _store_row(row: Row, run: str) -> dict[str, Any]:
     """Return a row as the store has it. What the lab knows of the step is taken from the lab."""
     lab = registry.get(row["lab"])
     variant, case = lab.variant(row["variant"]), lab.case(row["case"])
-    extra, told, name = row["extra"], row["provenance"], row["device_name"]
-    environment = {"device": {"backend": BROWSER, "device": name, "browser": told["browser"], "timer": extra["timer"]}}
+    extra, provenance, name = row["extra"], row["provenance"], row["device_name"]
+    environment = {
+        "device": {"backend": BROWSER, "device": name, "browser": provenance["browser"], "timer": extra["timer"]}
+    }
     identity = {"backend": BROWSER, "lab": lab.name, "variant": variant.name, "case": case.name}
     return {
         "run": run,
@@ -323,9 +325,9 @@ def _store_row(row: Row, run: str) -> dict[str, Any]:
         "provenance": strict_json.dumps(
             {
                 "source": BROWSER,
-                "adapter": {field: told[field] for field in ("vendor", "architecture", "device", "description")},
-                "browser": told["browser"],
-                "page": told["page"],
+                "adapter": {field: provenance[field] for field in ("vendor", "architecture", "device", "description")},
+                "browser": provenance["browser"],
+                "page": provenance["page"],
                 "not told": NOT_TOLD,
                 "environment": environment,
                 "time": row["started"],

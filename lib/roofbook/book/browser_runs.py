@@ -322,8 +322,8 @@ def fingerprint(texts: Sequence[str]) -> str:
 def _own_text(texts: Sequence[str], launches: Sequence[RecordedLaunch], variant: Variant) -> int:
     """Return the number of the text that a reader may change: of a step's own file, the one that is launched last."""
     text = variant.text.render(WEBGPU.name)
-    own = [launch.kernel for launch in launches if f"fn {launch.kernel.name}(" in text]
-    return texts.index(own[-1].program.text) if own else 0
+    kernels = [launch.kernel for launch in launches if f"fn {launch.kernel.name}(" in text]
+    return texts.index(kernels[-1].program.text) if kernels else 0
 
 
 def _needs(launches: Sequence[RecordedLaunch]) -> dict[str, int]:

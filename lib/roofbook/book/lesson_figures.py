@@ -145,8 +145,8 @@ def effects_of(records: Sequence[RecordedData], step: Variant, first: RecordedDa
     effects = []
     for data in sorted(records, key=lambda record: record is not first):
         main = data.case().name
-        others = [case.name for case in data.cases if case.name != main] if data is first else []
-        for case in (main, *others):
+        further_cases = [case.name for case in data.cases if case.name != main] if data is first else []
+        for case in (main, *further_cases):
             readings = data.on(case).readings
             parent, reading = readings.get(step.parent or ""), readings.get(step.name)
             ratio = faster(parent, reading) if parent and reading else None

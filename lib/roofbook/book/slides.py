@@ -92,10 +92,10 @@ def _line_count(code_html: str) -> int:
 
 
 def _questions(data: LessonData) -> str:
-    items = "".join(f"<li>{with_code(question.text)}</li>" for question in data.lesson.questions)
+    entries = "".join(f"<li>{with_code(question.text)}</li>" for question in data.lesson.questions)
     task = data.lesson.acts[-1].task
     return (
-        f'<h2>Questions</h2><div class="slide-body"><ol>{items}</ol><p class="slide-task">{with_code(task)}</p></div>'
+        f'<h2>Questions</h2><div class="slide-body"><ol>{entries}</ol><p class="slide-task">{with_code(task)}</p></div>'
     )
 
 
