@@ -54,7 +54,7 @@ def minutes(seconds: float) -> str:
     """Return a time for planning: whole minutes, hours from a hundred minutes on, and less than a minute in seconds.
 
     >>> minutes(12.3), minutes(150), minutes(60 * 150)
-    ('12 s', '3 min', '2.5 h')
+    ('12\\u202fs', '3\\u202fmin', '2.5\\u202fh')
     """
     if seconds < 60:
         return f"{seconds:.0f}{show.THIN}s"

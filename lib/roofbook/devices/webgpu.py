@@ -63,7 +63,7 @@ class BoundArgument(NamedTuple):
 
 class Buffer(contract.Buffer):
     pointees: tuple["Buffer", ...] = ()
-    """What it points to, if a kernel made it a structure of pointers."""
+    """Buffers to which it points, if a kernel made it a structure of pointers."""
 
     def __init__(self, memory: Any, nbytes: int) -> None:
         self.handle, self.nbytes = memory, nbytes

@@ -14,7 +14,7 @@ class Spread(NamedTuple):
     """A kernel's text without structures of pointers."""
 
     text: str
-    """It has as many lines as before."""
+    """Rewritten text, with as many lines as before."""
     setters: list[str]
     """Names of the kernels that only set pointers: the text has them no more."""
 
