@@ -10,7 +10,7 @@ _STRUCTURE = re.compile(r"\bstruct (\w+) \{\s*((?:\w+ )+)(\*[\w\s,*]+);\s*\};")
 _SETS_POINTERS = re.compile(r"_Noreturn void (\w+)\([^)]*\) \{((?:\s*\w+->\w+ = \w+;)+)\s*\}")
 
 
-class Spread(NamedTuple):
+class TextWithoutPointers(NamedTuple):
     """A kernel's text without structures of pointers."""
 
     text: str
@@ -19,11 +19,11 @@ class Spread(NamedTuple):
     """Names of the kernels that only set pointers: the text has them no more."""
 
 
-def spread(text: str) -> Spread:
+def spread(text: str) -> TextWithoutPointers:
     """Return a text in which `grid->f0` of a parameter `struct nine *grid` is a parameter `grid_f0`."""
     structures = _STRUCTURE.findall(text)
     if not structures:
-        return Spread(text, [])
+        return TextWithoutPointers(text, [])
     text = _STRUCTURE.sub(_blank, text)
     setters = [name for name, _ in _SETS_POINTERS.findall(text)]
     text = _SETS_POINTERS.sub(_blank, text)
@@ -33,7 +33,7 @@ def spread(text: str) -> Spread:
         for name in set(parameter.findall(text)):
             text = re.sub(rf"\b{name}->(\w+)", rf"{name}_\1", text)
         text = parameter.sub(", ".join(rf"{pointee}*\1_{field}" for field in fields), text)
-    return Spread(text, setters)
+    return TextWithoutPointers(text, setters)
 
 
 def _blank(match: re.Match[str]) -> str:
