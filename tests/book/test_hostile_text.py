@@ -208,7 +208,7 @@ ESCAPED_TEXT = """() => [
     ...(window.hacked ? ["window.hacked"] : []),
     ...[...document.querySelectorAll("[onerror], [onload]:not(link), img[src*=elsewhere], a[href^='javascript'], "
         + "a[href^='//'], a[href^='https://elsewhere']")].map(element => element.outerHTML.slice(0, 200)),
-    ...(document.querySelector("footer, #machines") ? [] : ["it has no end"]),
+    ...(document.querySelector("footer, #machines, .slide-number") ? [] : ["it has no end"]),
 ]"""
 
 

@@ -261,7 +261,7 @@ def test_conda_installs_the_packages_of_pip() -> None:
     renamed = {"duckdb": "python-duckdb"}
     pip_names = {re.split(r"[>=<\[]", dependency)[0] for dependency in project["dependencies"]}
     indirect = {
-        *("docutils", "markdown-it-py", "myst-nb", "pygments", "sphinx"),  # by jupyter-book
+        *("docutils", "markdown-it-py", "myst-nb", "pybtex", "pygments", "sphinx"),  # by jupyter-book
         *("ipython", "traitlets"),  # by ipykernel
         *("nbformat", "pyyaml"),  # by papermill
     }

@@ -15,7 +15,7 @@ import pytest
 
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.book import device_choices, device_pages, render_recorded
+from roofbook.book import device_choices, device_pages, render_recorded, run_buttons
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.files import StorePart
@@ -186,7 +186,8 @@ def test_sphinx_reads_a_page_again_if_its_cells_were_drawn_again(root: Path) -> 
         env = SimpleNamespace(dependencies=defaultdict(set), metadata=defaultdict(dict))
         sphinx: Any = SimpleNamespace(srcdir=root / "book", env=env)
         device_pages.add_places(sphinx, name, json.loads(json.dumps(notebook)))
-        assert env.dependencies[name] == {str(device_choices.cells_file(root, LAB, choice)) for choice in shown}
+        cells_files = {str(device_choices.cells_file(root, LAB, choice)) for choice in shown}
+        assert env.dependencies[name] == {*cells_files, str(root / run_buttons.RUNS / LAB / run_buttons.INDEX)}
 
 
 @pytest.mark.thorough

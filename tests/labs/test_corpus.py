@@ -19,7 +19,6 @@ from roofbook.spec.plan import Variant
 
 from .. import mutants
 from ..naming import naming
-from . import x86
 from .unoptimised_builds import unoptimised
 
 LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
@@ -70,8 +69,6 @@ def target(device: Device, variant: Variant) -> Target:
     runs_on = target_of(variant, device)
     if runs_on is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if reason := x86.lacks(runs_on.device, variant):
-        pytest.skip(reason)
     return runs_on
 
 

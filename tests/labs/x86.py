@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from roofbook.devices.backends import X86_INSTRUCTIONS
 from roofbook.devices.contract import Device
-from roofbook.spec.plan import Variant
 
 STAND_INS = """
 typedef union {
@@ -127,9 +125,3 @@ class InOpenCL:
 
     def build(self, text: str, options: Sequence[str] = ()) -> Any:
         return self._device.build(in_opencl(text), options)
-
-
-def lacks(device: Device, variant: Variant) -> str:
-    """Return why a device does not run a variant that has x86 instructions in its text; '' if it does."""
-    reasons = (device.lacks_instructions(feature) for feature in sorted(variant.needs & X86_INSTRUCTIONS))
-    return next(filter(None, reasons), "")

@@ -474,6 +474,7 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     order = {
         "case": "small", "scale": "test", "run": "20260101T000000Z-abcdef",
         "policy": asdict(POLICY), "variants": [name], "root": str(tmp_path), "where": "local", "resume": True,
+        "devices": [host_cpu().spec],
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, "faulty", host_cpu().spec, "1" if name == "hang" else "120"],
@@ -483,8 +484,7 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     assert process.stdin and process.stdout
     process.stdin.write(json.dumps(order).encode() + b"\n")
     process.stdin.flush()
-    while b"first run" not in process.stdout.readline():
-        pass
+    assert any(b"first run" in line for line in iter(process.stdout.readline, b""))
     if name == "hang":
         until(lambda: _blocks(process.pid, signal.SIGINT))
     process.stdin.close()

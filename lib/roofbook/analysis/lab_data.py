@@ -11,7 +11,7 @@ from ..devices.backends import CUDA, ON_REQUEST, label
 from ..devices.contract import Device
 from ..errors import one_of
 from ..escaping import markdown
-from ..measure.placement import target_of
+from ..measure.placement import lacking_instructions, target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Lab, Series, Sweep
 from ..spec.plan import Case, Variant
@@ -162,6 +162,10 @@ class LabData(ABC):
         """Return the reason why a variant is not measured on a case here; '' if it is."""
         if target_of(variant, self.device) is None:
             has_reason = variant.source is not None and self.device.backend in ON_REQUEST
+            if variant.is_for(self.device.backend, self.device.kind) and (
+                reason := lacking_instructions(variant, self.device)
+            ):
+                return reason
             lacking = variant.lacking(self.device.backend) if has_reason else ""
             return f"{label(self.device.backend)} lacks: {lacking}" if lacking else "not on this device"
         return self.lab.skip_reason(variant, case) or ""

@@ -38,6 +38,9 @@ class RecordedDevice(Device):
     def identity(self) -> dict[str, str]:
         return dict(self._identity)
 
+    def lacks_instructions(self, feature: str) -> str:
+        return ""  # its rows tell
+
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         raise Unsupported(f"{self.spec} is not here")
 
@@ -66,7 +69,7 @@ class RecordedData(LabData):
         # The host's rows are of another device or backend.
         device_rows = rows[(rows["backend"] == store_device.backend) & (rows["device"] == store_device.slug)]
         self.device = RecordedDevice(store_device, device_rows.iloc[-1])
-        measured = set(rows["case"])
+        measured = set(device_rows["case"])
         self.cases = [case for case in lab.cases(scale) if case.name in measured]
 
     @property

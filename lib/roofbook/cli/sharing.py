@@ -99,7 +99,6 @@ def import_rows(file: Path, results: str) -> None:
 
     \b
       roofbook import stencil-fused-1024x1024.json
-      roofbook chart stencil 1024x1024 --out ladder.svg
     """
     from ..book.browser_import import MOST_BYTES, read
     from ..paths import project_root, read_regular

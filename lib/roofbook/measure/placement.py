@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..devices import find, provenance
-from ..devices.backends import HOST
+from ..devices.backends import HOST, X86_INSTRUCTIONS
 from ..devices.contract import Device, Unsupported
 from ..peers import threads
 from ..spec.lab import Lab
@@ -44,13 +44,19 @@ def target_of(variant: Variant, device: Device) -> Target | None:
             return Target(cpu, cpu.backend)
     except Unsupported:
         return None
-    if not variant.is_for(device.backend, device.kind):
+    if not variant.is_for(device.backend, device.kind) or lacking_instructions(variant, device):
         return None
     if getattr(device, "architecture", variant.architectures.start) not in variant.architectures:
         return None
     if variant.options.get("devices", 1) > getattr(device, "alike", 1) and not variant.options.get("overlapping"):
         return None
     return Target(device, device.backend)
+
+
+def lacking_instructions(variant: Variant, device: Device) -> str:
+    """Return why a device does not run the x86 instructions in a variant's text; '' if it does, or the text has none."""
+    reasons = (device.lacks_instructions(feature) for feature in sorted(variant.needs & X86_INSTRUCTIONS))
+    return next(filter(None, reasons), "")
 
 
 def compilers_of(variant: Variant) -> dict[str, str]:

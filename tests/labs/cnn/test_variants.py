@@ -27,7 +27,6 @@ from roofbook.spec.lab import by_make
 from roofbook.spec.plan import Case, Runnable, Variant, missing
 
 from ... import mutants
-from .. import x86
 from ..sweep_points import points
 
 LAYERS = [
@@ -63,8 +62,6 @@ def make(device: Device, variant: Variant, case: Case, arrays: Mapping[str, Any]
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.role == "peer" and (reason := LAB.skip_reason(variant, case)):
-        pytest.skip(reason)
-    if reason := x86.lacks(target.device, variant):
         pytest.skip(reason)
     return variant.plan(target.device, variant, case, arrays)
 

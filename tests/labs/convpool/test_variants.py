@@ -33,7 +33,6 @@ from roofbook.spec.plan import Runnable, Variant
 
 from ... import mutants
 from ...naming import naming
-from .. import x86
 from ..sweep_points import params
 from .corpus import MISTAKES
 
@@ -65,7 +64,7 @@ def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] 
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
-    if reason := LAB.skip_reason(variant, case) or x86.lacks(target.device, variant):
+    if reason := LAB.skip_reason(variant, case):
         pytest.skip(reason)
     return variant.plan(target.device, variant, case, inputs or problem(name)[0])
 
