@@ -38,6 +38,7 @@ def deck(data: LessonData, citation: Citation, references: Sequence[str] = ()) -
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(lab.title)}: slides</title>
+<link rel="icon" href="../../_static/favicon.svg">
 <link rel="stylesheet" href="../../_static/site.css?v=">
 <link rel="stylesheet" href="../../_static/slides.css?v=">
 <script src="../../_static/slides.js?v=" defer></script>
