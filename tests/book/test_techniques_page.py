@@ -54,6 +54,11 @@ def test_pages_are_made_once_and_obsolete_ones_go(tmp_path: Path, monkeypatch: p
     (folder / "alchemy.md").write_text("# Alchemy\n", encoding="utf-8")
     manifest, store = Manifest(tmp_path), Store(tmp_path / "results")
     (tmp_path / "results").mkdir()
+    techniques_page.update(tmp_path, manifest, InputHashes(tmp_path), store)
+    assert not computed and [*folder.iterdir()] == [folder / "alchemy.md"], (
+        "a book without their index has no pages of them"
+    )
+    (tmp_path / "book" / "techniques.md").write_text("# Techniques\n", encoding="utf-8")
     for _ in range(2):
         techniques_page.update(tmp_path, manifest, InputHashes(tmp_path), store)
     assert len(computed) == len(set(computed)) > 1

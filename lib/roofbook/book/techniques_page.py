@@ -39,7 +39,12 @@ FRAGMENTS = ("techniques-list.html", "techniques-never-paid.html", "techniques-s
 
 
 def update(root: Path, manifest: Manifest, now: InputHashes, store: Store) -> None:
-    """Make the stale pages and fragments, and remove pages of techniques that are no more in the list."""
+    """Make the stale pages and fragments, and remove pages of techniques that are no more in the list.
+
+    A book without the index of techniques, such as that of a project of its own labs, has none of them.
+    """
+    if not (root / "book" / f"{FOLDER}.md").exists():
+        return
     folder, made_from = root / "book" / FOLDER, now.ladders()
     fragments = [root / "book" / "_generated" / name for name in FRAGMENTS]
     if not any(manifest.stale(path, made_from) for path in fragments):
