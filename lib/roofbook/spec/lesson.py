@@ -39,6 +39,17 @@ class Act:
     """The step whose effect over its parent the students predict; '' for an act without one."""
 
 
+LAST_ACT = Act(
+    5,
+    "Answer and questions",
+    "Read the computed answer together, and compare it with the predictions on paper.",
+    "Answer one of these questions on a slip of paper, and hand it in.",
+    "Collect the slips. The next lesson can start with the answer that most got wrong.",
+    figures=(ANSWER,),
+)
+"""The end of most lessons."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question for the end of a lesson, or for homework."""

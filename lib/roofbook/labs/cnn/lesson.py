@@ -1,6 +1,6 @@
 """The lesson of the convolution layer: arithmetic is cheap, feeding it is not."""
 
-from ...spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Act, Lesson, Question
+from ...spec.lesson import COUNT, LADDER, LAST_ACT, ROOFLINE, Act, Lesson, Question
 
 LESSON = Lesson(
     aims=(
@@ -75,13 +75,7 @@ LESSON = Lesson(
             "Each jump lets a load serve more multiply-adds, or changes the arithmetic. The other steps polish.",
             figures=(LADDER, ROOFLINE),
         ),
-        Act(
-            5, "Answer and questions",
-            "Read the computed answer together, and compare it with the predictions on paper.",
-            "Answer one of these questions on a slip of paper, and hand it in.",
-            "Collect the slips. The next lesson can start with the answer that most got wrong.",
-            figures=(ANSWER,),
-        ),
+        LAST_ACT,
     ),
     questions=(
         Question(

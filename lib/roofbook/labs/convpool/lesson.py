@@ -1,6 +1,6 @@
 """The lesson of sparse convolution: fewer products are not always faster."""
 
-from ...spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Act, Lesson, Question
+from ...spec.lesson import COUNT, LADDER, LAST_ACT, ROOFLINE, Act, Lesson, Question
 
 LESSON = Lesson(
     aims=(
@@ -76,13 +76,7 @@ LESSON = Lesson(
             "Both kinds gained much where operands came into registers. The share of zeros decides who is ahead.",
             figures=(LADDER, ROOFLINE),
         ),
-        Act(
-            5, "Answer and questions",
-            "Read the computed answer together, and compare it with the predictions on paper.",
-            "Answer one of these questions on a slip of paper, and hand it in.",
-            "Collect the slips. The next lesson can start with the answer that most got wrong.",
-            figures=(ANSWER,),
-        ),
+        LAST_ACT,
     ),
     questions=(
         Question(

@@ -1,6 +1,6 @@
 """The lesson of the small network: what a profiler shows, and what a caller waits for."""
 
-from ...spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Act, Lesson, Question
+from ...spec.lesson import COUNT, LADDER, LAST_ACT, ROOFLINE, Act, Lesson, Question
 
 LESSON = Lesson(
     aims=(
@@ -71,13 +71,7 @@ LESSON = Lesson(
             "In variants with streams kernels wait for copies, so their op time grows while a caller may wait less.",
             figures=(LADDER, ROOFLINE),
         ),
-        Act(
-            5, "Answer and questions",
-            "Read the computed answer together, and compare it with the predictions on paper.",
-            "Answer one of these questions on a slip of paper, and hand it in.",
-            "Collect the slips. The next lesson can start with the answer that most got wrong.",
-            figures=(ANSWER,),
-        ),
+        LAST_ACT,
     ),
     questions=(
         Question(

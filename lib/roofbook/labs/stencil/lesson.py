@@ -1,6 +1,6 @@
 """The lesson of the stencil: while everything waits for memory, only fewer bytes and more loads in flight help."""
 
-from ...spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Act, Lesson, Question
+from ...spec.lesson import COUNT, LADDER, LAST_ACT, ROOFLINE, Act, Lesson, Question
 
 LESSON = Lesson(
     aims=(
@@ -71,13 +71,7 @@ LESSON = Lesson(
             "Steps with more loads in flight go up to the roof. The fused step goes right: it does more for each byte.",
             figures=(LADDER, ROOFLINE),
         ),
-        Act(
-            5, "Answer and questions",
-            "Read the computed answer together, and compare it with the predictions on paper.",
-            "Answer one of these questions on a slip of paper, and hand it in.",
-            "Collect the slips. The next lesson can start with the answer that most got wrong.",
-            figures=(ANSWER,),
-        ),
+        LAST_ACT,
     ),
     questions=(
         Question(
