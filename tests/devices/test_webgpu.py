@@ -127,7 +127,7 @@ def test_an_adapter_without_checks_runs_the_same_text_and_has_rows_of_its_own(ad
     case, step = lab.cases("test")[0], lab.variant("flat")
     rows: list[dict[str, Any]] = []
     setting = Setting(lab, case, adapter, Policy(budget_s=1e-6))
-    measure_case(setting, [step], run="20260101T000000Z-abcdef", keep=rows.extend, others=[unchecked])
+    measure_case(setting, [step], run="20260101T000000Z-abcdef", keep=rows.extend, further_devices=[unchecked])
     assert [(row["backend"], row["status"]) for row in rows] == [("webgpu", "ok"), ("webgpu-unchecked", "ok")]
     assert set(rows[0]["rounds"]) & set(rows[1]["rounds"]), "in the same rounds"
     assert rows[0]["cell_key"] != rows[1]["cell_key"] and rows[0]["source_sha256"] == rows[1]["source_sha256"]
@@ -147,7 +147,7 @@ def test_a_step_is_stored_with_all_its_backends_before_the_next_one_begins(adapt
         [find.open_device("webgpu-unchecked:0")],
     )
     with pytest.raises(KeyboardInterrupt):
-        measure_case(setting, steps, run="20260101T000000Z-abcdef", keep=keep, others=others, one_by_one=True)
+        measure_case(setting, steps, run="20260101T000000Z-abcdef", keep=keep, further_devices=others, one_by_one=True)
     backends = ("webgpu", "webgpu-unchecked")
     assert kept == [[(name, backend) for backend in backends] for name in ("flat", "float4")]
 

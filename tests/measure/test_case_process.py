@@ -293,7 +293,7 @@ def test_many_kernels_may_fail_each_in_its_own_way(measure: Measure) -> None:
 def test_a_kernel_that_crashes_on_one_of_two_devices_has_its_time_on_the_other(measure: Measure, faulty: Lab) -> None:
     if not (adapters := ON_REQUEST["webgpu"].devices()):
         pytest.skip(WEBGPU.absent)
-    rows = measure("one", "crash-there", "two", others=adapters[:1])
+    rows = measure("one", "crash-there", "two", further_devices=adapters[:1])
     status = dict(zip(zip(rows.index, rows["backend"], strict=True), rows["status"], strict=True))
     here = host_cpu().backend
     assert status == {

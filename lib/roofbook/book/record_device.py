@@ -76,7 +76,7 @@ def record(
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     with campaign.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
         specs = devices or (crew.specs() if crew else [device.spec for device in one_of_each_kind(all_devices())])
-        for spec, *others in [list(specs)] if together else [[spec] for spec in specs]:
+        for spec, *further_devices in [list(specs)] if together else [[spec] for spec in specs]:
             for name, scale, known_cases, known_variants in selections:
                 start = time.perf_counter()
                 parameters = {
@@ -94,11 +94,11 @@ def record(
                 summary = (
                     _by_cluster(crew, name, parameters, **options)
                     if crew
-                    else _on_this_host(name, parameters, others, **options)
+                    else _on_this_host(name, parameters, further_devices, **options)
                 )
                 seconds = time.perf_counter() - start
                 say(f"{summary}, {seconds:.0f} s\n")
-                done.append((f"{name} {scale} {' '.join((spec, *others))}", summary, seconds))
+                done.append((f"{name} {scale} {' '.join((spec, *further_devices))}", summary, seconds))
     _check_commit(where)  # the checkout may have changed during the last lab
     for title, summary, seconds in done:
         say(f"{title}: {summary}, {seconds:.0f} s", hang=2)
@@ -201,7 +201,7 @@ def _by_cluster(
 def _on_this_host(
     lab: str,
     parameters: dict[str, Any],
-    others: Sequence[str] = (),
+    further_devices: Sequence[str] = (),
     *,
     sweeps: bool,
     host: bool,
@@ -211,10 +211,10 @@ def _on_this_host(
 ) -> Done:
     """Measure everything that is not fresh into one part of the store, print the tables and return the counts.
 
-    others: specs of further devices, which are measured in the same rounds.
+    further_devices: specs of further devices, which are measured in the same rounds.
     """
     experiment = Experiment(lab, parameters, parts=[where])
-    beside = [Experiment(lab, parameters | {"device": spec}, parts=[where]) for spec in others]
+    beside = [Experiment(lab, parameters | {"device": spec}, parts=[where]) for spec in further_devices]
     _check_commit(where)
     store, policy = experiment.store, replace(experiment.policy, limit_s=limit_s)
     for planned in (experiment, *beside):
@@ -229,7 +229,7 @@ def _on_this_host(
     ]
     summary = schedule.bring_up_to_date(
         cells, experiment.device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
-        others=[planned.device for planned in beside], progress=CasePrinter(), isolated=True,
+        further_devices=[planned.device for planned in beside], progress=CasePrinter(), isolated=True,
     )  # fmt: skip
     for planned in (experiment, *beside):
         for table in planned.tables():

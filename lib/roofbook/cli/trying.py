@@ -88,7 +88,9 @@ def try_steps(
     rows: list[dict[str, Any]] = []
     setting = Setting(lab, chosen_case, opened[0], Policy(budget_s=budget))
     with Reporter() as reporter:
-        measure_case(setting, runnable, run=new_run_id(), keep=rows.extend, progress=reporter, others=opened[1:])
+        measure_case(
+            setting, runnable, run=new_run_id(), keep=rows.extend, progress=reporter, further_devices=opened[1:]
+        )
     for device in opened:
         identity = device.identity()
         say(f"{lab.title}, {chosen_case.name}, on {device.name}: {identity['platform']}, driver {identity['driver']}")

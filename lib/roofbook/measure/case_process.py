@@ -100,7 +100,7 @@ def measure_isolated(
     where: StorePart,
     resume: bool = True,
     once: str = "",
-    others: Sequence[Device] = (),
+    further_devices: Sequence[Device] = (),
     progress: Progress = silent,
     workers: Workers | None = None,
 ) -> list[StoredRow]:
@@ -111,11 +111,11 @@ def measure_isolated(
     `resume` they keep their samples. Errors: Failed for a process that died before its first variant; UsageError if the
     process reports one.
 
-    others: further devices, as of `measure_case`. A variant during which the process ended is tried once more on each device
+    further_devices: as of `measure_case`. A variant during which the process ended is tried once more on each device
     alone, since it is not known on which of them it failed.
     """
     workers = workers or Workers(setting.lab.name, setting.device.spec, 1)
-    every_device = (setting.device, *others)
+    every_device = (setting.device, *further_devices)
     stored, groups = list[StoredRow](), [_Group(list(variants), every_device)]
     while groups:
         left, devices = groups.pop(0)
@@ -191,7 +191,7 @@ def _messages(
     where: StorePart,
     resume: bool,
     once: str,
-    others: Sequence[Device],
+    further_devices: Sequence[Device],
 ) -> Generator[dict[str, Any]]:
     """Send an order to a worker, and yield its messages up to the closing record.
 
@@ -199,7 +199,7 @@ def _messages(
     """
     variant, stage = "", START
     names = [variant.name for variant in variants]
-    devices = [setting.device.spec, *(device.spec for device in others)]
+    devices = [setting.device.spec, *(device.spec for device in further_devices)]
     shapes = message_shapes(setting.case.name, names, len(devices))
     worker = workers.take()
     try:

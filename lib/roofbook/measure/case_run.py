@@ -53,7 +53,7 @@ def measure_and_store(
     where: "StorePart",
     resume: bool = True,
     once: str = "",
-    others: Sequence[Device] = (),
+    further_devices: Sequence[Device] = (),
     progress: Progress = silent,
     report_stored: Callable[[list[StoredRow]], Any] = lambda rows: None,
 ) -> list[StoredRow]:
@@ -64,7 +64,7 @@ def measure_and_store(
 
     once: a name of this case in this run, if several workers may measure it. Its rows are stored under that name, all at the
     end or none, and the first worker wins. No samples are put aside then: the next worker may be on another machine.
-    others: further devices, as of `measure_case`. Each variant is measured on all of them and stored, one by one: a run that is
+    further_devices: as of `measure_case`. Each variant is measured on all of them and stored, one by one: a run that is
     interrupted has lost one variant only.
     report_stored: called with the rows that were just stored.
     """
@@ -84,8 +84,8 @@ def measure_and_store(
             run=run,
             keep=rows_at_end.extend,
             progress=progress,
-            others=others,
-            one_by_one=bool(others),
+            further_devices=further_devices,
+            one_by_one=bool(further_devices),
         )
         if rows_at_end:
             keep(rows_at_end)
@@ -93,7 +93,8 @@ def measure_and_store(
     checkpoint = Checkpoint.of_case(store.root / "unfinished", setting.lab.name, setting.case.name, resume=resume)
     checkpoint.finished = _finished(store, setting, checkpoint.runs())
     measure_case(
-        setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint, others=others, one_by_one=bool(others)
+        setting, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint, further_devices=further_devices,
+        one_by_one=bool(further_devices),
     )  # fmt: skip
     return stored
 
@@ -123,7 +124,7 @@ def measure_case(
     keep: Keep,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
-    others: Sequence[Device] = (),
+    further_devices: Sequence[Device] = (),
     one_by_one: bool = False,
 ) -> None:
     """Verify, time and verify again `variants`, and pass the rows to `keep`; after an interrupt, those that are complete.
@@ -132,12 +133,12 @@ def measure_case(
     do not fit into the memory together with the others are timed after them, in rounds of their own. Samples of incomplete
     measurements go to `checkpoint`, every half minute and at the end. Rows belong to the run that the checkpoint resumes.
 
-    others: further devices, such as the same GPU by other backends. Those of one model are timed in the same rounds. Programs
+    further_devices: such as the same GPU by other backends. Those of one model are timed in the same rounds. Programs
     of the host run once, for the setting's own device.
     one_by_one: each variant is a set of its own, measured on all devices and passed to `keep` before the next one begins.
     """
     checkpoint = checkpoint or Checkpoint()
-    settings = [replace(setting, device=device) for device in (setting.device, *others)]
+    settings = [replace(setting, device=device) for device in (setting.device, *further_devices)]
     planned = [
         measurement
         for at in settings
@@ -350,7 +351,7 @@ def measurements(setting: Setting, variants: Sequence[Variant]) -> Iterator[Meas
 
     There is a control if a step can be compared with another variant of the device.
     """
-    steps, others = list[Variant](), 0
+    steps, compared = list[Variant](), 0
     for variant in variants:
         target = target_of(variant, setting.device)
         if target is None or setting.lab.skip_reason(variant, setting.case):
@@ -358,8 +359,8 @@ def measurements(setting: Setting, variants: Sequence[Variant]) -> Iterator[Meas
         yield Measurement(variant, variant.role, *target)
         if target.device is setting.device:
             steps += [variant] * (variant.role == "step")
-            others += variant.role != "step"
-    if len(steps) > 1 or (steps and others):
+            compared += variant.role != "step"
+    if len(steps) > 1 or (steps and compared):
         yield Measurement(control_of(steps), CONTROL, setting.device, setting.device.backend)
 
 

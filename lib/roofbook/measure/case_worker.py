@@ -67,7 +67,7 @@ def main(lab_name: str, spec: str) -> int:
         at = Setting(lab, case, opened[0], Policy(**order["policy"]))
         stored = case_run.measure_and_store(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=StoreWithoutPandas(order["root"]),
-            where=order["where"], resume=order["resume"], once=order.get("once", ""), others=opened[1:],
+            where=order["where"], resume=order["resume"], once=order.get("once", ""), further_devices=opened[1:],
             progress=lambda variant, stage: tell(variant=variant, what=stage),
             report_stored=lambda stored_rows: tell(kept=[list(stored_row) for stored_row in stored_rows]),
         )  # fmt: skip

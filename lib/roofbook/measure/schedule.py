@@ -119,7 +119,7 @@ def bring_up_to_date(
     remeasure: bool = False,
     resume: bool = True,
     where: StorePart = "local",
-    others: Sequence[Device] = (),
+    further_devices: Sequence[Device] = (),
     progress: Progress = silent,
     isolated: bool = False,
     workers: Workers | None = None,
@@ -129,7 +129,7 @@ def bring_up_to_date(
     All cases are measured once before any is measured again, so that the runs of a case are apart in time. Rows are stored
     after each case.
 
-    others: further devices, whose cells are among `cells`. A variant that is not fresh on one device is measured on all of
+    further_devices: those whose cells are among `cells`. A variant that is not fresh on one device is measured on all of
     them, in the same rounds where they are backends of one model.
     isolated: measure each case in a process of its own, so that a kernel that crashes it costs only its own row.
     workers: these processes, if the caller has prepared one.
@@ -153,7 +153,7 @@ def bring_up_to_date(
     share = PlanShare(sum(left.values()))
     with workers or Workers(lab.name, device.spec, cases) as processes:
         measure = partial(measure_isolated, workers=processes) if isolated else measure_and_store
-        measure = partial(measure, store=store, where=where, resume=resume, others=others)
+        measure = partial(measure, store=store, where=where, resume=resume, further_devices=further_devices)
         while due:
             new_rows = _one_run(due, device, policy, progress, share, partial(measure, run=new_run_id()))
             measured = {(r.case, r.variant) for r in new_rows}
