@@ -114,9 +114,9 @@ def at_quick(measured: Iterable[tuple[str, ...]]) -> set[str]:
 
     measured: (lab, device, kind of device, backend) of the rows at this scale.
     """
-    found = set(measured)
-    counts = Counter(lab for lab, _ in {(lab, device) for lab, device, kind, _ in found if kind == "cpu"})
-    in_browser = {lab for lab, _, _, backend in found if backend == BROWSER}
+    distinct = set(measured)
+    counts = Counter(lab for lab, _ in {(lab, device) for lab, device, kind, _ in distinct if kind == "cpu"})
+    in_browser = {lab for lab, _, _, backend in distinct if backend == BROWSER}
     return {lab for lab, number in counts.items() if number > 1} | in_browser
 
 

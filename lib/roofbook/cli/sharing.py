@@ -106,12 +106,12 @@ def import_rows(file: Path, results: str) -> None:
 
     content = read_regular(file, MOST_BYTES)
     try:
-        found = read(content)
+        file_rows = read(content)
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
-    _add(found.rows, located(project_root(), results))
-    if found.changed:
-        say(f"Rows of a changed kernel that were left out, as they are of no step: {found.changed}")
+    _add(file_rows.rows, located(project_root(), results))
+    if file_rows.changed:
+        say(f"Rows of a changed kernel that were left out, as they are of no step: {file_rows.changed}")
 
 
 def _add(rows: Sequence[dict[str, Any]], results: str | Path) -> None:

@@ -21,12 +21,12 @@ OTHER_MARKS = frozenset({*LANGUAGES.values(), CPU, GPU, NVIDIA, SEVERAL})
 def hardware_marks(variant: Variant) -> tuple[str, ...]:
     """Return the architecture and the units of a device that a variant needs, such as 'sm_90' or 'AVX-512 VNNI'."""
     needs, first, last = _needs(variant), variant.architectures.start, variant.architectures.stop
-    found = []
+    marks = []
     if first > 80:
-        found.append(f"sm_{first}{' or later' if last >= 1000 else ''}")
+        marks.append(f"sm_{first}{' or later' if last >= 1000 else ''}")
     if needs & MATRIX_PRODUCTS or ("ptx" in needs and variant.dtype != "float32"):
-        found.append(TENSOR_CORES)
-    return (*found, *(name for feature, (name, _) in INSTRUCTIONS.items() if feature in needs))
+        marks.append(TENSOR_CORES)
+    return (*marks, *(name for feature, (name, _) in INSTRUCTIONS.items() if feature in needs))
 
 
 def hardware_of(marks_of_variant: Sequence[str]) -> list[str]:
@@ -42,14 +42,14 @@ def marks(variant: Variant) -> tuple[str, ...]:
     needs, hardware = _needs(variant), hardware_marks(variant)
     if needs & {HOST, "cpu"} or variant.kind == "cpu":
         return hardware or (CPU,)
-    found = list(hardware)
+    marks = list(hardware)
     if "ptx" in needs:
-        found.append(NVIDIA)
+        marks.append(NVIDIA)
     elif len(variant.backends) == 1:
-        found += [LANGUAGES[backend] for backend in variant.backends if backend in LANGUAGES and not hardware]
+        marks += [LANGUAGES[backend] for backend in variant.backends if backend in LANGUAGES and not hardware]
     if "several" in needs:
-        found.append(SEVERAL)
-    return tuple(found) or ((GPU,) if variant.kind == "gpu" else ())
+        marks.append(SEVERAL)
+    return tuple(marks) or ((GPU,) if variant.kind == "gpu" else ())
 
 
 def _needs(variant: Variant) -> frozenset[str]:

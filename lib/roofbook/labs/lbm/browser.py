@@ -64,21 +64,23 @@ def raw_outputs(inputs: Mapping[str, Any], outputs: Arrays, reads: Sequence[Reco
     layout = None if state is None else layout_of(inputs["params"], outputs["f"], state.marks)
     if state is None or layout is None:
         return None
-    found: dict[str, list[RecordedRead]] = {layout: [state]}
+    output_reads: dict[str, list[RecordedRead]] = {layout: [state]}
     speeds, cells = outputs["av_vels"], float((~inputs["obstacles"]).sum())
     if totals := [read for read in reads if np.array_equal(read.marks, np.rint(speeds * cells))]:
-        return {**found, "totals": totals}
+        return {**output_reads, "totals": totals}
     by_buffer: dict[int, list[RecordedRead]] = {}
     for read in reads:
         by_buffer.setdefault(read.buffer, []).append(read)
     of_steps = [parts for parts in by_buffer.values() if len(parts) == len(speeds)]
     for parts in of_steps:
-        found["counts" if parts[0].dtype == "int32" else "sums"] = parts
+        output_reads["counts" if parts[0].dtype == "int32" else "sums"] = parts
     by_reads = [
         sum(sums.marks.astype(float)) / (sum(counts.marks.astype(float)) if counts else cells)
-        for sums, counts in zip(found.get("sums", []), found.get("counts", [None] * len(speeds)), strict=False)
+        for sums, counts in zip(
+            output_reads.get("sums", []), output_reads.get("counts", [None] * len(speeds)), strict=False
+        )
     ]
-    return found if len(by_reads) == len(speeds) and np.allclose(by_reads, speeds, rtol=1e-5) else None
+    return output_reads if len(by_reads) == len(speeds) and np.allclose(by_reads, speeds, rtol=1e-5) else None
 
 
 BROWSER = BrowserRun(

@@ -49,14 +49,14 @@ def allowed(variant: Variant) -> dict[str, float] | str:
 
 def raw_outputs(inputs: Mapping[str, Any], outputs: Arrays, reads: Sequence[RecordedRead]) -> Reads | None:
     """Return the reads of all images' maps and scores; the plan's outputs have the maps of the sampled images alone."""
-    batch, found = len(inputs["x"]), {}
+    batch, output_reads = len(inputs["x"]), {}
     for name, array in outputs.items():
         images = slice(None) if name == "scores" else sampled(batch)
         for read in reads:
             of_images = (batch, *array.shape[1:])
             if read.marks.size == math.prod(of_images) and np.array_equal(read.marks.reshape(of_images)[images], array):
-                found[name] = [read]
-    return found if found.keys() == outputs.keys() else None
+                output_reads[name] = [read]
+    return output_reads if output_reads.keys() == outputs.keys() else None
 
 
 BROWSER = BrowserRun(
