@@ -5,6 +5,7 @@ All but the first tests need an adapter; Debian's mesa-vulkan-drivers is one for
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -19,14 +20,18 @@ import pytest
 from roofbook.devices import find, webgpu
 from roofbook.devices.backends import BACKENDS, ON_REQUEST, WEBGPU
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
+from roofbook.devices.launch_recorder import USUAL, LaunchRecorder
 from roofbook.devices.provenance import environment
 from roofbook.errors import UsageError
+from roofbook.measure import placement, schedule
 from roofbook.measure.case_run import measure_case
-from roofbook.measure.placement import Setting, target_of
+from roofbook.measure.placement import Setting, Target, target_of
 from roofbook.measure.policy import Policy
-from roofbook.spec import registry
+from roofbook.spec import registry, source
+from roofbook.spec.host_code import hash_of_text
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Case, Variant
+from roofbook.store.parquet import Store
 
 Command = Callable[..., tuple[Any, str, str]]
 ADD = """override group_x: u32;
@@ -305,11 +310,48 @@ def test_each_step_is_right_or_too_large_for_this_adapter(adapter: Any, lab: str
                 assert verdict == "right" or "of local memory" in verdict, f"{step.name} on {case.name}: {verdict}"
 
 
-def test_a_measurement_of_a_step_is_a_row(adapter: Any, tmp_path: Path) -> None:
-    from roofbook.measure import schedule
-    from roofbook.measure.policy import Policy
-    from roofbook.store.parquet import Store
+@pytest.mark.parametrize(
+    ("lab", "step"), [pair for pair in FEW if pair != ("lbm", "walk-down")]
+)  # the device sets its knobs
+def test_a_row_names_the_wgsl_that_its_plan_builds(lab: str, step: str) -> None:
+    chosen = registry.get(lab)
+    variant, case, texts = chosen.variant(step), chosen.cases("test")[0], list[str]()
 
+    class Recorder(LaunchRecorder):
+        def build(self, text: str, options: Any = ()) -> webgpu.Program:
+            texts.append(text)
+            return super().build(text, options)
+
+    device = Recorder(USUAL)
+    variant.plan(device, variant, case, chosen.inputs(case, 1))
+    named = placement.wgsl_sha256(chosen, case, variant, Target(device, "webgpu"))
+    assert named in {hash_of_text(text) for text in texts}
+    assert named == placement.wgsl_sha256(chosen, case, variant, Target(device, "webgpu-unchecked"))
+    assert placement.wgsl_sha256(chosen, case, variant, Target(device, "cuda")) == ""
+
+
+def test_a_row_is_stale_once_its_kernel_is_translated_otherwise(
+    adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, store, policy = registry.get("stencil"), Store(tmp_path), Policy(budget_s=1e-6)
+    case, steps = lab.cases("test")[0], [lab.variant("flat")]
+
+    def planned() -> schedule.Planned:
+        (cell,) = schedule.plan(lab, [case], steps, adapter, store, policy)
+        return cell
+
+    schedule.bring_up_to_date([planned()], adapter, store, policy)
+    assert planned().state == "fresh"
+    translate, named = source.translate, steps[0].text.of_size(lab.sizes(case)).translation_sha256("webgpu")
+    monkeypatch.setattr(source, "translate", lambda *texts: translate(*texts) + "// a comment\n")
+    assert planned().state == "fresh", "the code is the same"
+    monkeypatch.setattr(source, "translate", lambda *texts: translate(*texts) + "const unused = 0;\n")
+    assert planned().state == "stale-code" and planned().why.startswith("translation to WGSL changed since 20")
+    (row,) = store.rows("stencil").query("role == 'step'").to_dict("records")
+    assert json.loads(row["extra"])["wgsl_sha256"] == named != ""
+
+
+def test_a_measurement_of_a_step_is_a_row(adapter: Any, tmp_path: Path) -> None:
     lab, store, policy = registry.get("stencil"), Store(tmp_path), Policy(budget_s=0.01)
     case = lab.cases("test")[0]
     steps = [lab.variant(name) for name in ("checked", "flat", "streams")]

@@ -187,6 +187,8 @@ def _code(was: Row, now: Row) -> list[str]:
         return []
     sources = text_field(was, "source_sha256"), text_field(now, "source_sha256")
     differences = ["the kernel's source changed"] * (sources[0] != sources[1])
+    translations = [_fields(text_field(row, "extra")).get("wgsl_sha256") for row in (was, now)]
+    differences += ["its translation to WGSL changed"] * (None not in translations and len({*translations}) > 1)
     if text_field(was, "timed") != text_field(now, "timed"):
         differences.append(f"what is timed changed: {text_field(was, 'timed')} -> {text_field(now, 'timed')}")
     units = number_field(was, "units"), number_field(now, "units")

@@ -10,6 +10,7 @@ from ..devices.contract import Device, Unsupported
 from ..peers import threads
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
+from ..spec.source import TextError
 from ..store.identity import cell_key, env_key
 from .policy import Policy
 
@@ -76,11 +77,25 @@ def key_without_compilers(target: Target) -> str:
     return env_key(provenance.environment(target.device))
 
 
+def wgsl_sha256(lab: Lab, case: Case, variant: Variant, target: Target) -> str:
+    """Return the hash of the WGSL of a variant's kernel on a case: the translation can change while the source does not.
+
+    Knobs that the plan sets for a device have their defaults in it. '' on a backend without a translator, and for a text that
+    cannot be translated, whose measurement fails.
+    """
+    try:
+        source = variant.source and variant.source.of_size(lab.sizes(case))
+        return source.translation_sha256(target.backend) if source else ""
+    except (TextError, Unsupported):
+        return ""
+
+
 def keys(setting: Setting, variant: Variant, target: Target, units: int, **details: str) -> tuple[str, str]:
     """Return (cell_key, env_key) of a measurement with today's code and machine.
 
     units: of one sample. details: more fields of cell_key, such as the tool that counts instead of timing.
     """
+    wgsl = wgsl_sha256(setting.lab, setting.case, variant, target)
     cell = {
         "lab": setting.lab.name,
         "variant": variant.name,
@@ -91,6 +106,7 @@ def keys(setting: Setting, variant: Variant, target: Target, units: int, **detai
         "backend": target.backend,
         "policy": setting.policy.identity(),
         "device": target.device.slug,
+        **({"wgsl_sha256": wgsl} if wgsl else {}),
         **({"threads": "each bound to a processor"} if threads.are_bound(variant) else {}),
         **details,
     }

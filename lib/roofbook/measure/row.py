@@ -53,6 +53,7 @@ def row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:
     key, environment = keys(setting, variant, Target(measurement.device, measurement.backend), units)
     work = lab.work(case)
     amount, rate = lab.rate(case)
+    wgsl = placement.wgsl_sha256(lab, case, variant, Target(measurement.device, measurement.backend))
     throttle = [REASONS.join(read["throttle"]) for read in measurement.clocks]
     return {
         "run": run,
@@ -92,7 +93,8 @@ def row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:
         "sample_throttle": throttle if any(throttle) and not reason else [],
         "extra": strict_json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
                              "error_is": measurement.nearest.compared, "checks": checks(measurement),
-                             "parts": measurement.parts, **measurement.facts}),
+                             "parts": measurement.parts, **({"wgsl_sha256": wgsl} if wgsl else {}),
+                             **measurement.facts}),
         "provenance": strict_json.dumps(
             provenance.snapshot(measurement.device)
             | {"environment": placement.environment(variant, Target(measurement.device, measurement.backend))}

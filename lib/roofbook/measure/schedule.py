@@ -100,6 +100,7 @@ def with_states(
             "environment": placement.environment(variant, target),
             "env_key_without_compilers": placement.key_without_compilers(target),
             "source_sha256": variant.source.sha256 if variant.source else None,
+            "wgsl_sha256": placement.wgsl_sha256(lab, case, variant, target),
         }
         for case, variant, target, (key, environment) in cells
     ]  # fmt: skip

@@ -178,6 +178,16 @@ class Source:
         """Hash of the resolved text without comments and white space. Sources with equal hashes compile to the same code."""
         return hash_of_text(self.resolve())
 
+    def translation_sha256(self, dialect: str) -> str:
+        """Hash what a language's translator, such as that of WGSL, makes of this text, without comments and white space.
+
+        '' for a language without a translator. Raise Unsupported if the translator cannot say this text.
+        """
+        language = backends.language(dialect)
+        if language is None or not language.translator:
+            return ""
+        return hash_of_text(translate(_preprocess(self.path, self.knobs, dialect), language.translator))
+
     def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant"), dialect: str | None = None) -> str:
         """Return the unified diff from `parent` to this source; empty if they are equal.
 

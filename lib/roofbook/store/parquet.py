@@ -193,15 +193,15 @@ class Store:
         """Return the states of measurements, from one reading of the store.
 
         Each cell stands for a measurement. It has lab, variant, case, backend, device, cell_key and env_key. It may have a role
-        (without one, any role matches but those of the A/A control and PROFILE) and, for a better `why`, today's environment
-        and source_sha256.
+        (without one, any role matches but those of the A/A control and PROFILE) and, for a better `why`, today's environment,
+        source_sha256 and wgsl_sha256.
         """
         cells = list(cells)
         labs, devices = (sorted({cell[name] for cell in cells}) for name in ("lab", "device"))
         lab, device = (names[0] if len(names) == 1 else "*" for names in (labs, devices))
 
         def newest() -> dict[tuple[str, ...], list[dict[str, Any]]]:
-            columns = (*REQUIRED, "status", "reason", "source_sha256", "provenance", *AT)
+            columns = (*REQUIRED, "status", "reason", "source_sha256", "extra", "provenance", *AT)
             table = selection.with_texts(self.table(lab, device).select(columns), {"lab": labs, "device": devices})
             rows, runs = selection.newest(table, (*COORDINATES, "role", "cell_key", "env_key", "status"))
             rows_by_coordinates: dict[tuple[str, ...], list[dict[str, Any]]] = {}

@@ -35,11 +35,7 @@ def state_of(cell: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Stat
     newest = (current or rows)[-1]
     since = f"{newest['run']} ({newest['started']:%Y-%m-%d})"
     if not current:
-        today = cell.get("source_sha256")
-        cause = "kernel source or plan"
-        if today and newest["source_sha256"]:
-            cause = "kernel source" if today != newest["source_sha256"] else "plan, build options or policy"
-        return State("stale-code", f"{cause} changed since {since}")
+        return State("stale-code", _cause(cell, newest, since))
     if newest["status"] == "failed":
         return State("failed", f"failed in {since}: {newest['reason'] or 'no reason recorded'}")
     ok = [row for row in current if row["status"] == "ok"]
@@ -52,3 +48,18 @@ def state_of(cell: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Stat
     stored, today = read_json(newest["provenance"] or "{}").get("environment"), cell.get("environment")
     change = difference(stored, today) if stored and today else None
     return State("stale-env", f"{change or 'the environment changed'}, since {since}")
+
+
+def _cause(cell: Mapping[str, Any], row: Mapping[str, Any], since: str) -> str:
+    """Return the clause that says why a row is not of today's code. since: its run and day."""
+    if not (cell.get("source_sha256") and row["source_sha256"]):
+        return f"kernel source or plan changed since {since}"
+    if cell["source_sha256"] != row["source_sha256"]:
+        return f"kernel source changed since {since}"
+    if today := cell.get("wgsl_sha256"):
+        recorded = read_json(row["extra"] or "{}").get("wgsl_sha256")
+        if recorded is None:
+            return f"its WGSL is unknown: it was measured in {since}, before rows named theirs"
+        if recorded != today:
+            return f"translation to WGSL changed since {since}"
+    return f"plan, build options or policy changed since {since}"
