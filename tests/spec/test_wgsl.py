@@ -181,6 +181,11 @@ FLOATS = {
     "a loop that is written out downwards": (
         f'{I} float a[4]; _Pragma("unroll") for (int k = 3; k >= 0; k -= 1) a[k] = 10 * k; out[i] = a[3] + a[0];', 30 + 0 * AT,
     ),
+    "a loop over a private array without a pragma": (
+        f"{I} float a[3][2], sum = 0.0f; for (int r = 0; r < 3; r++) {{ for (int c = 0; c < 2; c++) a[r][c] = r * 10 + c; }}"
+        " for (int r = 0; r < 3; r += 2) sum += a[r][1] * a[r + (r < 2)][0]; out[i] = sum;",
+        1 * 10 + 21 * 20 + 0 * AT,
+    ),
     "sixteen numbers as one": (
         f"{I} if (i < 4) *(GLOBAL float16 *)(out + 16 * i) = NATIVE_RSQRT(*(GLOBAL const float16 *)(x + 16 * i))"
         " + *(GLOBAL const float16 *)(x + 16 * i);",
@@ -345,6 +350,33 @@ def test_what_wgsl_lacks_is_refused_with_its_reason(tmp_path: Path, body: str) -
 def test_bytes_are_not_written_side_by_side(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="a word of four has one writer"):
         of_text(tmp_path, f"KERNEL void made(GLOBAL char *x) {{ {I} x[i] = 1; }}").render("webgpu")
+
+
+LOOPS = {
+    "for (int k = 0; k < 4; k++) a[k] = x[k];": 0,
+    "for (int r = 0; r < 2; r++) for (int k = 0; k < 2; k++) b[r][k] = x[k];": 0,
+    "for (int r = 0; r < 2; r++) for (int k = 0; k < 2; k++) b[1 - r][k % 2] = x[k];": 0,
+    "for (int k = 0; k < 4; k++) { for (int n = 0; n < i; n++) a[k] += x[n]; }": 4,  # each keeps the inner loop
+    '_Pragma("unroll 1") for (int k = 0; k < 4; k++) a[k] = x[k];': 1,
+    '_Pragma("unroll 1") for (int r = 0; r < 2; r++) for (int k = 0; k < 2; k++) b[r][k] = x[k];': 2,
+    "for (int r = 0; r < i; r++) for (int k = 0; k < 2; k++) b[r][k] = x[k];": 2,
+    "for (int k = 0; k < 4; k++) a[k + i] = x[k];": 1,
+    "for (int k = 0; k < 4; k++) { a[k] = x[k]; if (x[k] > 0.0f) break; }": 1,
+    "for (int k = 0; k < 4; k++) { a[k] = x[k]; k += 1; }": 1,
+    "for (int k = 0; k < 4; k++) out[k] = x[k];": 1,
+    "float large[600]; for (int k = 0; k < 600; k++) large[k] = x[k];": 1,
+}
+"""Text -> number of loops that it has in WGSL. `a` and `b` are private arrays, x and out buffers, i is not known."""
+
+
+@pytest.mark.parametrize("text", LOOPS)
+def test_a_short_loop_is_written_out_where_that_fixes_the_places_in_a_private_array(tmp_path: Path, text: str) -> None:
+    body = f"{I} float a[4], b[2][2]; {text} out[i] = a[0] + b[0][0];"
+    head = "KERNEL void made(GLOBAL const float *RESTRICT x, GLOBAL float *RESTRICT out)"
+    written = of_text(tmp_path, f"{head} {{\n{body}\n}}\n").render("webgpu")
+    assert written.count("for (") == LOOPS[text]
+    if not LOOPS[text]:
+        assert not re.search(r"\b[ab]\[[^\]]*[a-z]", written), "an index of an array is no constant"
 
 
 def test_comments_stay_above_their_lines(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The body of a function, statement by statement: from pycparser's tree to lines of WGSL."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pycparser import c_ast
@@ -25,10 +25,12 @@ from .values import (
     promoted,
 )
 
-UNROLL = "unroll"
-"""Label that stands for the pragma before a loop."""
+UNROLL, ROLLED = "unroll", "rolled"
+"""Labels that stand for pragmas before a loop: one that writes it out, and one that says how often it is unrolled."""
 MOST_LINES = 2500
 """Lines that a loop may have when it is written out; a longer one stays a loop."""
+MOST_LINES_UNASKED = 512
+"""Lines that a loop without a pragma may have when it is written out because it indexes a private array."""
 
 
 @dataclass
@@ -71,8 +73,11 @@ class Body(Expressions):
             case c_ast.Label(name=name, stmt=c_ast.For() as loop) if name == UNROLL:
                 if not (self.around.unroll and self.written_out(loop)):
                     self.loop(loop)
+            case c_ast.Label(name=name, stmt=c_ast.For() as loop) if name == ROLLED:
+                self.loop(loop)
             case c_ast.For():
-                self.loop(node)
+                if not (self.around.unroll and self.fixes_places(node) and self.written_out(node, MOST_LINES_UNASKED)):
+                    self.loop(node)
             case c_ast.While():
                 self.general_loop([], node.cond, [], node.stmt)
             case c_ast.DoWhile():
@@ -251,8 +256,31 @@ class Body(Expressions):
             self.depth -= 1
             self.emit("}")
 
-    def written_out(self, node: Node) -> bool:
-        """Write a loop out if its counter is known, and return whether it is."""
+    def fixes_places(self, node: Node) -> bool:
+        """Return whether a private array has constant indices once a loop without a pragma is written out.
+
+        Registers have no index, so an array that a loop indexes is in memory. Compilers of C and CUDA write short loops out for
+        that; those of WGSL do not, since its loops count their rounds.
+        """
+        counts = self.counts(node)
+        if counts is None:
+            return False
+        visitor = _IndexedPlaces(counts[0], lambda loop: self.counts(loop) is not None)
+        visitor.visit(node.stmt)
+        for array, subscripts, counters in visitor.places:
+            symbol = self.symbol(array) if self.is_declared(array) else None
+            private = isinstance(symbol, Variable) and isinstance(symbol.type, Array)
+            if private and all(self.is_known(index, counters) for index in subscripts):
+                return True
+        return False
+
+    def is_known(self, node: Node, counters: frozenset[str]) -> bool:
+        """Return whether an index is a constant once loops over these counters are written out."""
+        names = _names(node)
+        return names is not None and all(name in counters or self.number(c_ast.ID(name)) is not None for name in names)
+
+    def written_out(self, node: Node, most: int = MOST_LINES) -> bool:
+        """Write a loop out if its counter is known and it has `most` lines then, and return whether it is."""
         counts = self.counts(node)
         if counts is None:
             return False
@@ -266,7 +294,7 @@ class Body(Expressions):
             inside = self.lines[start + 1 : -1]
             if not any(re.match(rf" {{{2 * self.depth + 2}}}(let|var) ", line) for line in inside):
                 self.lines[start:] = [line[2:] for line in inside]  # no names, no braces
-            if len(self.lines) - before > MOST_LINES:
+            if len(self.lines) - before > most:
                 del self.lines[before:]
                 self.temporaries = temporaries
                 return False
@@ -285,7 +313,8 @@ class Body(Expressions):
             ) if name == tested == stepped:
                 by = self.number(update.rvalue) if isinstance(update, c_ast.Assignment) else 1
                 start, end = self.number(first), self.number(last)
-                if by and start is not None and end is not None and not _leaves(node.stmt):
+                kept = not _leaves(node.stmt) and name not in assigned(node.stmt)
+                if by and start is not None and end is not None and kept:
                     by, beyond = (-by, -1) if "-" in update.op else (by, 1)
                     return name, range(start, end + (beyond if "=" in compared else 0), by)
         return None
@@ -360,6 +389,72 @@ class _Leaves(c_ast.NodeVisitor):  # type: ignore[misc]
 
     def visit_Continue(self, node: Node) -> None:
         self.leaves = True
+
+
+class _Assigned(c_ast.NodeVisitor):  # type: ignore[misc]
+    """Finds the names that a text sets."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_Assignment(self, node: Node) -> None:
+        if isinstance(node.lvalue, c_ast.ID):
+            self.names.add(node.lvalue.name)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: Node) -> None:
+        if node.op in ("p++", "p--", "++", "--") and isinstance(node.expr, c_ast.ID):
+            self.names.add(node.expr.name)
+        self.generic_visit(node)
+
+
+def assigned(node: Node) -> set[str]:
+    """Return the names that a function or a statement sets."""
+    visitor = _Assigned()
+    visitor.visit(node)
+    return visitor.names
+
+
+class _IndexedPlaces(c_ast.NodeVisitor):  # type: ignore[misc]
+    """Finds elements of arrays whose subscripts have the counter of a loop."""
+
+    def __init__(self, counter: str, is_counted: Callable[[Node], bool]) -> None:
+        self.counter, self.is_counted, self.counters = counter, is_counted, frozenset({counter})
+        self.places: list[tuple[str, list[Node], frozenset[str]]] = []
+        """(array, subscripts, counters that are known once the loops around it are written out)."""
+
+    def visit_For(self, node: Node) -> None:
+        around = self.counters
+        if self.is_counted(node):
+            self.counters |= {node.init.decls[0].name}
+        self.generic_visit(node)
+        self.counters = around
+
+    def visit_Label(self, node: Node) -> None:
+        self.generic_visit(node.stmt if node.name == ROLLED else node)
+
+    def visit_ArrayRef(self, node: Node) -> None:
+        subscripts, base = [], node
+        while isinstance(base, c_ast.ArrayRef):
+            subscripts.append(base.subscript)
+            base = base.name
+        names = set[str]().union(*(_names(index) or () for index in subscripts))
+        if isinstance(base, c_ast.ID) and self.counter in names:
+            self.places.append((base.name, subscripts, self.counters))
+        self.generic_visit(node)
+
+
+def _names(node: Node) -> set[str] | None:
+    """Return the names in an index; None if it has anything else than names, integers and arithmetic."""
+    match node:
+        case c_ast.ID(name=name):
+            return {name}
+        case c_ast.Constant():
+            return set()
+        case c_ast.BinaryOp(left=left, right=right):
+            first, second = _names(left), _names(right)
+            return None if first is None or second is None else first | second
+    return None
 
 
 def _leaves(node: Node) -> bool:

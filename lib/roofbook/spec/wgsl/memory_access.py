@@ -100,6 +100,10 @@ class MemoryAccess(ABC):
                 return scope[name]
         raise NotInWgsl(f"the name {name}, which the text does not declare")
 
+    def is_declared(self, name: str) -> bool:
+        """Return whether a name stands for something at this place of the text."""
+        return any(name in scope for scope in self.scopes)
+
     def free(self, name: str) -> str:
         """Return a name of WGSL for a variable, other than the names of buffers and local arrays, which it would hide."""
         code = safe(name)
@@ -159,7 +163,7 @@ class MemoryAccess(ABC):
             case c_ast.Constant(type=kind, value=text) if "int" in kind:
                 return int(text.rstrip("uUlL"), 0)
             case c_ast.ID(name=name):
-                symbol = self.symbol(name)
+                symbol = self.symbol(name) if self.is_declared(name) else None
                 return symbol.number if isinstance(symbol, Variable) else None
             case c_ast.UnaryOp(op="-", expr=inner):
                 value = self.number(inner)

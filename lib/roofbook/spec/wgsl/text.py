@@ -8,7 +8,7 @@ from typing import Any
 from pycparser import c_ast
 from pycparser.c_parser import CParser, ParseError
 
-from .body import UNROLL, Body
+from .body import ROLLED, UNROLL, Body, assigned
 from .expressions import OF_HALVES, OF_SUBGROUP
 from .memory_access import PointerVariable, Variable
 from .pointer_structures import spread
@@ -31,6 +31,7 @@ EXTENSIONS = {"f16": "f16", "subgroup": "subgroups"}
 _OF_HALVES = re.compile(rf"^[^\n;{{}}]*\b({'|'.join(OF_HALVES)})\([^)]*\) \{{.*?\}}[ \t]*$", re.M | re.S)
 """Definitions of OF_HALVES, which are PTX in a text: in such a text every `unsigned int` is two numbers of fp16."""
 _UNROLL = re.compile(r'_Pragma\("unroll"\)|^[ \t]*#[ \t]*pragma[ \t]+unroll[ \t]*$', re.M)
+_ROLLED = re.compile(r'_Pragma\("unroll \d+"\)|^[ \t]*#[ \t]*pragma[ \t]+unroll[ \t]+\d+[ \t]*$', re.M)
 _PRAGMA = re.compile(r'_Pragma\("[^"]*"\)|^[ \t]*#[ \t]*pragma\b.*$', re.M)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _PRELUDE = "".join(f"typedef int {name};" for name in TYPES if name.isidentifier() and name not in
@@ -126,7 +127,7 @@ class Module:
             name = f"{stem}_{len(self.functions)}"
         result = self.type_of(node.decl.type)
         body, heads = Body(self, result), []
-        changed = _assigned(node.body)
+        changed = assigned(node.body)
         for parameter, argument in zip(_parameters(node), arguments, strict=True):
             code, type = body.free(parameter.name), self.type_of(parameter)
             word = f"{code}_given" if parameter.name in changed else code
@@ -151,7 +152,7 @@ def translated(text: str, *, unroll: bool = True) -> str:
     unroll: write out the loops that a pragma of the text unrolls, since WGSL has no such pragma.
     The comment before a kernel lists its arguments in order, by which a host finds their bindings.
     """
-    code = _PRAGMA.sub("", _UNROLL.sub(f"{UNROLL}:", text))
+    code = _PRAGMA.sub("", _ROLLED.sub(f"{ROLLED}:", _UNROLL.sub(f"{UNROLL}:", text)))
     comments = [(code.count("\n", 0, match.start()) + 1, _plain(match[0])) for match in _COMMENT.finditer(code)]
     code = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), code)
     if "half_products" in code:
@@ -210,7 +211,7 @@ def _kernel(module: Module, node: Node) -> str:
     above = module.comments_before(node.decl.coord.line)
     buffers: list[Memory] = []
     numbers: list[tuple[str, Type]] = []
-    words, changed = [], _assigned(node.body)
+    words, changed = [], assigned(node.body)
     for parameter in _parameters(node):
         type, code = module.type_of(parameter), safe(parameter.name)
         if isinstance(parameter.type, c_ast.PtrDecl):
@@ -285,29 +286,6 @@ def _parameters(node: Node) -> list[Node]:
         for parameter in (arguments.params if arguments else [])
         if not isinstance(parameter, c_ast.Typename)  # (void)
     ]
-
-
-class _Assigned(c_ast.NodeVisitor):  # type: ignore[misc]
-    """Finds the names that a function sets."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def visit_Assignment(self, node: Node) -> None:
-        if isinstance(node.lvalue, c_ast.ID):
-            self.names.add(node.lvalue.name)
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: Node) -> None:
-        if node.op in ("p++", "p--", "++", "--") and isinstance(node.expr, c_ast.ID):
-            self.names.add(node.expr.name)
-        self.generic_visit(node)
-
-
-def _assigned(node: Node) -> set[str]:
-    visitor = _Assigned()
-    visitor.visit(node)
-    return visitor.names
 
 
 def _plain(comment: str) -> str:
