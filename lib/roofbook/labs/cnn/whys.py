@@ -13,6 +13,12 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "cent comes from"
         ),
     },
+    "bf16-dots": {
+        "cpu": (
+            "a Xeon of 16 cores starts this instruction at a quarter of the rate of multiply-adds: the peaks on record "
+            "give dot products of bf16 half the FLOP/s of multiply-adds in fp32. `amx-bf16` has the rate that is missing here"
+        ),
+    },
     "tensor-turns-bf16": {
         "cuda": (
             "we do not know. Grid, registers, shared memory and the recorded clock are those of fp16. The multipliers "
