@@ -27,6 +27,7 @@ from roofbook.measure import placement, schedule
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting, Target, target_of
 from roofbook.measure.policy import Policy
+from roofbook.paths import LIBRARY
 from roofbook.spec import registry, source
 from roofbook.spec.host_code import hash_of_text
 from roofbook.spec.lab import Lab
@@ -218,6 +219,34 @@ def test_launches_with_many_numbers_are_kept_apart(adapter: Any) -> None:
     assert set(total) == {float(sum(step % 4099 for step in range(5000)))}
 
 
+def test_many_launches_are_submitted_together_and_a_lap_as_a_whole(
+    adapter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, queue, count = adapter.build(ADD).kernel("add"), adapter.queue(), 3 * webgpu.SUBMITTED_TOGETHER + 1
+    buffers = [adapter.upload(np.zeros(64, np.float32)) for _ in range(2)]
+    kind, submitted = type(adapter.handle.queue), list[Any]()
+    submit = kind.submit
+
+    def noted(self: Any, commands: Any) -> None:
+        submitted.extend(commands)
+        submit(self, commands)
+
+    def launch() -> int:
+        """Launch it, and return the number of submissions meanwhile."""
+        before = len(submitted)
+        for step in range(count):
+            queue.launch(kernel, (64,), (64,), buffers[step % 2], np.float32(1), np.int32(64), buffers[1 - step % 2])
+        return len(submitted) - before
+
+    monkeypatch.setattr(kind, "submit", noted)
+    assert launch() == 3
+    assert set(queue.read(buffers[1], np.empty(64, np.float32))) == {count}
+    if adapter.has_timestamps:
+        within_laps: list[int] = []
+        queue.laps(*[lambda: within_laps.append(launch())] * 2)
+        assert within_laps == [0, 0]
+
+
 def test_reads_and_writes_of_any_bytes(adapter: Any) -> None:
     queue, data = adapter.queue(), np.arange(37, dtype=np.uint8)
     buffer, other = adapter.upload(data), adapter.empty(37)
@@ -252,6 +281,16 @@ def test_laps_are_times_of_the_device(adapter: Any, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(type(adapter), "has_timestamps", timestamps)
         few, many = queue.laps(launch(1), launch(30))
         assert 0 < few < many < 100 * 30 * few
+
+
+def test_cooperative_matrices_are_refused_as_the_page_says(adapter: Any) -> None:
+    """Once a version of the package grants them, a step can use tensor cores."""
+    if "cooperative-matrix" not in adapter.adapter.features:
+        pytest.skip("this adapter has no cooperative matrices")
+    with pytest.raises(RuntimeError, match="experimental features are not enabled") as refused:
+        adapter.adapter.request_device_sync(required_features=["cooperative-matrix"])
+    page = " ".join((LIBRARY.parents[1] / "book" / "webgpu.md").read_text(encoding="utf-8").split())
+    assert str(refused.value).strip().splitlines()[-1].strip() in page
 
 
 def test_more_than_an_adapter_has_is_refused(adapter: Any) -> None:

@@ -1,15 +1,16 @@
 """The WebGPU backend: any GPU by Vulkan, Metal or Direct3D 12, through the package wgpu. Imported only where it is named.
 
 A program is a module of WGSL. The comment above each of its kernels lists the arguments, by which their bindings are found.
-Launches are collected and submitted together: a queue of WebGPU takes command buffers, not launches.
+Launches are collected, and many are submitted together: a queue of WebGPU takes command buffers, not launches.
 """
 
 import importlib.util
 import re
+import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,13 @@ UNTOLD_UNITS = 128
 """Compute units of a GPU, for plans that launch so many groups: WebGPU does not tell them."""
 UNTOLD_CACHE = 64 << 20
 """Bytes of a GPU's last cache, for samples after which it is cold: WebGPU does not tell them."""
+SUBMITTED_TOGETHER = 32
+"""Number of launches after which a queue that is not timed by the device submits them. The device begins while the host writes
+down the next ones."""
 MOST_BIND_GROUPS = 256
 """Number of sets of arguments that a queue keeps ready."""
+PACKED_AS = {"i32": "i", "u32": "I", "f32": "f"}
+"""Type of a number in WGSL -> its code in the module `struct`."""
 _KERNEL = re.compile(r"^// Kernel (\w+)( of one axis)?, with the arguments ((?:[^.\n]|\n// )*)\.$", re.M)
 _SETS_POINTERS = re.compile(r"^// Kernel (\w+) sets pointers:", re.M)
 _ARGUMENT = re.compile(r"(\w+) \((?:binding (\d+)|([iuf]32))\)")
@@ -82,6 +88,9 @@ class Kernel(contract.Kernel):
         self.program, self.name, self.one_axis, self.arguments = program, name, one_axis, arguments
         self._pipelines: dict[tuple[int, ...], Any] = {}
         self.numbers = [argument.dtype for argument in arguments if argument.binding is None]
+        self._packing = struct.Struct("=" + "".join(PACKED_AS[dtype] for dtype in self.numbers))
+        self._are_numbers = [argument.binding is None for argument in arguments]
+        self._counts: dict[tuple[Any, ...], tuple[int, int, int]] = {}
         self.buffers = [argument for argument in arguments if argument.binding is not None]
 
     @cached_property
@@ -132,12 +141,17 @@ class Kernel(contract.Kernel):
 
     def numbers_of(self, args: Sequence[Any]) -> bytes:
         """Return the numbers among the arguments of a launch, as their buffer has them."""
-        dtypes = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
-        return b"".join(
-            np.asarray(value, dtypes[argument.dtype]).tobytes()
-            for argument, value in zip(self.arguments, args, strict=True)
-            if argument.binding is None
-        )
+        return self._packing.pack(*compress(args, self._are_numbers))
+
+    def group_counts(
+        self, global_size: Sequence[int], local_size: Sequence[int], limits: Mapping[str, int]
+    ) -> tuple[int, int, int]:
+        """Return the result of `group_counts`, which is computed once for a range. limits: those of the device."""
+        key = *global_size, None, *local_size
+        if key not in self._counts:
+            most = limits["max-compute-workgroups-per-dimension"]
+            self._counts[key] = group_counts(self, global_size, local_size, most)
+        return self._counts[key]
 
     def resources(self) -> dict[str, int]:
         return {"local_bytes": self.local_bytes, "work_group_limit": self.program.device.max_work_group}
@@ -244,7 +258,10 @@ class Numbers:
 
 
 class Queue(contract.Queue):
-    """Launches and copies in order. They are submitted when the host waits, reads or writes, or when many are collected."""
+    """Launches and copies in order. They are submitted when the host waits, reads or writes, and otherwise SUBMITTED_TOGETHER.
+
+    While laps are timed by the device, they are submitted behind the last lap: the host's pauses are no part of a lap then.
+    """
 
     def __init__(self, device: "WebGPUDevice") -> None:
         import wgpu
@@ -255,6 +272,10 @@ class Queue(contract.Queue):
         self._groups: dict[tuple[Any, ...], Any] = {}
         self._encoder: Any = None
         self._pass: Any = None
+        self._set: tuple[Any, ...] = (None, None, None)
+        """(pipeline, bind group, place of the numbers) that the pass has."""
+        self._collected = 0
+        """Number of launches that are not submitted yet."""
         self._marks: Any = None
         """While timed: the set of timestamps."""
         self._lap = 0
@@ -268,9 +289,7 @@ class Queue(contract.Queue):
             raise RuntimeError(
                 f"{kernel.name} was not launched: it takes {len(kernel.arguments)} arguments, and {len(args)} are given"
             )
-        counts = group_counts(
-            kernel, global_size, local_size, self.device.limits["max-compute-workgroups-per-dimension"]
-        )
+        counts = kernel.group_counts(global_size, local_size, self.device.limits)
         numbers = kernel.numbers_of(args)
         place = self.numbers.place(numbers) if numbers else 0
         if place is None:
@@ -279,9 +298,15 @@ class Queue(contract.Queue):
             place = self.numbers.place(numbers)
         pipeline, group = kernel.pipeline(local_size), self._group(kernel, args)
         encoder = self._compute_pass()
-        encoder.set_pipeline(pipeline)
-        encoder.set_bind_group(0, group, [place] if numbers else [])
+        if pipeline is not self._set[0]:
+            encoder.set_pipeline(pipeline)
+        if (group, place) != self._set[1:]:
+            encoder.set_bind_group(0, group, [place] if numbers else [])
+        self._set = pipeline, group, place
         encoder.dispatch_workgroups(*counts)
+        self._collected += 1
+        if self._collected >= SUBMITTED_TOGETHER and self._marks is None:
+            self.flush()
 
     def _group(self, kernel: Kernel, args: Sequence[Any]) -> Any:
         """Return the bind group of a launch."""
@@ -325,6 +350,7 @@ class Queue(contract.Queue):
                 }
                 self._begun = True
             self._pass = self._commands().begin_compute_pass(**marks)
+            self._set = None, None, None
         return self._pass
 
     def _end_pass(self) -> None:
@@ -338,6 +364,7 @@ class Queue(contract.Queue):
             self.numbers.send(self.handle.queue)
             self.handle.queue.submit([self._encoder.finish()])
             self._encoder = None
+        self._collected = 0
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self.send(buffer, np.ascontiguousarray(array))
