@@ -200,6 +200,13 @@ def test_arguments_are_bound_by_the_comment_of_a_kernel(adapter: Any) -> None:
         adapter.queue().launch(adapter.build(ADD).kernel("add"), (65,), (64,), *[np.float32(1)] * 4)
 
 
+def test_the_bytes_of_local_arrays_are_those_of_their_types() -> None:
+    kinds = {"f32": 4, "vec4<f32>": 16, "vec2<f16>": 4, "f16": 2, "atomic<u32>": 4}
+    for kind, nbytes in kinds.items():
+        text = f"var<workgroup> tile: array<{kind}, 100>;\n{ADD.replace('let i =', 'tile[0]; let i =')}"
+        assert LaunchRecorder().build(text).kernel("add").local_bytes == 100 * nbytes, kind
+
+
 def test_a_long_range_of_one_axis_is_folded(adapter: Any) -> None:
     most = adapter.limits["max-compute-workgroups-per-dimension"]
     added(adapter, 2 * (most + 1), group=2)
@@ -310,7 +317,10 @@ FEW = [
     ("stencil", "checked"), ("stencil", "local-memory"), ("stencil", "float4"), ("cnn", "unrolled"), ("cnn", "double-buffered"),
     ("lbm", "flat-grid"), ("lbm", "in-place"), ("lbm", "half-storage"), ("convpool", "atomic-pool"),
     ("lbm", "walk-down"), ("convpool", "both-sparse"), ("lenet", "linear-atomic"), ("lenet", "joint"),
+    ("lenet", "halves"),
 ]  # fmt: skip
+PLAN_SETS_KNOBS = {("lbm", "walk-down"), ("lenet", "halves")}
+"""Steps whose plan sets further knobs, by the device or by its options."""
 
 
 def verified(adapter: Any, lab: Lab, case: Case, variant: Variant) -> str:
@@ -349,9 +359,7 @@ def test_each_step_is_right_or_too_large_for_this_adapter(adapter: Any, lab: str
                 assert verdict == "right" or "of local memory" in verdict, f"{step.name} on {case.name}: {verdict}"
 
 
-@pytest.mark.parametrize(
-    ("lab", "step"), [pair for pair in FEW if pair != ("lbm", "walk-down")]
-)  # the device sets its knobs
+@pytest.mark.parametrize(("lab", "step"), [pair for pair in FEW if pair not in PLAN_SETS_KNOBS])
 def test_a_row_names_the_wgsl_that_its_plan_builds(lab: str, step: str) -> None:
     chosen = registry.get(lab)
     variant, case, texts = chosen.variant(step), chosen.cases("test")[0], list[str]()

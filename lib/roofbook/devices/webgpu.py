@@ -54,7 +54,8 @@ PACKED_AS = {"i32": "i", "u32": "I", "f32": "f"}
 _KERNEL = re.compile(r"^// Kernel (\w+)( of one axis)?, with the arguments ((?:[^.\n]|\n// )*)\.$", re.M)
 _SETS_POINTERS = re.compile(r"^// Kernel (\w+) sets pointers:", re.M)
 _ARGUMENT = re.compile(r"(\w+) \((?:binding (\d+)|([iuf]32))\)")
-_LOCAL = re.compile(r"^var<workgroup> (\w+): array<(?:atomic<)?(vec2|vec4)?[^,]*, (\d+)>;$", re.M)
+_LOCAL = re.compile(r"^var<workgroup> (\w+): array<(?:atomic<|vec(\d)<)?(\w+)>?, (\d+)>;$", re.M)
+"""A local array: its name, the lanes of an element, their type, and its length."""
 
 
 class BoundArgument(NamedTuple):
@@ -135,9 +136,11 @@ class Kernel(contract.Kernel):
     def local_bytes(self) -> int:
         """Bytes of the local arrays that its text names."""
         body = self.program.text.partition(f"fn {self.name}(")[2].partition("\n}")[0]
-        lanes = {"": 4, "vec2": 8, "vec4": 16}
-        arrays = _LOCAL.findall(self.program.text)
-        return sum(lanes[vector] * int(length) for name, vector, length in arrays if re.search(rf"\b{name}\b", body))
+        return sum(
+            int(lanes or 1) * (2 if kind == "f16" else 4) * int(length)
+            for name, lanes, kind, length in _LOCAL.findall(self.program.text)
+            if re.search(rf"\b{name}\b", body)
+        )
 
     def numbers_of(self, args: Sequence[Any]) -> bytes:
         """Return the numbers among the arguments of a launch, as their buffer has them."""
