@@ -1,4 +1,4 @@
-// CUDA C++ for a host's compiler: a thread of the host for each thread of all blocks, which run at once. Its barriers are known to
+// CUDA C++, and OpenCL C, for a host's C++ compiler: a thread of the host for each thread of all blocks, which run at once. Its barriers are known to
 // ThreadSanitizer, so that it reports accesses that no barrier orders. Words between blocks are relaxed atomics, which order nothing.
 #include <math.h>
 #include <pthread.h>
@@ -21,7 +21,17 @@ static float __fadd_rn(float a, float b) { return a + b; }
 struct ulonglong2 {
   unsigned long long x, y;
 };
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
 typedef std::atomic<unsigned long long> Half;
+#define __kernel
+#define __global
+#define __local
+#define reqd_work_group_size(...)
+#define CLK_LOCAL_MEM_FENCE 0
+#define get_local_id(d) threadIdx.x
+#define get_group_id(d) blockIdx.x
 
 struct Barrier {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -75,6 +85,19 @@ static float __shfl_down_sync(unsigned, float value, int apart) {
   __syncwarp();
   return other;
 }
+#ifdef OPENCL
+static float native_recip(float x) { return 1.0f / x; }
+static float native_sqrt(float x) { return sqrtf(x); }
+#endif
+static void barrier(int) { __syncthreads(); }
+static float of_lane(float value, int apart) {
+  const int lane = threadIdx.x % 32;
+  warp_of_thread->values[lane] = value;
+  __syncwarp();
+  const float other = warp_of_thread->values[lane ^ apart];
+  __syncwarp();
+  return other;
+}
 static unsigned __float_as_uint(float value) {
   unsigned word;
   memcpy(&word, &value, 4);
@@ -84,6 +107,31 @@ static float __uint_as_float(unsigned word) {
   float value;
   memcpy(&value, &word, 4);
   return value;
+}
+// Words of three floats and a tag. The half with the tag is written last and read first.
+static unsigned long long in_half(unsigned low, unsigned high) { return (unsigned long long)high << 32 | low; }
+static void store_word(void *word, float a, float b, float c, unsigned tag) {
+  ((Half *)word)[0].store(in_half(__float_as_uint(a), __float_as_uint(b)), std::memory_order_relaxed);
+  ((Half *)word)[1].store(in_half(__float_as_uint(c), tag), std::memory_order_relaxed);
+}
+static void load_word(float &a, float &b, float &c, unsigned &tag, const void *word) {
+  sched_yield();
+  const unsigned long long high = ((const Half *)word)[1].load(std::memory_order_relaxed);
+  const unsigned long long low = ((const Half *)word)[0].load(std::memory_order_relaxed);
+  a = __uint_as_float((unsigned)low);
+  b = __uint_as_float((unsigned)(low >> 32));
+  c = __uint_as_float((unsigned)high);
+  tag = high >> 32;
+}
+// A counter of all blocks.
+typedef std::atomic<int> Counter;
+static int load_count(int *counter) {
+  sched_yield();
+  return ((Counter *)counter)->load(std::memory_order_relaxed);
+}
+static int replace_count(int *counter, int seen, int next) {
+  ((Counter *)counter)->compare_exchange_strong(seen, next, std::memory_order_relaxed);
+  return seen;
 }
 static size_t __cvta_generic_to_shared(const void *pointer) { return (const char *)pointer - block_of_thread->shared; }
 static float *shared_at(unsigned address) { return (float *)(block_of_thread->shared + address); }

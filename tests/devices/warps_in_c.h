@@ -2,6 +2,7 @@
 // warp's instructions exchange their operands through `Warp`.
 #include <math.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <ucontext.h>
 #define __kernel
@@ -11,6 +12,8 @@
 #define half _Float16
 #define vload_half(i, pointer) ((float)(pointer)[i])
 #define vstore_half_rte(value, i, pointer) ((pointer)[i] = (half)(value))
+#define native_recip(x) (1.0f / (x))
+#define native_sqrt(x) sqrtf(x)
 #define MOST_ITEMS 512
 #define STACK 32768
 typedef struct { unsigned int x, y, z, w; } __attribute__((aligned(16))) uint4;
@@ -24,10 +27,11 @@ static char stacks[MOST_ITEMS][STACK];
 static int item, items, group, groups, ended, arrived, turn;
 static void (*kernel)(void);
 
-static int get_local_id(int d) { return item; }
-static int get_group_id(int d) { return group; }
-static int get_global_id(int d) { return group * items + item; }
-static int get_num_groups(int d) { return groups; }
+static int get_local_id(int d) { return d ? 0 : item; }
+static int get_group_id(int d) { return d ? 0 : group; }
+static int get_global_id(int d) { return d ? 0 : group * items + item; }
+static int get_num_groups(int d) { return d ? 1 : groups; }
+static int get_local_size(int d) { return d ? 1 : items; }
 
 // Goes from a place to another, by longjmp, which asks nothing of the system.
 static void go(jmp_buf from, jmp_buf to) {
@@ -106,6 +110,20 @@ static float of_lane(float value, int apart) {
   const float other = warp->values[item % 32 ^ apart];
   wait_for_warp(warp);
   return other;
+}
+
+// st.relaxed and ld.relaxed of 16 bytes: three floats and a tag.
+static void store_word(uint4 *word, float a, float b, float c, unsigned int tag) {
+  memcpy(&word->x, &a, 4);
+  memcpy(&word->y, &b, 4);
+  memcpy(&word->z, &c, 4);
+  word->w = tag;
+}
+static void load_word(float *a, float *b, float *c, unsigned int *tag, const uint4 *word) {
+  memcpy(a, &word->x, 4);
+  memcpy(b, &word->y, 4);
+  memcpy(c, &word->z, 4);
+  *tag = word->w;
 }
 
 // cvt.rn.f16x2.f32: the first number in the upper half.

@@ -72,6 +72,16 @@ def call_of(statement: str) -> str:
         return f"({out[0]} = two_in_word({given[0]}, {given[1]}))"
     if ptx.startswith("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"):
         return f"({out[0]} = of_lane({given[0]}, {given[1]}))"
+    if "st.relaxed.gpu.global.b128" in ptx:
+        return f"store_word({', '.join(given)})"
+    if "ld.relaxed.gpu.global.b128" in ptx:
+        return f"load_word({addresses}, {given[0]})"
+    if ptx == "atom.relaxed.gpu.global.add.s32 %0, [%1], 1;":
+        return f"({out[0]} = (*{given[0]})++)"
+    if ptx == "ld.relaxed.gpu.global.s32 %0, [%1];":
+        return f"({out[0]} = *{given[0]})"
+    if ptx == "atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;":
+        return f"({out[0]} = *{given[0]}, *{given[0]} = {out[0]} == {given[1]} ? {given[2]} : {out[0]})"
     if ptx.startswith("mma.sync.aligned.m16n8") and ".row.col." in ptx:
         begins_with_zero = int("{%10, %10, %10, %10}" in ptx)
         assert begins_with_zero or ptx.endswith("{%8, %9}, {%0, %1, %2, %3};")
@@ -90,7 +100,7 @@ def in_c(text: str) -> str:
     launches = []
     for name, parameters in re.findall(r"__kernel[^;{}]*?void (\w+)\(([^)]*)\)", text):
         values = ", ".join(
-            f"arguments[{number}]" if "*" in parameter else f"*(int *)arguments[{number}]"
+            f"arguments[{number}]" if "*" in parameter else f"*({parameter.split()[-2]} *)arguments[{number}]"
             for number, parameter in enumerate(parameters.split(","))
         )
         launches.append(

@@ -22,6 +22,7 @@ from ..devices.warps_in_c import InC, in_c
 CASES = {
     "cnn": ["17to70ch-9x17-k3", "5to130ch-9x33-k5", "40to33ch-17x18-k2", "20to3ch-2x3-k1"],
     "lenet": ["batch-1", "batch-5"],
+    "lbm": ["7x13", "5x7", "3x5"],
     "convpool": ["33x40x11x11-k3", "17x300x9x9-k5", "5x7x9x9-k1"],
 }
 """Lab -> sizes that divide no tile: one and several chunks of channels, tiles of filters and pixels, and images a group."""
@@ -36,7 +37,7 @@ needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing
 
 def is_right(lab: Lab, variant: Variant, name: str, device: Device, plan: Any = None) -> bool:
     """Return whether the lab's check accepts the outputs of a variant on a device."""
-    case = lab.case(name)
+    case = lab.awkward_case(name)
     drawn = lab.inputs(case, seed=3)
     run = (plan or variant.plan)(device, variant, case, drawn)
     run.reset()
@@ -61,7 +62,7 @@ def test_is_right_by_its_ptx(lab: Lab, variant: Variant, name: str, tmp_path: Pa
 
 @pytest.mark.parametrize(("lab", "variant"), [pytest.param(*step, id=step[1].name) for step in STEPS])
 def test_other_devices_and_older_gpus_are_refused_in_a_sentence(lab: Lab, variant: Variant, tmp_path: Path) -> None:
-    case = lab.case(CASES[lab.name][0])
+    case = lab.awkward_case(CASES[lab.name][0])
     for ptx, reason in ((0, "it is none, and its compiler takes no PTX"), (75, "this one has 7.5")):
         device = InC(tmp_path)
         device.ptx = ptx

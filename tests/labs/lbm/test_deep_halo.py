@@ -126,6 +126,11 @@ def reason_to_skip() -> str | None:
 
 def run(variant: Variant, tiling: Tiling, folder: Path, change: tuple[str, str] = ("", "")) -> Outcome:
     """Run a step's kernel for UNITS steps under ThreadSanitizer."""
+    return run_program(variant, program_of(variant, tiling, change), folder)
+
+
+def run_program(variant: Variant, program: str, folder: Path) -> Outcome:
+    """Run a program, as `program_of` returns it, under ThreadSanitizer, and check its results as those of a step."""
     params, obstacles = asymmetric(NX, NY)
     f = initial(params, np.float32)
     disturb(f, 5, 0.1)
@@ -135,16 +140,22 @@ def run(variant: Variant, tiling: Tiling, folder: Path, change: tuple[str, str] 
     (folder / "in").write_bytes(
         given.tobytes() + obstacles.astype(np.int8).tobytes() + np.array([params.omega, w1, w2], np.float32).tobytes()
     )
-    (folder / "kernel.cpp").write_text(program_of(variant, tiling, change))
-    subprocess.run([*COMPILE, "kernel", "kernel.cpp"], cwd=folder, check=True)
-    done = subprocess.run(["./kernel", "in", "out"], cwd=folder, capture_output=True, text=True, timeout=600)
-    assert (folder / "out").exists(), done.stderr
+    race = compiled_and_run(program, folder)
     numbers = np.fromfile(folder / "out", np.float32)
     sums = numbers[given.size :].reshape(UNITS, -1).sum(axis=1, dtype=np.float64)
     outputs = {"f": numbers[: given.size].reshape(given.shape).astype(np.float64), "av_vels": sums / (~obstacles).sum()}
     case = Case(f"{NX}x{NY}", "test", asdict(params), UNITS)
     error, tolerance, _ = LAB.check(case, variant, outputs, LAB.reference(case, inputs))
-    return Outcome(bool(error <= tolerance), done.stderr)
+    return Outcome(bool(error <= tolerance), race)
+
+
+def compiled_and_run(program: str, folder: Path) -> str:
+    """Run a program on the file `in` of a folder and return ThreadSanitizer's reports; it writes the file `out`."""
+    (folder / "kernel.cpp").write_text(program)
+    subprocess.run([*COMPILE, "kernel", "kernel.cpp"], cwd=folder, check=True)
+    done = subprocess.run(["./kernel", "in", "out"], cwd=folder, capture_output=True, text=True, timeout=600)
+    assert (folder / "out").exists(), done.stderr
+    return done.stderr
 
 
 def accelerated(params: Params, obstacles: np.ndarray, f: np.ndarray, w1: np.float32, w2: np.float32) -> np.ndarray:

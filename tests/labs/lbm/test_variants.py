@@ -18,6 +18,7 @@ from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lbm import (
     LAB,
     bands,
+    deep_halo_ptx,
     fours,
     grid,
     haskell,
@@ -177,6 +178,8 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is shorter than 9 cells"
     if variant.plan in (on_chip.DeepHalo, on_chip.DeepHaloBranchless) and not held_in_tiles(nx, ny):
         return "not on this case: the blocks that run at once do not hold the grid"
+    if variant.plan is deep_halo_ptx.DeepHaloPtx and not held_in_tiles(nx, ny, 736):  # 48 KiB hold no more
+        return "not on this case: the groups that run at once do not hold the grid"
     if variant.plan is on_chip.Resident:
         rows = [
             rows for rows in range(4, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * (24 * rows - 16) <= 232448
@@ -186,10 +189,13 @@ def why_not(variant: Variant, size: str) -> str | None:
     return by_make(missing(variant))
 
 
-def held_in_tiles(nx: int, ny: int) -> bool:
-    """Return whether 128 blocks at most hold the grid in equal tiles, with a halo of two cells or more, a cell a thread."""
+def held_in_tiles(nx: int, ny: int, most: int = 992) -> bool:
+    """Return whether 128 blocks at most hold the grid in equal tiles, with a halo of two cells or more, a cell a thread.
+
+    most: cells of a tile with its halo.
+    """
     return any(
-        nx // x * (ny // y) <= 128 and (x + 4) * (y + 4) <= 992
+        nx // x * (ny // y) <= 128 and (x + 4) * (y + 4) <= most
         for x in range(2, nx + 1) if nx % x == 0
         for y in range(2, ny + 1) if ny % y == 0
     )  # fmt: skip
@@ -225,14 +231,19 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, quick: 
 @pytest.mark.parametrize(
     "cut", [(16, 16, 4), (16, 16, 5), (16, 16, 2), (8, 16, 3), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str
 )
-@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause"))
+@pytest.mark.parametrize(
+    "variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause", "deep-halo-ptx")
+)
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     device: Device, variant: Variant, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Grids are one column of blocks (halos to the left and right are their own cells), one block, and a few."""
-    if device.backend not in variant.backends:
-        pytest.skip("CUDA only")
-    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
+    if not variant.is_for(device.backend, device.kind):
+        pytest.skip("NVIDIA GPUs only")
+    if variant.plan is deep_halo_ptx.DeepHaloPtx and deep_halo_ptx.local_bytes(on_chip.Tiling(*cut)) > 48 << 10:
+        pytest.skip("more than 48 KiB of local memory")
+    for module in (on_chip, deep_halo_ptx):
+        monkeypatch.setattr(module, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
     params, obstacles = box(16, 32, 50)
     f = initial(params, np.float32)
     disturb(f, 1, 0.1)
@@ -285,6 +296,7 @@ def test_the_grids_reach_every_variant_and_every_reason() -> None:
         "persistent",
         "strips",
         "deep-halo",
+        "deep-halo-ptx",
         "on-chip",
         "on-chip-momentum",
         *WALKS,
@@ -432,7 +444,7 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "team-neighbours", "in-place",
     "half-storage", "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip",
-    "on-chip-momentum", "walk-down", "walk-momentum", "walk-warps", "fours", "slab", "halo-overlapped",
+    "on-chip-momentum", "walk-down", "walk-momentum", "deep-halo-ptx", "walk-warps", "fours", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant of each kernel file, and each variant with another data flow."""
 

@@ -12,6 +12,7 @@ from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOW
 from ...spec.source import Source
 from . import (
     bands,
+    deep_halo_ptx,
     fours,
     haskell,
     languages,
@@ -294,6 +295,7 @@ LADDER = (
     ),
     *on_chip.STEPS,
     *walk_down.STEPS,
+    *deep_halo_ptx.STEPS,
     *walk_warps.STEPS,
     *slabs.STEPS,
 )  # fmt: skip

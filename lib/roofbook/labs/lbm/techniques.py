@@ -54,6 +54,7 @@ TAGS = {
     "walk-paired": "less-arithmetic native-functions",
     "walk-momentum": "less-arithmetic",
     "walk-half": "precision",
+    "deep-halo-ptx": "persistent time-blocking halo",
     "walk-warps": "shuffles register-tiling mapping",
     "walk-velocity": "less-arithmetic",
     "slab": "layout halo",

@@ -1,0 +1,135 @@
+"""The step with a deep halo in one launch for all time steps, for CUDA and NVIDIA's OpenCL: deep_halo_ptx.k.
+
+Groups wait for each other, so all of them must run at once. CUDA promises it for a cooperative launch. OpenCL has no such
+launch, so there are no more groups than compute units, and the groups count each other before they begin.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...devices.backends import has
+from ...devices.contract import Device, Unsupported
+from ...spec.kernel_run import require_ptx
+from ...spec.plan import Case, Variant
+from ...spec.prediction import SEVERAL
+from ...spec.source import Source
+from .on_chip import HERE, WARP, SeveralSteps, Tiling, _tilings
+
+LOCAL_BYTES = 48 << 10
+"""Largest local memory of a group that the kernel declares itself, in bytes, by NVIDIA's OpenCL and by CUDA."""
+
+
+def local_bytes(tiling: Tiling) -> int:
+    """Return the local memory of a group: two copies of eight populations with their margins, a sum a step and warp, a flag."""
+    warps = tiling.threads // WARP
+    return 4 * (2 * (8 * tiling.threads + 2 * (tiling.wide + 1)) + tiling.depth * warps + 1)
+
+
+@lru_cache
+def tiling_of(nx: int, ny: int) -> Tiling | None:
+    """Return the tiling with the least cost whose tiles fit the local memory; None if there is none."""
+    fitting = (tiling for tiling in _tilings(nx, ny) if local_bytes(tiling) <= LOCAL_BYTES)
+    return min(fitting, key=lambda tiling: tiling.cost, default=None)
+
+
+def groups_of(nx: int, ny: int) -> int:
+    """Return the number of groups that must run at once; 0 if the grid does not fit."""
+    tiling = tiling_of(nx, ny)
+    return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
+
+
+class DeepHaloPtx(SeveralSteps):
+    """Groups that take several steps between two exchanges, in one launch. `run` raises RuntimeError if one never begins."""
+
+    kernel_name = "deep_halo_ptx"
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes that groups exchange in a step, on average: three words of 16 bytes a cell."""
+        nx, ny = case.params["nx"], case.params["ny"]
+        tiling = tiling_of(nx, ny)
+        return 48 * tiling.exchanged * groups_of(nx, ny) / tiling.depth if tiling else least
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        fits = groups_of(case.params["nx"], case.params["ny"])
+        return None if fits else "not on this case: the groups that run at once do not hold the grid"
+
+    @classmethod
+    def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
+        """Return the options; None on other devices, and if groups would wait for others that do not run."""
+        runs = device.ptx >= 80 and groups_of(case.params["nx"], case.params["ny"]) <= device.compute_units
+        return {} if runs else None
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        require_ptx(device, 80)
+        if reason := self.refusal(case, variant):
+            raise Unsupported(reason)
+        groups = groups_of(case.params["nx"], case.params["ny"])
+        if groups > device.compute_units:
+            raise Unsupported(
+                f"{groups} work-groups must run at once, and the device has compute units for {device.compute_units}"
+            )
+        super().__init__(device, variant, case, inputs)
+        (self.kernel,) = self.kernels
+        if has(device.backend, "cooperative"):
+            self.kernel.configure(cooperative=True)
+        self.halo = device.upload(np.zeros(2 * 3 * 2 * self.params.nx * self.params.ny, np.int64))
+        self.begun = device.upload(np.zeros(1, np.int32))
+        self.tag, self.groups_begun = 1, 0
+
+    def lay_out(self) -> None:
+        tiling = tiling_of(self.params.nx, self.params.ny)
+        assert tiling
+        self.tiling, self.groups, self.group_size = tiling, groups_of(self.params.nx, self.params.ny), tiling.threads
+        self.local, self.size = (self.group_size,), (self.group_size * self.groups,)
+
+    def knobs(self) -> dict[str, Any]:
+        tile_x, tile_y, depth = self.tiling
+        return {"NX": self.params.nx, "NY": self.params.ny, "TILE_X": tile_x, "TILE_Y": tile_y, "DEPTH": depth}
+
+    def turns(self) -> int:
+        return 1
+
+    def submit(self) -> None:
+        self.launch_accelerate(0)
+        source, target = self.grids[self.now].arguments, self.grids[1 - self.now].arguments
+        self.groups_begun += self.groups
+        self.queue.launch(self.kernel, self.size, self.local, *source, *target, self.obstacles, self.sums, self.halo,
+                          self.begun, np.int32(self.groups_begun), np.int32(self.tag), np.int32(self.units), self.omega,
+                          self.w1, self.w2)  # fmt: skip
+        self.tag += -(-self.units // self.tiling.depth)  # tags only ever rise, so nothing is cleared between runs
+        self.add_up(0, self.units)
+
+    def run(self) -> None:
+        super().run()
+        if self.av_vels[0] < 0:
+            raise RuntimeError(
+                f"nothing was computed: the {self.groups} work-groups of a launch wait for each other, and not all of them "
+                f"began within about a second, on {self.device.compute_units} compute units"
+            )
+
+    def close(self) -> None:
+        super().close()
+        self.halo.release()
+        self.begun.release()
+
+
+STEPS = (
+    Variant(
+        "deep-halo-ptx", "walk-momentum",
+        Source.of(
+            HERE / "deep_halo_ptx.k", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char",
+            NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=5,
+        ),
+        DeepHaloPtx,
+        "One launch for all steps, by OpenCL too. Groups keep their tiles on the chip and send each other their edges, in "
+        "words of 16 bytes with a tag, by PTX.",
+        "A walk of six steps is one launch, and its arithmetic fills few multiprocessors. Here no launch is left, and an "
+        "exchange of about a microsecond serves five steps: several times as fast.",
+        needs=frozenset({"ptx"}), kind="gpu", differs=("source", "plan"), predicts={"small": SEVERAL},
+    ),
+)  # fmt: skip
