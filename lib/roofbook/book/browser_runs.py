@@ -141,6 +141,7 @@ def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnIn
             plan.run()
             recording = Recording(device, range(begin, len(device.events)), operands.arrays)
             outputs = run.raw_outputs(operands.inputs, plan.outputs(), device.reads)
+            prepares = any(isinstance(event, RecordedLaunch) for event in device.events[:begin])
         except (Unsupported, OutOfMemory, BuildFailed) as error:
             reason = str(error)
             continue
@@ -152,7 +153,7 @@ def recorded_or_reason(lab: Lab, variant: Variant, case: Case, operands: DrawnIn
                 "allowed": allowed,
                 **recorded,
             }
-        return "its host computes, not the device alone"
+        return "kernels lay out its operands before a run" if prepares else "its host computes, not the device alone"
     assert reason, "the last limits were refused"
     return reason
 

@@ -130,7 +130,8 @@ def zeros(array: np.ndarray, axes: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
     """Zeros are exact to half a value of a filter or channel, of which at least one is not zero."""
-    weight_zeros, input_zeros = LAB.series(scale)
+    weight_zeros, prepared, input_zeros = LAB.series(scale)
+    assert prepared.points == weight_zeros.points
     assert [x for x, _ in weight_zeros.points] == [x for x, _ in input_zeros.points]
     few = {"test": [ZEROS[0], ZEROS[-1]], "quick": [0, 75, 98]}
     assert [x for x, _ in weight_zeros.points] == few.get(scale, list(ZEROS))
@@ -151,9 +152,10 @@ def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
 
 def test_the_series_ask_the_labs_question() -> None:
     """The series compare lists with every way to compute all products, libraries included; fp16 holds too few integers."""
-    weight_zeros, input_zeros = LAB.series("quick")
+    weight_zeros, prepared, input_zeros = LAB.series("quick")
     peers = {peer.name for peer in LAB.peers if peer.plan is TorchConvolution and peer.dtype != "float16"}
     assert {peer for one, peer in weight_zeros.against if one == "strips"} == {*DENSE, *peers}
+    assert all(LAB.variant(name).options.get("prepared") for name in prepared.variants)
     assert {one for one, _ in input_zeros.against} == {"both-sparse"}
 
 
@@ -271,13 +273,14 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     x, weight, conv, out = 600, 8 * 6 * 9, 800, 200
     least, lists = 2 * (x + weight) + 4 * out, 8 * 48 + 4 * 48
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
-        "sequential", "filter-groups", "atomic-pool", "lists", "built-lists", "strips", "both-sparse", "tiles",
-        "tensor-int8", "tensor-prepared", "tensor-window", "tensor-split-k", "warps-int8", "vnni", "vnni-lists",
+        "sequential", "filter-groups", "atomic-pool", "lists", "built-lists", "strips", "strips-prepared", "both-sparse",
+        "tiles", "tensor-int8", "tensor-prepared", "tensor-window", "tensor-split-k", "warps-int8", "vnni", "vnni-lists",
         "vnni-lists-prepared", "amx", "torch-fp32", "torch-fp16", "cublas",
     )}  # fmt: skip
     assert moved == pytest.approx({
         "sequential": least + 8 * conv, "filter-groups": least + 8 * conv, "atomic-pool": least + 8 * out,
         "lists": least + 8 * conv, "built-lists": least + 2 * lists, "strips": least + 2 * (4 * 48 + x),
+        "strips-prepared": x + 4 * 48 + 4 * out,
         "both-sparse": least + 2 * lists + 2 * 4 * 8 * 8 * 12 * 12, "tiles": least + 8 * weight,
         "tensor-int8": least + 2 * (x + weight), "tensor-prepared": x + weight + 4 * out,
         "tensor-window": x + weight + 4 * out, "tensor-split-k": x + weight + 4 * out,

@@ -101,10 +101,16 @@ class SparseConvolution(NamedCases):
         peer = ("torch-cpu", "torch-fp32", "torch-tf32", "torch-bf16")
         dense = (*DENSE, *peer)
         lists = ("lists", "built-lists", "strips", "cached-channels")
+        lists_prepared = ("strips-prepared", "vnni-lists-prepared")
+        dense_prepared = ("tensor-split-k", "tensor-tall", "warps-int8", "vnni", "amx")
         return (
             Series("weight zeros", "From how many zeros in the weights on does sparse beat dense?",
                    "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in shares),
                    (*lists, *dense), tuple(product(lists, dense))),
+            Series("weight zeros, operands prepared",
+                   "From how many zeros in the weights on does sparse beat dense, if both find their operands laid out?",
+                   "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in shares),
+                   (*lists_prepared, *dense_prepared), tuple(product(lists_prepared, dense_prepared))),
             Series("input zeros", "From how many zeros in the input on does it pay to skip those too?",
                    "zeros in the input, %, with one non-zero in each slice of a filter",
                    tuple((zeros, f"{layer}-x{zeros}") for zeros in shares),

@@ -166,6 +166,12 @@ LADDER = (
         differs=("source", "plan"), shows={"strips": r"dp4a"}, dtype="int32", predicts=FASTER,
     ),
     Variant(
+        "strips-prepared", "strips", STRIPS, plans.PreparedStrips,
+        "Bytes and lists are made beforehand, as a library's user would keep them.",
+        "Shows the cost of both: two launches, one pass over input and weights.",
+        options={"prepared": True}, differs=("plan", "options"), dtype="int32", predicts=FASTER,
+    ),
+    Variant(
         "both-sparse", "built-lists", BOTH, plans.Both,
         "Inputs as lists too: only pairs of non-zeros are multiplied, and added to a map in local memory.",
         "A fifth of the products is left. Each reads and writes memory at scattered addresses.",

@@ -328,6 +328,23 @@ class Strips(Convolution):
         self.queue.launch(self.kernel, self.size, self.group, self.bytes, self.entries, self.counts, self.out)
 
 
+class PreparedStrips(Converting, Strips):
+    """`Strips`, with bytes and lists made once, not in each call, by option `prepared`."""
+
+    @classmethod
+    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
+        """Return the bytes; the input as bytes and an entry of four bytes a weight are read."""
+        one = layer(case)
+        return 4 * nonzero_weights(case) + prod(one.x_shape) + 4 * prod(one.out_shape)
+
+    def convert(self) -> None:
+        self.queue.launch(self.to_bytes, (256 * ceil_div(self.words, 256),), (256,), self.x, self.bytes)
+        self.queue.launch(self.build, (512 * self.layer.filters,), (512,), self.weight, self.entries, self.counts)
+
+    def multiply(self) -> None:
+        self.queue.launch(self.kernel, self.size, self.group, self.bytes, self.entries, self.counts, self.out)
+
+
 class Tiles(Convolution):
     """Weights packed by tiles of filters, as floats; then the dense product from registers."""
 

@@ -91,6 +91,7 @@ PAIRS = (
     ("On explicit vectors", [("vectors", "built-lists"), ("cached-channels", "vectors")]),
     ("On a CPU, four entries by one instruction", [("vnni-lists", "cached-channels"), ("vnni-lists-prepared", "vnni-lists")]),
     ("Sums in registers", [("strips", "built-lists"), ("strips", "unrolled")]),
+    ("With bytes and lists made beforehand", [("strips-prepared", "strips")]),
     ("Zeros skipped on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
     ("Every product, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
     ("Every product, on tensor cores", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),

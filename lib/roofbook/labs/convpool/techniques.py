@@ -21,6 +21,7 @@ TAGS = {
     "vnni-lists": "dot-products narrow-types layout",
     "vnni-lists-prepared": "prepared",
     "strips": "register-tiling staging narrow-types",
+    "strips-prepared": "prepared",
     "both-sparse": "sparsity",
     "tiles": "register-tiling staging mapping",
     "tensor-int8": "tensor-cores narrow-types",
