@@ -105,7 +105,7 @@ def test_a_race_is_seen(tmp_path: Path) -> None:
 def test_blocks_begin_nothing_unless_all_of_them_begin(tmp_path: Path) -> None:
     """The one that gives up first tells the others, and the sums of the first step tell the host."""
     (tmp_path / "in").write_bytes(bytes(10 * 4 * NX * NY))
-    program = program_of("opencl", TILINGS[0], ("PATIENCE = 1 << 20", "PATIENCE = 9"), missing=1)
+    program = program_of("opencl", TILINGS[0], ("patience = 1 << 20", "patience = 9"), missing=1)
     ended = compiled_and_run(program, tmp_path)
     numbers = np.fromfile(tmp_path / "out", np.float32)
     to, sums = numbers[: 9 * NX * NY], numbers[9 * NX * NY :].reshape(UNITS, -1)

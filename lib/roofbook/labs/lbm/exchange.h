@@ -7,11 +7,6 @@
 // A word is written and read in one piece, so a reader that sees the tag has the floats: no flag, and no fence. Only groups that run
 // at once may wait for each other. OpenCL does not promise that they do, so they are counted before the first exchange.
 #pragma once
-enum {
-  PATIENCE = 1 << 20,  // looks at the counter, about a second: a group that can run has begun long before
-  MISSING = -(1 << 30) // the counter once a group was missed
-};
-
 // Sends a word (st.relaxed, at the scope of the GPU).
 DEVICE void send_word(GLOBAL uint4 *word, float a, float b, float c, unsigned int tag) {
   asm volatile("{ .reg .b64 low, high; .reg .b128 all; mov.b64 low, {%1, %2}; mov.b64 high, {%3, %4}; "
@@ -29,19 +24,20 @@ DEVICE unsigned int look_at_word(GLOBAL const uint4 *word, float *a, float *b, f
 }
 
 // Returns whether all groups of a launch run at once, on which all agree. A work-item of each group calls it. `begun` counts the groups
-// of all launches so far, `all` with those of this one. A group that has waited long enough replaces it by MISSING, for good, unless
-// the count has changed meanwhile (atom.add, ld.relaxed, atom.cas).
+// of all launches so far, `all` with those of this one (atom.add, ld.relaxed). A group that has waited long enough replaces it for good
+// by a negative number, unless the count has changed meanwhile (atom.cas). A group that can run has begun long before.
 DEVICE bool have_all_begun(GLOBAL int *begun, int all) {
+  const int patience = 1 << 20, missing = -(1 << 30); /* looks, about a second; the negative number */
   int before, count;
   asm volatile("atom.relaxed.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(begun) : "memory");
   count = before + 1;
   for (int looks = 0; count >= 0 && count < all; looks++) {
-    if (looks < PATIENCE) {
+    if (looks < patience) {
       asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(count) : "l"(begun) : "memory");
     } else {
       asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
-                   : "=r"(before) : "l"(begun), "r"(count), "r"((int)MISSING) : "memory");
-      count = before == count ? MISSING : before;
+                   : "=r"(before) : "l"(begun), "r"(count), "r"(missing) : "memory");
+      count = before == count ? missing : before;
     }
   }
   return count >= 0;
