@@ -441,7 +441,9 @@ def test_a_device_number_of_any_length_is_an_unknown_device(
 def test_a_step_for_cpus_is_no_choice_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """No backend of a GPU offers it, whether it is asked for or not."""
     params, obstacles = problem.box(12, 10, 5)
-    gpu = SimpleNamespace(backend="opencl", kind="gpu", spec="opencl:0", name="A GPU", slug="a-gpu", compute_units=4)
+    gpu = SimpleNamespace(
+        backend="opencl", kind="gpu", spec="opencl:0", name="A GPU", slug="a-gpu", compute_units=4, ptx=0
+    )
     monkeypatch.setattr(roofbook.labs.lbm.lattice, "open_device", lambda *_: gpu)
     with pytest.raises(UsageError, match="variant 'bands' cannot run this: not on opencl:0"):
         roofbook.labs.lbm.lattice.simulate("auto", "bands", params, obstacles)
@@ -449,4 +451,4 @@ def test_a_step_for_cpus_is_no_choice_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     chosen = {
         candidate.variant.plan.__name__ for candidate in roofbook.labs.lbm.lattice._quickest(cast(Any, gpu), case)
     }
-    assert chosen and not chosen & {"Bands", "Team"}
+    assert chosen and not chosen & {"Bands", "Team", "DeepHaloPtx"}
