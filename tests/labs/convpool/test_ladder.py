@@ -274,8 +274,8 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     least, lists = 2 * (x + weight) + 4 * out, 8 * 48 + 4 * 48
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
         "sequential", "filter-groups", "atomic-pool", "lists", "built-lists", "strips", "strips-prepared", "both-sparse",
-        "tiles", "tensor-int8", "tensor-prepared", "tensor-window", "tensor-split-k", "warps-int8", "vnni", "vnni-lists",
-        "vnni-lists-prepared", "amx", "torch-fp32", "torch-fp16", "cublas",
+        "tiles", "tensor-int8", "tensor-prepared", "tensor-window", "tensor-split-k", "tensor-parts", "warps-int8", "vnni",
+        "vnni-lists", "vnni-lists-prepared", "amx", "torch-fp32", "torch-fp16", "cublas",
     )}  # fmt: skip
     assert moved == pytest.approx({
         "sequential": least + 8 * conv, "filter-groups": least + 8 * conv, "atomic-pool": least + 8 * out,
@@ -283,7 +283,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "strips-prepared": x + 4 * 48 + 4 * out,
         "both-sparse": least + 2 * lists + 2 * 4 * 8 * 8 * 12 * 12, "tiles": least + 8 * weight,
         "tensor-int8": least + 2 * (x + weight), "tensor-prepared": x + weight + 4 * out,
-        "tensor-window": x + weight + 4 * out, "tensor-split-k": x + weight + 4 * out,
+        "tensor-window": x + weight + 4 * out, "tensor-split-k": x + weight + 4 * out, "tensor-parts": x + weight + 4 * out,
         "warps-int8": x + weight + 4 * out, "vnni": x + weight + 4 * out, "amx": x + weight + 4 * out,
         "vnni-lists": least + 2 * (x + 5 * 48), "vnni-lists-prepared": x + 5 * 48 + 4 * out,
         "torch-fp32": 4 * (x + weight + out), "torch-fp16": 2 * (x + weight + out),

@@ -277,7 +277,18 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k", "tensor-tall", "vnni", "vnni-lists", "amx"]
+    "name",
+    [
+        "strips",
+        "tensor-int8",
+        "tensor-window",
+        "tensor-split-k",
+        "tensor-tall",
+        "tensor-parts",
+        "vnni",
+        "vnni-lists",
+        "amx",
+    ],
 )
 def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
     variant = LAB.variant(name)

@@ -29,6 +29,8 @@ TAGS = {
     "tensor-window": "warpgroup-products clusters",
     "tensor-split-k": "clusters mapping",
     "tensor-tall": "mapping",
+    "tensor-parts": "clusters mapping layout",
+    "tensor-multicast": "clusters",
     "warps-int8": "tensor-cores narrow-types prepared",
     "vnni": "register-tiling -sparsity",
     "amx": "tensor-cores layout",

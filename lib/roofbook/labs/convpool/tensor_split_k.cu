@@ -33,24 +33,7 @@
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
 #include "bytes.inc"
 
-// weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, padded with zeros: tiles in wgmma's layout
-// of shared memory, a filter a line of 128 bytes, swizzled here since tma_load_bytes does not. A block transposes a slice of a filter.
-KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {
-  __shared__ short tile[SLICE * TAPS_2];
-  const int i = blockIdx.x, first = blockIdx.y * SLICE, line = i % TILE_I;
-  for (int k = threadIdx.x; k < SLICE * TAPS_2; k += 128) {
-    const int known = i < FILTERS && first + k / TAPS_2 < DEPTH;
-    tile[k] = known ? weight[WEIGHT_AT(i, first, 0, 0) + k] : 0;
-  }
-  __syncthreads();
-  for (int k = threadIdx.x; k < TAPS_2 * SLICE / 4; k += 128) {
-    const int tap = k / (SLICE / 4), j = k % (SLICE / 4) * 4;
-    unsigned int word = 0;
-    for (int b = 0; b < 4; b++) word |= (tile[(j + b) * TAPS_2 + tap] & 255u) << 8 * b;
-    const int at = ((i / TILE_I * SLICES + blockIdx.y) * TAPS_2 + tap) * WEIGHT_BYTES + line * SLICE + swizzled_128b(line, j);
-    taps[at / 4] = word;
-  }
-}
+#include "weight_tiles.inc"
 
 DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 DEVICE void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
@@ -63,32 +46,7 @@ DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
       : "memory");
 }
 
-// c (64 x 8 TILE_H, int32, spread over a warpgroup) += a (64 x 32) times transposed b (8 TILE_H x 32); a and b lie in shared memory.
-#if TILE_H == 32
-DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
-      "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,"
-      "%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,"
-      "%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,"
-      "%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,"
-      "%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, 1;"
-      : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16), SUMS_16(IN_INTS, 32), SUMS_16(IN_INTS, 48),
-        SUMS_16(IN_INTS, 64), SUMS_16(IN_INTS, 80), SUMS_16(IN_INTS, 96), SUMS_16(IN_INTS, 112)
-      : "l"(a), "l"(b));
-}
-#else
-DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,"
-      "%61,%62,%63}, %64, %65, 1;"
-      : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16), SUMS_16(IN_INTS, 32), SUMS_16(IN_INTS, 48)
-      : "l"(a), "l"(b));
-}
-#endif
+#include "tile_product.inc"
 
 // A row of the sums (picture in hopper.h) is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
 //

@@ -40,6 +40,29 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "products for all channels. `tensor-split-k`, which cuts that chain, is faster"
         ),
     },
+    "tensor-parts": {
+        "cuda 256x192x28x28-k3": (
+            "clocks in the blocks of an H200 show that the products of a quarter end after little more than half the time of "
+            "a half, in the median block. But each block waits for the sums of all others of its tile, and the slowest "
+            "quarter ends nearly as late as a half"
+        ),
+    },
+    "tensor-multicast": {
+        "cuda 512x512x32x32-k3": (
+            "a tile of this layer has two parts, so a cluster has four blocks, each with nearly all the shared memory of a "
+            "multiprocessor. By CUDA's occupancy calculator an H200 holds 30 such clusters at once, which are 120 of the 128 "
+            "blocks. The last two clusters begin when others end, so the layer takes two turns. Of clusters of two it "
+            "holds 66, and all blocks have a place"
+        ),
+        "cuda 256x192x28x28-k3": (
+            "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "
+            "Reads from the L2 are fewer, but they were not the limit"
+        ),
+        "cuda 128x96x27x27-k5": (
+            "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "
+            "Reads from the L2 are fewer, but they were not the limit"
+        ),
+    },
     "warps-int8": {
         "cuda": (
             "this layer has fewer groups than an H200 has multiprocessors, so part of the chip is idle. Then the "

@@ -1,0 +1,236 @@
+// Convolution, ReLU and pooling with every product computed, by Hopper's warpgroup products in int8 with exact sums in int32. A tile of
+// 64 filters by TILE_H x 8 outputs is the work of PARTS blocks of a cluster. Each computes a part of its steps (a step is a slice of
+// channels at one tap) and sends the others the sums of their rows; each finishes a part of the rows. A barrier counts the bytes that
+// come from other blocks, so at the end no block waits for a cluster. SHARING neighbouring tiles of the same filters are in one cluster:
+//
+//   cluster with PARTS 2 and SHARING 2      tile 0        tile 1
+//   first half of the steps                 block 0       block 2    take the same weights, fetched once for both
+//   second half                             block 1       block 3    take the same weights
+//                                           `- sums -'    `- sums -'
+//
+// The boxes of all tiles lie in memory, with the pixels that neighbours share in each of them, and with their pieces where a product
+// wants them. So a box is one plain copy, and no map of the tensor has to be fetched before the first one.
+//
+// Knob TILE_H:  rows of outputs of a tile, 16 or 32: with 32 a product reads its weights for twice as many outputs
+// Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8; the plan takes as many as the chip has room for
+// Knob SHARING: tiles whose blocks share weights: 1, 2, 4 or 8; at most 8 blocks are a cluster
+#include "layer.h"
+#ifndef TILE_H
+#define TILE_H 16
+#endif
+#ifndef PARTS
+#define PARTS 2
+#endif
+#ifndef SHARING
+#define SHARING 1
+#endif
+#define TILE_I 64
+#define TILE_W 8
+#define SLICE 128
+#define BARRIERS RELAXED
+#include "hopper.h"
+#define TAPS_2 (TAPS * TAPS)
+#define SLICES ((DEPTH + SLICE - 1) / SLICE)
+#define PRODUCTS (SLICES > 1 ? SLICE / 32 : (DEPTH + 31) / 32)
+#define STEPS (SLICES * TAPS_2)
+#define CLUSTER (PARTS * SHARING)
+#define MOST_STEPS ((STEPS + PARTS - 1) / PARTS)
+#define BOXES (SLICES < 2 ? 1 : 2)
+#define BOX_H (TILE_H + TAPS - 1)
+#define BOX_W (TILE_W + TAPS - 1)
+#define BOX_BYTES (BOX_H * BOX_W * SLICE)
+#define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
+#define WEIGHT_BYTES (TILE_I * SLICE)
+#define SUMS (TILE_H * TILE_W / 2)
+#define OWN (SUMS / PARTS)
+#define RECEIVED_BYTES ((PARTS - 1) * OWN * 128 * 4)
+#define TILES_THAT_FIT ((230400 - BOXES * BOX_STRIDE - RECEIVED_BYTES) / WEIGHT_BYTES)
+#define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT / SHARING * SHARING)
+#define SHARED_BYTES (STAGES * WEIGHT_BYTES + BOXES * BOX_STRIDE + RECEIVED_BYTES)
+#define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
+#define TILES_DOWN ((SIZE + TILE_H - 1) / TILE_H)
+#define TILES (TILES_ACROSS * TILES_DOWN)
+#define COLUMN_BLOCKS ((BOX_W + 31) / 32)
+
+// x (channel, row, column) -> pixels (slice, tile, row, column, channel) as bytes, padded with zeros: the boxes of all tiles. A block
+// transposes a row of a box, or 32 columns of it.
+KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT pixels) {
+  __shared__ short transposed[SLICE][34];
+  const int tid = threadIdx.x, row = blockIdx.y, first = blockIdx.z * SLICE, w0 = blockIdx.x % COLUMN_BLOCKS * 32;
+  const int tile = blockIdx.x / COLUMN_BLOCKS, h = tile / TILES_ACROSS * TILE_H + row, w = tile % TILES_ACROSS * TILE_W + w0;
+  for (int k = tid; k < SLICE * 32; k += 256) {
+    const int j = first + k / 32, column = w + k % 32;
+    transposed[k / 32][k % 32] = j < DEPTH && h < X_ROW && column < X_ROW ? x[X_AT(j, h, column)] : 0;
+  }
+  __syncthreads();
+  for (int k = tid; k < 32 * SLICE / 4; k += 256) {
+    const int across = k / (SLICE / 4), column = w0 + across, j = k % (SLICE / 4) * 4;
+    if (column < BOX_W) {
+      unsigned int word = 0;
+      for (int b = 0; b < 4; b++) word |= (transposed[j + b][across] & 255u) << 8 * b;
+      const int line = row * BOX_W + column, box = blockIdx.z * TILES + tile;
+      pixels[(box * BOX_BYTES + line * SLICE + swizzled_128b(line, j)) / 4] = word;
+    }
+  }
+}
+
+#include "weight_tiles.inc"
+
+DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+DEVICE void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// The address of the same place in the shared memory of block `rank` of the cluster.
+DEVICE unsigned in_block(const void *shared, int rank) {
+  unsigned remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address(shared)), "r"(rank));
+  return remote;
+}
+
+// Stores in another block, whose barrier counts the 16 bytes when they are there: 9.7.9.12, st.async.
+DEVICE void store_counted(unsigned to, unsigned barrier, int a, int b, int c, int d) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to), "r"(a),
+               "r"(b), "r"(c), "r"(d), "r"(barrier) : "memory");
+}
+
+// Waits for bytes that other blocks of the cluster store.
+DEVICE void wait_for_stores(unsigned long long *barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n\t}" ::"r"(address(barrier)), "r"(parity) : "memory");
+}
+
+#if SHARING > 1
+// Fetches a tile of weights to the same place in all blocks that have the same steps, and counts its bytes at the barrier of each.
+#define EVERY_TILE (((1 << CLUSTER) - 1) / ((1 << PARTS) - 1))
+DEVICE void fetch_weights(void *to, const void *from, unsigned long long *barrier, int part) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(WEIGHT_BYTES), "r"(address(barrier)), "h"((unsigned short)(EVERY_TILE << part)) : "memory");
+}
+#else
+DEVICE void fetch_weights(void *to, const void *from, unsigned long long *barrier, int part) {
+  tma_load_bytes(to, from, WEIGHT_BYTES, barrier);
+}
+#endif
+
+DEVICE void fetch_box(char *box, const char *from, unsigned long long *barrier) {
+  expect_bytes(barrier, BOX_BYTES);
+  tma_load_bytes(box, from, BOX_BYTES, barrier);
+}
+
+#include "tile_product.inc"
+
+// A row of the sums (picture in hopper.h) is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
+//
+//   thread's c    row 0: c[0] c[1] | row 1: c[4] c[5] | ...  | row 15: c[60] c[61]    of filter i, with TILE_H 16
+//                        c[2] c[3] |        c[6] c[7] | ...  |         c[62] c[63]    of filter i + 8
+//
+// So c[0], c[1], c[4] and c[5] are a window of the pool. Part p finishes the OWN sums from c[p * OWN] on, and gets those of each other
+// part from thread to thread, four a store: received[(n * OWN / 4 + k) * 128 + tid] are the sums 4 k to 4 k + 3 of the n-th other part.
+KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT taps, const char *RESTRICT pixels, int *RESTRICT out) {
+  extern __shared__ char whole[];
+  constexpr int stages = STAGES;
+  __shared__ unsigned long long weights_full[stages], weights_empty[stages], box_full[BOXES], box_empty[BOXES], sums_full;
+  char *weights = aligned_for_swizzle(whole), *boxes = weights + stages * WEIGHT_BYTES;
+  int4 *received = (int4 *)(boxes + BOXES * BOX_STRIDE);
+  const int tid = threadIdx.x, rank = rank_in_cluster(), part = rank % PARTS, sharer = rank / PARTS;
+  const int tile = blockIdx.x / PARTS, within = tile < TILES ? tile : 0;
+  const int first = part * STEPS / PARTS, steps = (part + 1) * STEPS / PARTS - first, first_slice = first / TAPS_2;
+  if (tid == 128) {
+    INIT_RING(box_full, box_empty, BOXES, 1)
+    INIT_RING(weights_full, weights_empty, stages, SHARING)
+    init_barrier(&sums_full, 1);
+    publish_barriers();
+#pragma unroll 1
+    for (int stage = 0; stage < stages && stage < steps; stage++) expect_bytes(&weights_full[stage], WEIGHT_BYTES);
+    expect_bytes(&sums_full, RECEIVED_BYTES);
+  }
+  __syncthreads();
+  arrive_in_cluster();
+  if (tid >= 128) {
+    const char *box_of_slice = pixels + (first_slice * TILES + within) * BOX_BYTES;
+    const char *weights_of_step = taps + (blockIdx.y * STEPS + first) * WEIGHT_BYTES;
+    if (tid == 128 && steps > 0) fetch_box(boxes, box_of_slice, &box_full[0]);
+    __syncwarp();
+    if (SHARING > 1) wait_for_cluster();
+    if (tid == 128) {
+#pragma unroll 1
+      for (int step = 0; step < steps; step++, weights_of_step += WEIGHT_BYTES) {
+        const int slice = (first + step) / TAPS_2 - first_slice, tap = (first + step) % TAPS_2, stage = step % stages;
+        if (step > 0 && tap == 0) {
+          const int box = slice % BOXES;
+          box_of_slice += TILES * BOX_BYTES;
+          if (slice >= BOXES) wait_for(&box_empty[box], (slice / BOXES - 1) % 2);
+          fetch_box(boxes + box * BOX_STRIDE, box_of_slice, &box_full[box]);
+        }
+        if (step % SHARING == sharer) {
+          if (step >= stages) wait_for(&weights_empty[stage], (step / stages - 1) % 2);
+          fetch_weights(weights + stage * WEIGHT_BYTES, weights_of_step, &weights_full[stage], part);
+        }
+      }
+    }
+    __syncwarp();
+    if (SHARING == 1) wait_for_cluster();
+  } else {
+    int c[SUMS] = {};
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+      const int slice = (first + step) / TAPS_2 - first_slice, tap = (first + step) % TAPS_2, stage = step % stages;
+      if (step == 0 || tap == 0) wait_for(&box_full[slice % BOXES], slice / BOXES % 2);
+      wait_for(&weights_full[stage], step / stages % 2);
+      const char *box = boxes + slice % BOXES * BOX_STRIDE + (tap / TAPS * BOX_W + tap % TAPS) * SLICE;
+      const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES), b = descriptor(box, BOX_W * SLICE);
+      wgmma_begin();
+#pragma unroll
+      for (int k = 0; k < PRODUCTS; k++) product(c, along_lines(a, k), along_lines(b, k));
+      wgmma_commit();
+      if (step > 0) {
+        wgmma_wait_but_one();
+        if (tid == 0 && step - 1 + stages < steps) {
+          const int empty = (step - 1) % stages;
+          expect_bytes(&weights_full[empty], WEIGHT_BYTES);
+          arrive_at(&weights_empty[empty], (step - 1 + stages) % SHARING * PARTS + part);
+        }
+        if (tid == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+      }
+    }
+    wgmma_wait_all();
+    wait_for_cluster();
+    int own[OWN];
+#pragma unroll
+    for (int p = 0; p < PARTS; p++) {
+      if (p == part) {
+#pragma unroll
+        for (int k = 0; k < OWN; k++) own[k] = c[p * OWN + k];
+      } else {
+        const int other = part < p ? part : part - 1;
+        const unsigned to = in_block(received + other * OWN / 4 * 128 + tid, sharer * PARTS + p);
+        const unsigned counted = in_block(&sums_full, sharer * PARTS + p);
+#pragma unroll
+        for (int k = p * OWN; k < (p + 1) * OWN; k += 4) {
+          store_counted(to + (k - p * OWN) / 4 * 128 * 16, counted, c[k], c[k + 1], c[k + 2], c[k + 3]);
+        }
+      }
+    }
+    wait_for_stores(&sums_full, 0);
+#pragma unroll
+    for (int k = 0; k < (PARTS - 1) * OWN; k += 4) {
+      const int4 sums = received[k / 4 * 128 + tid];
+      own[k % OWN] += sums.x;
+      own[k % OWN + 1] += sums.y;
+      own[k % OWN + 2] += sums.z;
+      own[k % OWN + 3] += sums.w;
+    }
+    const int column = tile % TILES_ACROSS * (TILE_W / 2) + tid % 4, i = SUM_ROW(blockIdx.y * TILE_I, tid);
+#pragma unroll
+    for (int k = 0; k < OWN; k += 8) {
+      const int row = tile / TILES_ACROSS * (TILE_H / 2) + part * (TILE_H / PARTS / 2) + k / 8;
+      const int left = LARGER(LARGER(own[k], own[k + 1]), LARGER(own[k + 4], own[k + 5]));
+      const int right = LARGER(LARGER(own[k + 2], own[k + 3]), LARGER(own[k + 6], own[k + 7]));
+      if (tile < TILES && row < SIZE / 2 && column < SIZE / 2) {
+        if (i < FILTERS) out[OUT_AT(i, row, column)] = LARGER(left, 0);
+        if (i + 8 < FILTERS) out[OUT_AT(i + 8, row, column)] = LARGER(right, 0);
+      }
+    }
+  }
+}
