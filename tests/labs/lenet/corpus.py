@@ -171,6 +171,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("split-pool", "warpgroup.cu", "j / 3 * 2 * POOLED_1", "j / 3 * POOLED_1", "which row of layer 1 it is"),
     Mutant("whole-fused", "warpgroup_whole.cu", "image < count; image", "image < count - 1; image", "the last image"),
     Mutant("whole-fused", "warpgroup_whole.cu", "j / 3 % 2 * 2 * REMAINDER_2", "0", "which row of layer 2's input it is"),
+    Mutant("whole-roles", "roles.cu", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
     Mutant("whole", "dense.k", "chunk < VALUES;", "chunk < VALUES - CHUNK;", "the last of the pooled values"),
     Mutant("whole", "dense.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
     Mutant("whole", "dense.k", "sums[i] + fc1_bias[o + i]", "sums[i]", "a bias"),

@@ -73,6 +73,7 @@ def test_work_is_that_of_both_convolutions() -> None:
         "unrolled-constant": maps + 2 * matrices, "fused-pool": pooled, "tensor": pooled, "whole": pooled,
         "graph": pooled, "warps": pooled, "warps-ahead": pooled,
         "warpgroup": pooled, "split": maps, "split-boxes": maps, "whole-fused": 86**2 + 16 * 9**2,
+        "whole-roles": 86**2 + 16 * 9**2,
     }.items():  # fmt: skip
         assert LAB.traffic(LAB.case("batch-10000"), LAB.variant(name)) == 4 * (10000 * values + weights), name
 

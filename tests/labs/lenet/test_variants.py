@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.often import often
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, producer, reported, streams, tuned, vectors, whole
+from roofbook.labs.lenet import LAB, network, peers, producer, reported, roles, streams, tuned, vectors, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -43,7 +43,7 @@ POOLED = (
     "whole-tensor",
     "graph",
 )
-ON_CHIP = ("whole-fused", "whole-split")
+ON_CHIP = ("whole-fused", "whole-split", "whole-roles")
 WHOLE = ("whole", "whole-tensor", "graph", *ON_CHIP)
 ROTATING = ("rotating-linear", "rotating-halo", "rotating-joint")
 STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned", *ROTATING)
@@ -209,6 +209,21 @@ def test_roles_change_no_bit_however_many_images_a_block_takes(
     monkeypatch.setattr(producer.Producer, "size", size)
     for key, right in plain.items():
         np.testing.assert_array_equal(run(device, LAB.variant(name), 40)[key], right)
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+def test_roles_of_the_whole_network_change_no_bit_however_many_images_a_block_takes(
+    device: Device, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    """A block takes one image, or more than it has slots for; its last images are as many as have scores at once, or fewer."""
+    plain = run(device, LAB.variant("whole-fused"), 40)
+    monkeypatch.setattr(
+        roles.WholeRoles, "size", lambda self, layer, count: (self.group_of(layer)[0] * min(count, blocks),)
+    )
+    variant = LAB.variant("whole-roles")
+    out = run(device, variant, 40)
+    np.testing.assert_array_equal(out["pool2"], plain["pool2"])
+    assert accepted(variant, 40, out)
 
 
 @pytest.mark.parametrize("items", [1, 2, 7])

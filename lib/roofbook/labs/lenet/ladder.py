@@ -13,6 +13,7 @@ from . import (
     producer,
     registers,
     reported,
+    roles,
     sequential,
     streams,
     tuned,
@@ -48,6 +49,7 @@ PTX = frozenset({"ptx"})
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
 PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
 WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
+ROLES = Source.of(HERE / "roles.cu")
 ON_CPU = frozenset({"cpu", "vector-types"})
 NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no separate constant memory"}
 
@@ -329,6 +331,12 @@ LADDER = (
         "The whole pass in one kernel with operands split into two parts, and the dense layers in fp32.",
         "Three times the products, and room for the inputs of only two warpgroups a block, which wait more: a third as fast.",
         WGMMA, differs=("source", "options"), predicts=about(1 / 3),
+    ),
+    hopper_step(
+        "whole-roles", "whole-fused", ROLES, roles.WholeRoles,
+        "Warpgroups have roles: one fetches images and does the dense layers, one does layer 1, two do layer 2, all at once.",
+        "One launch instead of two, and a tenth fewer products; weights in registers. Layers overlap: up to twice as fast.",
+        WGMMA, options=ROUNDED, differs=("source", "plan"), shows={"roles": r"setmaxnreg"}, predicts=up_to(2),
     ),
 )  # fmt: skip
 

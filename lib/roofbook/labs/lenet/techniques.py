@@ -44,6 +44,7 @@ TAGS = {
     "split-boxes": "bulk-copies",
     "whole-fused": "fusion tensor-cores precision",
     "whole-split": "split-operands",
+    "whole-roles": "warp-roles fusion bulk-copies",
 }
 
 UNTAGGED = {"sequential-c": START, "linear": START}
