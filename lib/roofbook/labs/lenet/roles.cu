@@ -1,32 +1,56 @@
-// The whole network in one kernel of four warpgroups with roles: a block takes its images one after another, and all roles work at
-// once, on different images or on different rows of one. Scores and last pooled maps leave the chip, nothing between the layers does.
+// The whole network in one kernel of four warpgroups with roles: a block takes its images one after another, and all roles work
+// at once, on different images or on different rows of one. Scores and last pooled maps leave the chip, nothing between the
+// layers does.
 //
 //   x ---TMA--> RING --INPUT--> pixels --CONV_1--> pooled --2 x CONV_2--> last pooled --INPUT--> scores
 //   fc1 -TMA->  chunks,         fp16,  layer 1,    fp16,    layer 2,      maps, fp32,   dense layers,
 //               fp32            2 slots ReLU, pool 2 slots  ReLU, pool    8 slots       4 images at a time
 //                   --INPUT--> fc1, fp16, stays
 //
-// A barrier a chunk of 22 rows, and one a tile of layer 1, tells the next role that these rows are there: the layers of one image
-// overlap as well. Barriers count arrivals of threads; a slot's are full_N[slot] and empty_N[slot].
+// When nothing else is left, all roles compute the dense layers of a block's last images. A barrier a chunk of 22 rows, and one
+// a tile of layer 1, tells the next role that these rows are there: the layers of one image overlap as well. Barriers count
+// arrivals of threads; a slot's are full_N[slot] and empty_N[slot].
 //
-// Operands of products are as in the picture of warpgroup_operands.h's users: a place is 16 bytes, 8 pixels of one channel (layer 1) or
-// 2 pixels of four channels (layer 2). A column of a product is a place and the one after it, so columns overlap, and nothing is
-// unrolled. Even rows of an image come first, then odd rows:
+// Operands of products: a place is 16 bytes, 8 pixels of one channel (layer 1) or 2 pixels of four channels (layer 2). A column
+// of a product is a place and the one after it, so columns overlap, and nothing is unrolled. Even rows of an image come first,
+// then odd rows:
 //
 //   byte 0            row 0:  place 0 | place 1 | ...
 //   byte PITCH        row 2:  ...
 //   byte REMAINDER    row 1:  ...
 //
-// The 64 rows of a product are filters by neighbouring outputs: 4 filters by 2 rows by 8 columns in layer 1, 16 by 2 by 2 in layer 2.
-// Weights stay in registers. A tile has 88 columns: in layer 1 they are 8 pairs of output rows by 11 places, of which the last has no
-// outputs; in layer 2 the image's 17 pairs of rows by 20 places, one after another, end in the fourth tile.
+// The 64 rows of a product are filters by neighbouring outputs: 4 filters by 2 rows by 8 columns in layer 1, 16 by 2 by 2 in
+// layer 2. Weights stay in registers. A tile has 88 columns: in layer 1 they are 8 pairs of output rows by 11 places, of which
+// the last has no outputs; in layer 2 the image's 17 pairs of rows by 20 places, one after another, end in the fourth tile.
+//
+// Knob BUFFERS:  1  layer 1 stores a tile, then multiplies the next
+//                2  it multiplies the next tile while it stores one
+// Knob RING:          chunks in flight
+// Knob DENSE_IMAGES:  images whose scores are computed at a time
+#ifndef BUFFERS
 #define BUFFERS 2
+#endif
+#ifndef RING
 #define RING 4
+#endif
+#ifndef DENSE_IMAGES
 #define DENSE_IMAGES 4
+#endif
+#if BUFFERS == 2
+#define REGISTERS_INPUT 88
+#define REGISTERS_1 152
+#define REGISTERS_2 136
+#else
+#define REGISTERS_INPUT 96
+#define REGISTERS_1 128
+#define REGISTERS_2 144
+#endif
 #define BARRIERS RELAXED
 #define WARPGROUPS 4
 #include "mma.h"
 #include "warpgroup_operands.h"
+#define FEWER(n) FEWER_REGISTERS(n)
+#define MORE(n) MORE_REGISTERS(n)
 #define CONV_1 0
 #define CONV_2 1
 #define INPUT 3
@@ -56,9 +80,13 @@
 #define CLASSES 10
 #define DENSE_FLOATS (HIDDEN * VALUES)
 #define DENSE_CHUNKS ((DENSE_FLOATS + CHUNK_FLOATS - 1) / CHUNK_FLOATS)
-#define KERNEL_FLOATS (FILTERS_1 * TAPS * TAPS + FILTERS_2 * CHANNELS_2 * TAPS * TAPS)
+#define PADDED (TAPS + 2)
+#define PAIRS_OF_ROW 12
+#define WORDS_OF_1 (PADDED * PAIRS_OF_ROW)
+#define WORDS_OF_2 (PADDED * PADDED * (CHANNELS_2 / 2))
 #define INPUT_THREADS 96
 #define INPUT_WARPS (INPUT_THREADS / 32)
+#define ALL_WARPS (INPUT * 4 + INPUT_WARPS)
 #define IN_PAIR (SIZE_1 / 2)
 #define SLOTS 2
 #define MAP_SLOTS (2 * DENSE_IMAGES)
@@ -67,21 +95,32 @@
 #if BEHIND + DENSE_IMAGES < SPREAD
 #error "scores before all weights are there"
 #endif
+#if RING < CHUNKS
+#error "an image in the ring before its readers are there"
+#endif
+#define FOURS_OF_THREAD ((CHUNK_FLOATS / 4 + INPUT_THREADS - 1) / INPUT_THREADS)
+#if ALL_WARPS * DENSE_IMAGES * HIDDEN * 4 > SLOTS * PIXELS_1
+#error "no room for the sums of all warps"
+#endif
 #define PARTIAL_FLOATS (INPUT_WARPS * DENSE_IMAGES * HIDDEN)
-#define LAST_FLOATS (CLASSES * HIDDEN + HIDDEN + CLASSES + 6)
 #define PIXELS_AT 0
 #define POOLED_AT (PIXELS_AT + SLOTS * PIXELS_1)
 #define MAPS_AT (POOLED_AT + SLOTS * PIXELS_2)
 #define DENSE_AT (MAPS_AT + MAP_SLOTS * VALUES * 4)
 #define RING_AT (DENSE_AT + DENSE_FLOATS * 2)
-#define KERNELS_AT (RING_AT + RING * CHUNK_FLOATS * 4)
-#define PARTIAL_AT (KERNELS_AT + KERNEL_FLOATS * 4)
+#define KERNELS_1_AT (RING_AT + RING * CHUNK_FLOATS * 4)
+#define KERNELS_2_AT (KERNELS_1_AT + 2 * FILTERS_1 * WORDS_OF_1 * 4)
+#define PARTIAL_AT (KERNELS_2_AT + FILTERS_2 * WORDS_OF_2 * 4)
 #define LAST_AT (PARTIAL_AT + PARTIAL_FLOATS * 4)
-#define BARRIERS_AT (LAST_AT + LAST_FLOATS * 4)
-#define BARRIERS_NUMBER (1 + 2 * RING + SLOTS * (CHUNKS + 1 + TILES_1 + 1) + 2 * MAP_SLOTS)
+#define BARRIERS_AT (LAST_AT + CLASSES * HIDDEN * 4)
+#define BARRIERS_OF_INPUT (RING + SLOTS * CHUNKS + MAP_SLOTS)
+#define BARRIERS_OF_1 (SLOTS * (TILES_1 + 1))
+#define BARRIERS_OF_2 (SLOTS + MAP_SLOTS)
+#define BARRIERS_NUMBER (RING + BARRIERS_OF_INPUT + BARRIERS_OF_1 + BARRIERS_OF_2)
 #define SHARED_BYTES (BARRIERS_AT + BARRIERS_NUMBER * 8)
 
-// c (64 x 88, spread over a warpgroup) += a (64 x 16, also spread) times transposed b (88 x 16, in shared memory); = if `first`.
+// c (64 x 88, spread over a warpgroup) += a (64 x 16, also spread) times transposed b (88 x 16, in shared memory); = if
+// `first`.
 DEVICE void product(float (&c)[44], const unsigned int (&a)[4], unsigned long long b, int first) {
   asm volatile(
       "{\n.reg .pred add;\nsetp.eq.b32 add, %49, 0;\n"
@@ -95,7 +134,8 @@ DEVICE void product(float (&c)[44], const unsigned int (&a)[4], unsigned long lo
 // Keeps reads of sums behind the wait for them: for the compiler they are registers like any other.
 DEVICE void settle(float (&c)[44]) {
   asm volatile(""
-               : SUMS_16(IN_FLOATS, 0), SUMS_16(IN_FLOATS, 16), SUMS_4(IN_FLOATS, 32), SUMS_4(IN_FLOATS, 36), SUMS_4(IN_FLOATS, 40)
+               : SUMS_16(IN_FLOATS, 0), SUMS_16(IN_FLOATS, 16), SUMS_4(IN_FLOATS, 32), SUMS_4(IN_FLOATS, 36),
+                 SUMS_4(IN_FLOATS, 40)
                :
                : "memory");
 }
@@ -106,6 +146,9 @@ DEVICE void arrive(unsigned long long *barrier) {
 
 // Waits for the threads of INPUT that convert, not for the one that fetches.
 DEVICE void sync_input() { asm volatile("barrier.sync 8, %0;" ::"n"(INPUT_THREADS) : "memory"); }
+
+// Waits for all threads but those of the warp that fetches.
+DEVICE void sync_roles() { asm volatile("barrier.sync 9, %0;" ::"n"(ALL_WARPS * 32) : "memory"); }
 
 // c (16 x 8, of one warp) += a b, in TF32.
 DEVICE void dense_product(float (&c)[4], const float (&a)[4], unsigned int b0, unsigned int b1) {
@@ -121,21 +164,26 @@ DEVICE unsigned int rounded(float value) {
   return bits;
 }
 
-// The barriers of a block, in shared memory.
+// The barriers of a block, in shared memory: those at which copies arrive, then those at which INPUT, CONV_1 and CONV_2 arrive.
 struct Barriers {
-  unsigned long long kernels;
-  unsigned long long fetched[RING], read[RING];
-  unsigned long long full_1[SLOTS][CHUNKS], empty_1[SLOTS];
-  unsigned long long full_2[SLOTS][TILES_1], empty_2[SLOTS];
-  unsigned long long full_3[MAP_SLOTS], empty_3[MAP_SLOTS];
+  unsigned long long fetched[RING];
+  unsigned long long read[RING], full_1[SLOTS][CHUNKS], empty_3[MAP_SLOTS];
+  unsigned long long full_2[SLOTS][TILES_1], empty_1[SLOTS];
+  unsigned long long full_3[MAP_SLOTS], empty_2[SLOTS];
 };
+
+// Prepares the k-th barrier after `fetched`.
+DEVICE void init_kth(Barriers *barriers, int k) {
+  const int arrivals = k < BARRIERS_OF_INPUT ? INPUT_THREADS : k < BARRIERS_OF_INPUT + BARRIERS_OF_1 ? 128 : 256;
+  init_barrier(barriers->fetched + RING + k, arrivals);
+}
 
 // The images of a block: number blockIdx.x + n gridDim.x of the batch, for n from 0 to `images` - 1.
 DEVICE int number_of_images(int count) { return (count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x; }
 DEVICE int image_number(int n) { return (int)blockIdx.x + n * (int)gridDim.x; }
 
-// The order of chunks: those of an image, then a `share` of the dense layer's weights, and so on for the first `spread` images; then
-// only images.
+// The order of chunks: those of an image, then a `share` of the dense layer's weights, and so on for the first `spread` images;
+// then only images.
 struct Order {
   int spread, share;
 };
@@ -151,21 +199,40 @@ DEVICE int dense_after(Order order, int n) {
   return n >= order.spread ? 0 : left < order.share ? left : order.share;
 }
 
-// Begins to fetch the k-th chunk to its place in the ring.
-DEVICE void fetch(int k, Order order, char *ring, Barriers *barriers, const float *RESTRICT x, const float *RESTRICT fc1) {
-  const int mixed = k < order.spread * CHUNKS + DENSE_CHUNKS, period = CHUNKS + order.share, r = k % RING;
-  const int is_dense = mixed && k % period >= CHUNKS;
-  const int n = mixed ? k / period : (k - DENSE_CHUNKS) / CHUNKS;
-  const int chunk = is_dense ? n * order.share + k % period - CHUNKS : mixed ? k % period : (k - DENSE_CHUNKS) % CHUNKS;
-  const float *from = is_dense ? fc1 : x + image_number(n) * IMAGE_FLOATS;
-  const int left = (is_dense ? DENSE_FLOATS : IMAGE_FLOATS) - chunk * CHUNK_FLOATS;
-  const int bytes = (left < CHUNK_FLOATS ? left : CHUNK_FLOATS) * 4;
+// Begins to fetch chunk number `chunk` of an array of `floats` floats, as the k-th of all, to its place in the ring.
+DEVICE void fetch(int k, const float *from, int floats, int chunk, char *ring, Barriers *barriers) {
+  const int r = k % RING, left = floats - chunk * CHUNK_FLOATS, bytes = (left < CHUNK_FLOATS ? left : CHUNK_FLOATS) * 4;
+  if (k >= RING) wait_for(&barriers->read[r], (k / RING - 1) % 2);
   expect_bytes(&barriers->fetched[r], bytes);
   tma_load_bytes(ring + r * (CHUNK_FLOATS * 4), from + chunk * CHUNK_FLOATS, bytes, &barriers->fetched[r]);
 }
 
-// Converts an image to operands of layer 1, a chunk at a time from chunk k of the ring on. 86 of the threads convert two pixels each:
-// IN_PAIR threads a row, two rows at a time.
+// Begins to fetch image n as the k-th and following chunks.
+DEVICE void fetch_image(int k, int n, char *ring, Barriers *barriers, const float *RESTRICT x) {
+#pragma unroll 1
+  for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    fetch(k + chunk, x + image_number(n) * IMAGE_FLOATS, IMAGE_FLOATS, chunk, ring, barriers);
+  }
+}
+
+// Fetches all chunks but the first image's.
+DEVICE void fetch_others(int images, char *ring, Barriers *barriers, const float *RESTRICT x, const float *RESTRICT fc1) {
+  const Order order = order_of(images);
+  int k = CHUNKS;
+#pragma unroll 1
+  for (int n = 0; n < images; n++) {
+    if (n > 0) {
+      fetch_image(k, n, ring, barriers, x);
+      k += CHUNKS;
+    }
+    const int first = n * order.share, end = first + dense_after(order, n);
+#pragma unroll 1
+    for (int chunk = first; chunk < end; chunk++, k++) fetch(k, fc1, DENSE_FLOATS, chunk, ring, barriers);
+  }
+}
+
+// Converts an image to operands of layer 1, a chunk at a time from chunk k of the ring on. 86 of the threads convert two pixels
+// each: IN_PAIR threads a row, two rows at a time. All loads of a chunk come before its stores, so that they overlap.
 DEVICE void convert_image(char *pixels, int k, int slot, const char *ring, Barriers *barriers, int thread) {
   char *const first = pixels + thread / IN_PAIR * REMAINDER_1 + thread % IN_PAIR * 4;
 #pragma unroll 1
@@ -173,11 +240,13 @@ DEVICE void convert_image(char *pixels, int k, int slot, const char *ring, Barri
     wait_for(&barriers->fetched[k % RING], k / RING % 2);
     const float2 *from = (const float2 *)(ring + k % RING * (CHUNK_FLOATS * 4)) + thread;
     char *to = first + chunk * (CHUNK_ROWS / 2 * PITCH_1);
+    if (thread < SIZE_1) {
+      float2 two[CHUNK_ROWS / 2];
 #pragma unroll
-    for (int i = 0; i < CHUNK_ROWS / 2; i++) {
-      if (thread < SIZE_1 && chunk * (CHUNK_ROWS / 2) + i < SIZE_1 / 2) {
-        const float2 two = from[SIZE_1 * i];
-        *(unsigned int *)(to + i * PITCH_1) = two_halves(two.x, two.y);
+      for (int i = 0; i < CHUNK_ROWS / 2; i++) two[i] = from[SIZE_1 * i];
+#pragma unroll
+      for (int i = 0; i < CHUNK_ROWS / 2; i++) {
+        if (chunk * (CHUNK_ROWS / 2) + i < SIZE_1 / 2) *(unsigned int *)(to + i * PITCH_1) = two_halves(two[i].x, two[i].y);
       }
     }
     arrive(&barriers->read[k % RING]);
@@ -191,36 +260,49 @@ DEVICE void convert_dense(char *dense, int k, int first, int end, const char *ri
 #pragma unroll 1
   for (int chunk = first; chunk < end; chunk++, k++) {
     wait_for(&barriers->fetched[k % RING], k / RING % 2);
-    const float2 *from = (const float2 *)(ring + k % RING * (CHUNK_FLOATS * 4));
-    unsigned int *to = (unsigned int *)dense + chunk * (CHUNK_FLOATS / 2);
-    const int left = (DENSE_FLOATS - chunk * CHUNK_FLOATS) / 2, pairs = left < CHUNK_FLOATS / 2 ? left : CHUNK_FLOATS / 2;
-#pragma unroll 5
-    for (int i = thread; i < pairs; i += INPUT_THREADS) to[i] = two_halves(from[i].x, from[i].y);
+    const float4 *from = (const float4 *)(ring + k % RING * (CHUNK_FLOATS * 4)) + thread;
+    uint2 *to = (uint2 *)(dense + chunk * (CHUNK_FLOATS * 2)) + thread;
+    const int left = (DENSE_FLOATS - chunk * CHUNK_FLOATS) / 4, fours = left < CHUNK_FLOATS / 4 ? left : CHUNK_FLOATS / 4;
+    float4 four[FOURS_OF_THREAD];
+#pragma unroll
+    for (int i = 0; i < FOURS_OF_THREAD; i++) {
+      if (thread + i * INPUT_THREADS < fours) four[i] = from[i * INPUT_THREADS];
+    }
+#pragma unroll
+    for (int i = 0; i < FOURS_OF_THREAD; i++) {
+      const uint2 halves = {two_halves(four[i].x, four[i].y), two_halves(four[i].z, four[i].w)};
+      if (thread + i * INPUT_THREADS < fours) to[i * INPUT_THREADS] = halves;
+    }
     arrive(&barriers->read[k % RING]);
   }
 }
 
-// Computes the scores of images first to last of this block from their last pooled maps, writes both, and clears the maps. The three
-// warps divide the values of an image among them, and their sums are added. A row of the product is a hidden value, a column an image.
-DEVICE void dense_layers(int first, int last, char *whole, Barriers *barriers, float *RESTRICT y, float *RESTRICT scores,
-                         int thread) {
-  const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane);
-  const int slot = first % MAP_SLOTS, images = last - first + 1;
-  float *const maps = (float *)(whole + MAPS_AT) + slot * VALUES, *const partial = (float *)(whole + PARTIAL_AT);
-  const float *const weights = (const float *)(whole + LAST_AT), *const bias_1 = weights + CLASSES * HIDDEN;
-  const float *const bias_2 = bias_1 + HIDDEN;
-  for (int m = first; m <= last; m++) wait_for(&barriers->full_3[m % MAP_SLOTS], m / MAP_SLOTS % 2);
-  sync_input();  // for the weights that others wrote, and the sums that they read
+// Multiplies last pooled maps of DENSE_IMAGES images by the first dense layer's weights, for the values that are this warp's of
+// `warps`: 16 of every 16 * warps. A row of the product is a hidden value, a column an image.
+DEVICE void hidden_sums(float *partial, const float *maps, const char *dense, int warp, int warps, int lane) {
+  const int g = GROUP(lane), t = MEMBER(lane), step = warps * 16;
+  const float *const values = maps + g % DENSE_IMAGES * VALUES;
+  const char *const rows = dense + g * VALUES * 2;
   float c[2][2][4] = {};
-  // A lane has four values side by side, for two products: the order of a product's eight values is free.
-#pragma unroll 3
-  for (int k = warp * (VALUES / INPUT_WARPS) + t * 4; k < (warp + 1) * (VALUES / INPUT_WARPS); k += 16) {
-    const float4 value = *(const float4 *)(maps + g % DENSE_IMAGES * VALUES + k);
+  // A lane has four values side by side, for two products: the order of a product's eight values is free. The next step's
+  // operands are read before this step's products.
+  int k = warp * 16 + t * 4;
+  float4 value = *(const float4 *)(values + k);
+  uint2 row[4];
+#pragma unroll
+  for (int m = 0; m < 4; m++) row[m] = *(const uint2 *)(rows + (m * 8 * VALUES + k) * 2);
+#pragma unroll 1
+  for (; k < VALUES; k += step) {
     const unsigned int b[4] = {rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w)};
+    const uint2 now[4] = {row[0], row[1], row[2], row[3]};
+    if (k + step < VALUES) {
+      value = *(const float4 *)(values + k + step);
+#pragma unroll
+      for (int m = 0; m < 4; m++) row[m] = *(const uint2 *)(rows + (m * 8 * VALUES + k + step) * 2);
+    }
 #pragma unroll
     for (int m = 0; m < 2; m++) {
-      const char *from = whole + DENSE_AT + ((m * 16 + g) * VALUES + k) * 2;
-      const uint2 upper = *(const uint2 *)from, lower = *(const uint2 *)(from + 8 * VALUES * 2);
+      const uint2 upper = now[2 * m], lower = now[2 * m + 1];
       const float one[4] = {first_half(upper.x), first_half(lower.x), second_half(upper.x), second_half(lower.x)};
       const float two[4] = {first_half(upper.y), first_half(lower.y), second_half(upper.y), second_half(lower.y)};
       dense_product(c[m][0], one, b[0], b[1]);
@@ -228,56 +310,129 @@ DEVICE void dense_layers(int first, int last, char *whole, Barriers *barriers, f
     }
   }
 #pragma unroll
-  for (int k = 0; k < 8; k++) {
-    const int m = k / 4, image = 2 * t + k % 2, hidden = m * 16 + k / 2 % 2 * 8 + g;
-    if (image < DENSE_IMAGES) partial[(warp * DENSE_IMAGES + image) * HIDDEN + hidden] = c[m][0][k % 4] + c[m][1][k % 4];
+  for (int i = 0; i < 8; i++) {
+    const int m = i / 4, image = 2 * t + i % 2, hidden = m * 16 + i / 2 % 2 * 8 + g;
+    if (image < DENSE_IMAGES) partial[(warp * DENSE_IMAGES + image) * HIDDEN + hidden] = c[m][0][i % 4] + c[m][1][i % 4];
   }
-  sync_input();
+}
+
+// Adds the sums of all warps, and writes the scores of `images` images from number `first` of this block on. Threads of INPUT:
+// each has the bias of its hidden value, and that of its class.
+DEVICE void write_scores(int first, int images, float *partial, int warps, const float *weights, float bias_1, float bias_2,
+                         float *RESTRICT scores, int thread) {
+#pragma unroll 1
   for (int k = thread; k < DENSE_IMAGES * HIDDEN; k += INPUT_THREADS) {
-    float sum = bias_1[k % HIDDEN];
+    float sum = bias_1;
 #pragma unroll
-    for (int w = 0; w < INPUT_WARPS; w++) sum += partial[w * (DENSE_IMAGES * HIDDEN) + k];
+    for (int w = 0; w < warps; w++) sum += partial[w * (DENSE_IMAGES * HIDDEN) + k];
     partial[k] = sum < 0.0f ? 0.0f : sum;
   }
   sync_input();
-  if (thread < images * CLASSES) {
-    const int image = thread / CLASSES, o = thread % CLASSES;
-    float score = bias_2[o];
-#pragma unroll
+#pragma unroll 1
+  for (int k = thread; k < images * CLASSES; k += INPUT_THREADS) {
+    const int image = k / CLASSES, o = k % CLASSES;
+    float score = bias_2;
+#pragma unroll 8
     for (int i = 0; i < HIDDEN; i++) score += weights[o * HIDDEN + i] * partial[image * HIDDEN + i];
     scores[image_number(first + image) * CLASSES + o] = score;
   }
-  for (int k = thread; k < images * (VALUES / 4); k += INPUT_THREADS) {
+}
+
+// Writes the last pooled maps of images from number `first` of this block on, and clears them.
+DEVICE void write_maps(int first, int images, float *maps, float *RESTRICT y, int thread, int threads) {
+#pragma unroll 1
+  for (int k = thread; k < images * (VALUES / 4); k += threads) {
     const int image = k / (VALUES / 4), at = k % (VALUES / 4) * 4;
     float4 *from = (float4 *)(maps + image * VALUES + at);
     *(float4 *)(y + image_number(first + image) * VALUES + at) = *from;
     *from = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   }
-  for (int m = first; m <= last; m++) arrive(&barriers->empty_3[m % MAP_SLOTS]);
 }
 
-// Returns two numbers of a step's weights of layer 1, k and k + 1 of row m of the 64; `weights` is in shared memory. A thread's rows m
-// and m + 8 (picture in hopper.h) are neighbouring outputs of a row of the image; bit 2 of m is the row of the two.
-DEVICE unsigned int weights_1(const float *weights, int step, int m, int k) {
-  float two[2];
-#pragma unroll
-  for (int e = 0; e < 2; e++) {
-    const int filter = m / 16, p = step - m / 4 % 2, q = k + e - (m % 4 * 2 + m / 8 % 2);
-    two[e] = p >= 0 && p < TAPS && q >= 0 && q < TAPS ? weights[(filter * TAPS + p) * TAPS + q] : 0.0f;
-  }
-  return two_halves(two[0], two[1]);
+// Computes the scores of DENSE_IMAGES images from number `first` of this block on, and writes them and the maps.
+DEVICE void dense_layers(int first, char *whole, Barriers *barriers, float *RESTRICT y, float *RESTRICT scores, float bias_1,
+                         float bias_2, int thread) {
+  const int slot = first % MAP_SLOTS;
+  float *const maps = (float *)(whole + MAPS_AT) + slot * VALUES, *const partial = (float *)(whole + PARTIAL_AT);
+#pragma unroll 1
+  for (int i = 0; i < DENSE_IMAGES; i++) wait_for(&barriers->full_3[slot + i], first / MAP_SLOTS % 2);
+  sync_input();  // for the weights that others wrote, and the sums that they read
+  hidden_sums(partial, maps, whole + DENSE_AT, thread / 32, INPUT_WARPS, thread % 32);
+  sync_input();
+  write_maps(first, DENSE_IMAGES, maps, y, thread, INPUT_THREADS);
+#pragma unroll 1
+  for (int i = 0; i < DENSE_IMAGES; i++) arrive(&barriers->empty_3[slot + i]);
+  write_scores(first, DENSE_IMAGES, partial, INPUT_WARPS, (const float *)(whole + LAST_AT), bias_1, bias_2, scores, thread);
 }
 
-// The same of layer 2. A step is half a row of the input: 4 pixels with their channels.
-DEVICE unsigned int weights_2(const float *weights, int step, int m, int k) {
-  float two[2];
+// Returns the first of a block's last images: DENSE_IMAGES or fewer, whose dense layers all roles compute when nothing else is
+// left.
+DEVICE int first_of_last(int images) { return (images - 1) / DENSE_IMAGES * DENSE_IMAGES; }
+
+// Computes a warp's part of the hidden values of the last images, once all roles are here. The sums are where pixels were.
+DEVICE void last_hidden_sums(char *whole, int images, int warp, int lane) {
+  sync_roles();
+  const float *maps = (const float *)(whole + MAPS_AT) + first_of_last(images) % MAP_SLOTS * VALUES;
+  hidden_sums((float *)(whole + PIXELS_AT), maps, whole + DENSE_AT, warp, ALL_WARPS, lane);
+  sync_roles();
+}
+
+// Does a warp's part of the last images' hidden values, and writes a part of their maps. For the roles that multiply.
+DEVICE void help_with_last(char *whole, int images, float *RESTRICT y, int thread) {
+  const int first = first_of_last(images);
+  last_hidden_sums(whole, images, thread / 32, thread % 32);
+  write_maps(first, images - first, (float *)(whole + MAPS_AT) + first % MAP_SLOTS * VALUES, y, thread, INPUT * 128);
+}
+
+// Weights of products are read from tables of halves, two at a time, in which rows and columns beside a filter's are zeros:
+//
+//   layer 1:  [odd][filter][row -1 to 7][column -8 - odd to 15 - odd]
+//   layer 2:  [filter][row -1 to 7][column -1 to 7][channel]
+//
+// A thread's rows m and m + 8 of a product (picture in hopper.h) are neighbouring outputs of a row of the image, so that one of
+// them has its weights a column to the right: layer 1, whose pairs are of columns, has a table of each. Bit 2 of m is the row
+// of the two.
+
+// Returns a weight, or the zero beside it; `filter` has its weights of one channel.
+DEVICE float weight_or_zero(const float *RESTRICT filter, int p, int q) {
+  return p >= 0 && p < TAPS && q >= 0 && q < TAPS ? filter[p * TAPS + q] : 0.0f;
+}
+
+// Writes the table of layer 1: a thread has the same two neighbours of all filters.
+DEVICE void write_table_1(unsigned int *table, const float *RESTRICT conv1, int thread) {
+  const int p = thread / PAIRS_OF_ROW - 1, q = thread % PAIRS_OF_ROW * 2 - 8;
+  if (thread >= WORDS_OF_1) return;
+  float w[FILTERS_1][3];
 #pragma unroll
-  for (int e = 0; e < 2; e++) {
-    const int filter = m / 16 * 4 + m % 4, p = step / 2 - m / 4 % 2, q = step % 2 * 4 + k / 4 - m / 8 % 2;
-    const int known = p >= 0 && p < TAPS && q >= 0 && q < TAPS;
-    two[e] = known ? weights[((filter * CHANNELS_2 + k % 4 + e) * TAPS + p) * TAPS + q] : 0.0f;
+  for (int filter = 0; filter < FILTERS_1; filter++) {
+#pragma unroll
+    for (int i = 0; i < 3; i++) w[filter][i] = weight_or_zero(conv1 + filter * (TAPS * TAPS), p, q - 1 + i);
   }
-  return two_halves(two[0], two[1]);
+#pragma unroll
+  for (int filter = 0; filter < FILTERS_1; filter++) {
+#pragma unroll
+    for (int odd = 0; odd < 2; odd++) {
+      table[(odd * FILTERS_1 + filter) * WORDS_OF_1 + thread] = two_halves(w[filter][1 - odd], w[filter][2 - odd]);
+    }
+  }
+}
+
+// Writes the table of layer 2: a thread has two channels of one pixel of all filters.
+DEVICE void write_table_2(unsigned int *table, const float *RESTRICT conv2, int thread) {
+  const int channel = thread % 2 * 2, p = thread / 2 / PADDED - 1, q = thread / 2 % PADDED - 1;
+  if (thread >= WORDS_OF_2) return;
+  float w[FILTERS_2][2];
+#pragma unroll
+  for (int filter = 0; filter < FILTERS_2; filter++) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      w[filter][i] = weight_or_zero(conv2 + (filter * CHANNELS_2 + channel + i) * (TAPS * TAPS), p, q);
+    }
+  }
+#pragma unroll
+  for (int filter = 0; filter < FILTERS_2; filter++) {
+    table[filter * WORDS_OF_2 + thread] = two_halves(w[filter][0], w[filter][1]);
+  }
 }
 
 // Return the offset of a step's places from those of a tile's first outputs.
@@ -293,8 +448,9 @@ DEVICE void begin_tile(float (&c)[44], const unsigned int (&a)[STEPS_1][4], cons
   wgmma_commit();
 }
 
-// Applies ReLU and pool to a tile of layer 1, and stores it as operands of layer 2. A window's columns are in one thread, its rows 16
-// lanes apart. The two lanes of a row pair have two windows; each keeps one of them. to: offset of each, or -1 of one beyond the row.
+// Applies ReLU and pool to a tile of layer 1, and stores it as operands of layer 2. A window's columns are in one thread, its
+// rows 16 lanes apart. The two lanes of a row pair have two windows; each keeps one of them. to: offset of each, or -1 of one
+// beyond the row.
 DEVICE void store_tile(const float (&c)[44], char *pooled, const int (&to)[COLUMNS / 8], int lower) {
 #pragma unroll
   for (int j = 0; j < COLUMNS / 8; j++) {
@@ -310,12 +466,12 @@ DEVICE void layer_1(char *whole, Barriers *barriers, int images, int thread) {
   const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
   unsigned int a[STEPS_1][4];
   int to[COLUMNS / 8];
-  wait_for(&barriers->kernels, 0);
+  const unsigned int *weights = (const unsigned int *)(whole + KERNELS_1_AT) + (warp * PADDED + 1 - lower) * PAIRS_OF_ROW;
 #pragma unroll
   for (int step = 0; step < STEPS_1; step++) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      a[step][i] = weights_1((const float *)(whole + KERNELS_AT), step, warp * 16 + g + i % 2 * 8, 2 * t + i / 2 * 8);
+      a[step][i] = weights[(i % 2 * FILTERS_1 * PADDED + step) * PAIRS_OF_ROW + 4 + t - g % 4 + i / 2 * 4];
     }
   }
 #pragma unroll
@@ -354,49 +510,70 @@ DEVICE void layer_1(char *whole, Barriers *barriers, int images, int thread) {
   }
 }
 
-// Applies ReLU and pool to a tile of layer 2. Two columns of the product are the four columns of a window; two of its rows are 16 lanes
-// apart, and the others in another place, so that the windows in shared memory take the largest of both. They begin with zero, and
-// numbers above zero are in the order of their bits. A row has ten windows: only the left half of the ninth is on the image, and the
-// tenth is dropped. Each of two lanes keeps one window of two.
-DEVICE void pool_tile(const float (&c)[44], float *maps, int tile, int warp, int lane) {
+// Where a thread's windows of a tile of layer 2 are: their offsets in maps, or -1 beyond the image; bit j of `edges` says that
+// window j is the ninth of a row. A row has ten windows: only the left half of the ninth is on the image, and the tenth is
+// dropped.
+struct Windows {
+  int to[(COLUMNS / 8 + 1) / 2], edges;
+};
+
+DEVICE void find_windows(Windows &windows, int tile, int warp, int lane) {
   const int g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
-  int *const map = (int *)maps + (warp * 4 + g % 4) * (POOLED_2 * POOLED_2);
+  windows.edges = 0;
+#pragma unroll
+  for (int j = 0; j < COLUMNS / 8; j++) {
+    if ((tile * (COLUMNS / 2) + 4 * j + t) % (PLACES_2 / 2) == POOLED_2 - 1) windows.edges |= 1 << j;
+  }
+#pragma unroll
+  for (int j = 0; j < COLUMNS / 8; j += 2) {
+    const int n = tile * (COLUMNS / 2) + 4 * (j + lower) + t, pair = n / (PLACES_2 / 2), across = n % (PLACES_2 / 2);
+    const int known = across < POOLED_2 && pair < PAIRS_2 && j + lower < COLUMNS / 8;
+    windows.to[j / 2] = known ? ((warp * 4 + g % 4) * POOLED_2 + pair / 2) * POOLED_2 + across : -1;
+  }
+}
+
+// Applies ReLU and pool to a tile of layer 2. Two columns of the product are the four columns of a window; two of its rows are
+// 16 lanes apart, and the others in another place, so that the windows in shared memory take the largest of both. They begin
+// with zero, and numbers above zero are in the order of their bits. Each of two lanes keeps one window of two.
+DEVICE void pool_tile(const float (&c)[44], int *maps, const Windows &windows, int lower) {
   float best[COLUMNS / 8 + 1];
 #pragma unroll
   for (int j = 0; j < COLUMNS / 8; j++) {
     const float left = fmaxf(c[4 * j], c[4 * j + 2]), right = fmaxf(c[4 * j + 1], c[4 * j + 3]);
-    best[j] = (tile * (COLUMNS / 2) + 4 * j + t) % (PLACES_2 / 2) == POOLED_2 - 1 ? left : fmaxf(left, right);
+    best[j] = windows.edges >> j & 1 ? left : fmaxf(left, right);
   }
   best[COLUMNS / 8] = 0.0f;
 #pragma unroll
   for (int j = 0; j < COLUMNS / 8; j += 2) {
     const float other = __shfl_xor_sync(0xffffffff, lower ? best[j] : best[j + 1], 16);
     const float value = fmaxf(lower ? best[j + 1] : best[j], other);
-    const int n = tile * (COLUMNS / 2) + 4 * (j + lower) + t, pair = n / (PLACES_2 / 2), across = n % (PLACES_2 / 2);
-    const int known = across < POOLED_2 && pair < PAIRS_2 && j + lower < COLUMNS / 8;
-    if (known) ATOMIC_MAX(map + pair / 2 * POOLED_2 + across, __float_as_int(value));
+    if (windows.to[j / 2] >= 0) ATOMIC_MAX(maps + windows.to[j / 2], __float_as_int(value));
   }
 }
 
 // Computes every other tile of layer 2 of all images, from tile `part` on.
 DEVICE void layer_2(char *whole, Barriers *barriers, int images, int part, int thread) {
-  const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane);
+  const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
   unsigned int a[STEPS_2][4];
-  wait_for(&barriers->kernels, 0);
+  // A step is half a row of the input: 4 pixels with their channels, of which two are in a word.
+  const unsigned int *weights = (const unsigned int *)(whole + KERNELS_2_AT) +
+                                (((warp * 4 + g % 4) * PADDED + 1 - lower) * PADDED + 1) * (CHANNELS_2 / 2) + t;
 #pragma unroll
   for (int step = 0; step < STEPS_2; step++) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const float *weights = (const float *)(whole + KERNELS_AT) + FILTERS_1 * TAPS * TAPS;
-      a[step][i] = weights_2(weights, step, warp * 16 + g + i % 2 * 8, 2 * t + i / 2 * 8);
+      a[step][i] = weights[(step / 2 * PADDED + step % 2 * 4 + i / 2 * 2 - i % 2) * (CHANNELS_2 / 2)];
     }
   }
+  Windows windows[2];
+#pragma unroll
+  for (int half = 0; half < 2; half++) find_windows(windows[half], half * 2 + part, warp, lane);
 #pragma unroll 1
   for (int n = 0; n < images; n++) {
     const int slot = n % SLOTS, turn = n / SLOTS;
     const char *pooled = whole + POOLED_AT + slot * PIXELS_2;
-    float *maps = (float *)(whole + MAPS_AT) + n % MAP_SLOTS * VALUES;
-#pragma unroll 1
+    int *maps = (int *)(whole + MAPS_AT) + n % MAP_SLOTS * VALUES;
+#pragma unroll
     for (int half = 0; half < 2; half++) {
       const int tile = half * 2 + part;
       // A tile's last row of inputs is in layer 1's tile of this number: 15, 23, 33 and 39 of 40, which come eight a tile.
@@ -411,14 +588,16 @@ DEVICE void layer_2(char *whole, Barriers *barriers, int images, int part, int t
       settle(c);
       if (half == 1) arrive(&barriers->empty_2[slot]);
       if (half == 0 && n >= MAP_SLOTS) wait_for(&barriers->empty_3[n % MAP_SLOTS], (n / MAP_SLOTS - 1) % 2);
-      pool_tile(c, maps, tile, warp, lane);
+      pool_tile(c, maps, windows[half], lower);
     }
     arrive(&barriers->full_3[n % MAP_SLOTS]);
   }
 }
 
 // Converts all images, and computes scores, two images behind.
-DEVICE void input_and_dense(char *whole, Barriers *barriers, int images, float *RESTRICT y, float *RESTRICT scores, int thread) {
+DEVICE void input_and_dense(char *whole, Barriers *barriers, int images, float *RESTRICT y, float *RESTRICT scores,
+                            const float *RESTRICT fc1_bias, const float *RESTRICT fc2_bias, int thread) {
+  const float bias_1 = fc1_bias[thread % HIDDEN], bias_2 = fc2_bias[thread % CLASSES];
   const char *ring = whole + RING_AT;
   const Order order = order_of(images);
   int k = 0;
@@ -431,10 +610,14 @@ DEVICE void input_and_dense(char *whole, Barriers *barriers, int images, float *
       convert_dense(whole + DENSE_AT, k + CHUNKS, n * order.share, n * order.share + dense, ring, barriers, thread);
       k += CHUNKS + dense;
     }
-    if (last >= 0 && (last % DENSE_IMAGES == DENSE_IMAGES - 1 || last == images - 1)) {
-      dense_layers(last / DENSE_IMAGES * DENSE_IMAGES, last, whole, barriers, y, scores, thread);
+    if (last >= 0 && last % DENSE_IMAGES == DENSE_IMAGES - 1 && last < images - 1) {
+      dense_layers(last - (DENSE_IMAGES - 1), whole, barriers, y, scores, bias_1, bias_2, thread);
     }
   }
+  const int first = first_of_last(images);
+  last_hidden_sums(whole, images, INPUT * 4 + thread / 32, thread % 32);
+  write_scores(first, images - first, (float *)(whole + PIXELS_AT), ALL_WARPS, (const float *)(whole + LAST_AT), bias_1, bias_2,
+               scores, thread);
 }
 
 KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRICT y, float *RESTRICT scores, int count,
@@ -444,53 +627,38 @@ KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRI
   extern __shared__ __align__(128) char whole[];
   Barriers *const barriers = (Barriers *)(whole + BARRIERS_AT);
   const int group = threadIdx.x / 128, thread = threadIdx.x % 128, fetches = group == INPUT && thread == INPUT_THREADS;
-  const int images = number_of_images(count), chunks = images * CHUNKS + DENSE_CHUNKS;
-  const Order order = order_of(images);
+  const int images = number_of_images(count);
+  char *const ring = whole + RING_AT;
   if (fetches) {
-    init_barrier(&barriers->kernels, 1);
-    INIT_RING(barriers->fetched, barriers->read, RING, INPUT_THREADS);
+    for (int r = 0; r < RING; r++) init_barrier(&barriers->fetched[r], 1);
     publish_barriers();
     publish_writes();
-    for (int k = 0; k < CHUNKS; k++) fetch(k, order, whole + RING_AT, barriers, x, fc1);
-    char *kernels = whole + KERNELS_AT;
-    expect_bytes(&barriers->kernels, KERNEL_FLOATS * 4);
-    tma_load_bytes(kernels, conv1, FILTERS_1 * TAPS * TAPS * 4, &barriers->kernels);
-    tma_load_bytes(kernels + FILTERS_1 * TAPS * TAPS * 4, conv2, FILTERS_2 * CHANNELS_2 * TAPS * TAPS * 4, &barriers->kernels);
-    for (int k = CHUNKS; k < RING; k++) fetch(k, order, whole + RING_AT, barriers, x, fc1);
-    for (int slot = 0; slot < SLOTS; slot++) {
-      for (int chunk = 0; chunk < CHUNKS; chunk++) init_barrier(&barriers->full_1[slot][chunk], INPUT_THREADS);
-      for (int tile = 0; tile < TILES_1; tile++) init_barrier(&barriers->full_2[slot][tile], 128);
-      init_barrier(&barriers->empty_1[slot], 128);
-      init_barrier(&barriers->empty_2[slot], 256);
-    }
-    for (int slot = 0; slot < MAP_SLOTS; slot++) {
-      init_barrier(&barriers->full_3[slot], 256);
-      init_barrier(&barriers->empty_3[slot], INPUT_THREADS);
-    }
-    publish_barriers();
+    fetch_image(0, 0, ring, barriers, x);
   }
+#pragma unroll 4
   for (int k = threadIdx.x; k < DENSE_AT / 16; k += WARPGROUPS * 128) *(uint4 *)(whole + k * 16) = make_uint4(0, 0, 0, 0);
-  float *last = (float *)(whole + LAST_AT);
-  for (int k = threadIdx.x; k < CLASSES * HIDDEN + HIDDEN + CLASSES; k += WARPGROUPS * 128) {
-    const int bias = k - CLASSES * HIDDEN;
-    last[k] = bias < 0 ? fc2[k] : bias < HIDDEN ? fc1_bias[bias] : fc2_bias[bias - HIDDEN];
+  if (group == INPUT) {
+    if (thread < BARRIERS_NUMBER - RING) init_kth(barriers, thread);
+    publish_barriers();
+    if (thread < CLASSES * HIDDEN / 4) *(float4 *)(whole + LAST_AT + thread * 16) = ((const float4 *)fc2)[thread];
+  } else if (group == CONV_1) {
+    write_table_1((unsigned int *)(whole + KERNELS_1_AT), conv1, thread);
+  } else {
+    write_table_2((unsigned int *)(whole + KERNELS_2_AT), conv2, (int)threadIdx.x - CONV_2 * 128);
   }
   publish_writes();
   __syncthreads();
   if (group == INPUT) {
-    FEWER_REGISTERS(72);
-    if (fetches) {
-      for (int k = RING; k < chunks; k++) {
-        wait_for(&barriers->read[k % RING], (k / RING - 1) % 2);
-        fetch(k, order, whole + RING_AT, barriers, x, fc1);
-      }
-    }
-    if (thread < INPUT_THREADS) input_and_dense(whole, barriers, images, y, scores, thread);
+    FEWER(REGISTERS_INPUT);
+    if (fetches) fetch_others(images, ring, barriers, x, fc1);
+    if (thread < INPUT_THREADS) input_and_dense(whole, barriers, images, y, scores, fc1_bias, fc2_bias, thread);
   } else if (group == CONV_1) {
-    MORE_REGISTERS(152);
+    MORE(REGISTERS_1);
     layer_1(whole, barriers, images, thread);
+    help_with_last(whole, images, y, threadIdx.x);
   } else {
-    MORE_REGISTERS(144);
+    MORE(REGISTERS_2);
     layer_2(whole, barriers, images, group - CONV_2, thread);
+    help_with_last(whole, images, y, threadIdx.x);
   }
 }
