@@ -31,7 +31,7 @@ TRANSLATED = {
         byte-obstacles flat-grid fours fours-momentum in-place subgroup-sums half-storage walk-down walk-paired
         walk-momentum""",
     "convpool": """row-groups filter-groups atomic-pool unrolled shared-index lists input-in-local built-lists strips
-        both-sparse tiles whole-program""",
+        strips-prepared both-sparse tiles whole-program""",
     "lenet": """linear linear-constant tiled-halo tiled-halo-constant unrolled unrolled-constant fused-constant linear-atomic
         tiled-halo-atomic joint baseline constant tiled tiled-constant atomic-channels tiled-atomic registers fused-pool
         halves whole""",

@@ -71,4 +71,11 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "the limit"
         ),
     },
+    "whole-roles": {
+        "cuda batch-100": (
+            "it gains more than predicted. The estimate counted the launch that is saved and the layers that overlap. "
+            "With a hundred images a block has one, and once its layers are done all warps of the block share the dense "
+            "layers, which a few blocks of a second kernel computed before"
+        ),
+    },
 }
