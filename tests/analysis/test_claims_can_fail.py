@@ -14,7 +14,7 @@ import pytest
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.between_devices import ConsumerCard
 from roofbook.analysis.claim_data import ClaimData
-from roofbook.analysis.evidence import Evidence, Parts
+from roofbook.analysis.evidence import Evidence, SumOfParts
 from roofbook.analysis.publication import publication
 from roofbook.analysis.store_devices import of_host
 from roofbook.paths import project_root
@@ -72,7 +72,7 @@ def parts_of(piece: Evidence) -> set[str]:
     if isinstance(piece, evidence.Share):
         return {piece.part, *piece.of}
     sides = (piece.slower, piece.faster) if isinstance(piece, evidence.Pair) else ()
-    return {part for side in sides if isinstance(side, Parts) for part in side.parts}
+    return {part for side in sides if isinstance(side, SumOfParts) for part in side.parts}
 
 
 def facts_of(piece: Evidence, some: random.Random) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from roofbook.analysis.evidence import (
     NotTestable,
     OrElse,
     Pair,
-    Parts,
     Share,
+    SumOfParts,
 )
 from roofbook.analysis.publication import publication
 from roofbook.spec.lab import Lab, Sweep, Work
@@ -197,11 +197,11 @@ def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:
 
 
 def test_a_pair_takes_parts_of_runs() -> None:
-    pair = Pair(Parts("slow", ("copy", "free")), Parts("quick", ("copy",)), CASE)
+    pair = Pair(SumOfParts("slow", ("copy", "free")), SumOfParts("quick", ("copy",)), CASE)
     rows = row("slow", 9.0, parts={"copy": 3.0, "free": 1.0}), row("quick", 1.0, parts={"copy": 2.0})
     assert pair.find(cells(*rows)).estimate == pytest.approx(2, rel=0.01)
     assert pair.scope == "small, copy + free" and pair.variants(LAB) == ("slow", "quick")
-    same = Pair(Parts("slow", ("copy",)), Parts("slow", ("free",)), CASE)
+    same = Pair(SumOfParts("slow", ("copy",)), SumOfParts("slow", ("free",)), CASE)
     assert same.variants(LAB) == ("slow",) and same.find(cells(*rows)).estimate == pytest.approx(3, rel=0.01)
     with pytest.raises(MissingData, match="quick has no part 'copy'"):
         pair.find(cells(rows[0], row("quick", 1.0)))
@@ -257,7 +257,7 @@ def test_every_kind_finds_its_cells_and_says_which_one_is_missing(
     finding = evidence.find(cells(*rows))
     assert finding.low <= finding.estimate <= finding.high and math.isfinite(finding.estimate)
     plain = isinstance(evidence, Pair) and not any(
-        isinstance(side, Parts) for side in (evidence.slower, evidence.faster)
+        isinstance(side, SumOfParts) for side in (evidence.slower, evidence.faster)
     )
     assert plain == (not evidence.compared), "what is compared is said, unless the variants' names say it"
     with pytest.raises(MissingData):

@@ -287,7 +287,7 @@ def _parts(piece: evidence.Evidence) -> dict[str, set[str]]:
     parts: dict[str, set[str]] = {}
     if isinstance(piece, evidence.Pair):
         for side in (piece.slower, piece.faster):
-            if isinstance(side, evidence.Parts):
+            if isinstance(side, evidence.SumOfParts):
                 parts.setdefault(side.variant, set()).update(side.parts)
     if isinstance(piece, evidence.Share):
         parts[piece.variant] = {piece.part, *piece.of}
@@ -585,7 +585,7 @@ def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> N
     compared = 0
     for line in verdicts.judged(lab_, store):
         piece = line.evidence
-        if not isinstance(piece, evidence.Pair) or isinstance(piece.slower, evidence.Parts):
+        if not isinstance(piece, evidence.Pair) or isinstance(piece.slower, evidence.SumOfParts):
             continue
         for place, outcome in line.outcomes.items():
             if outcome.finding is not None:

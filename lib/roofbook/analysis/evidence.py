@@ -52,7 +52,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
-class Parts:
+class SumOfParts:
     """A variant timed by the sum of these parts of its run, not by the time that its lab defines."""
 
     variant: str
@@ -73,7 +73,7 @@ class Parts:
         return times
 
 
-Timed = str | Parts
+Timed = str | SumOfParts
 """A timed side of a comparison: a variant as its lab times it, or parts of its run."""
 
 
@@ -184,14 +184,16 @@ class Pair(Evidence):
 
     @property
     def scope(self) -> str:
-        parts = [" + ".join(side.parts) for side in (self.slower, self.faster) if isinstance(side, Parts)]
+        parts = [" + ".join(side.parts) for side in (self.slower, self.faster) if isinstance(side, SumOfParts)]
         limit = [f"less than {self.below:g} x"] if self.below else []
         return ", ".join([self.case, *parts[:1], *limit])
 
     @property
     def basis(self) -> str:
         sides = (self.slower, self.faster)
-        return " over ".join(f"{' + '.join(side.parts)} of {side.variant}" for side in sides if isinstance(side, Parts))
+        return " over ".join(
+            f"{' + '.join(side.parts)} of {side.variant}" for side in sides if isinstance(side, SumOfParts)
+        )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         names = (side if isinstance(side, str) else side.variant for side in (self.slower, self.faster))
@@ -367,7 +369,7 @@ class Share(Evidence):
         reading = claim_data.reading(self.variant, self.case)
 
         def shares(run: Reading) -> list[float]:
-            part, total = (Parts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
+            part, total = (SumOfParts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
             return [part_s / total_s for part_s, total_s in zip(part, total, strict=True)]
 
         shared = reading.of_times(shares)

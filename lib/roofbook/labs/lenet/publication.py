@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...analysis import format as show
 from ...analysis.conclusions import conclusions
-from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
+from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Share, SumOfParts
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
 from ...analysis.readings import of_kernel
@@ -53,13 +53,14 @@ def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
 
 def layer_time(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
     """Return the pair of both layers' times, with their copies and memory."""
-    return (Pair(Parts(slower, ("layer",)), Parts(faster, ("layer",)), CASE, remark=remark),)
+    return (Pair(SumOfParts(slower, ("layer",)), SumOfParts(faster, ("layer",)), CASE, remark=remark),)
 
 
 def op_times(slower: str, faster: str) -> tuple[Pair, ...]:
     """Return the pairs of each layer's kernel times."""
     return tuple(
-        Pair(Parts(slower, (f"op {number}",)), Parts(faster, (f"op {number}",)), CASE) for number in CONVOLUTIONS
+        Pair(SumOfParts(slower, (f"op {number}",)), SumOfParts(faster, (f"op {number}",)), CASE)
+        for number in CONVOLUTIONS
     )
 
 
@@ -85,7 +86,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "constant-theory": (Pair("linear", "linear-constant", CASE, below=2.0),),
     "api-time": (
         Pair(
-            Parts("baseline", API), Parts("constant", (*API, "copy to constant memory")), CASE,
+            SumOfParts("baseline", API), SumOfParts("constant", (*API, "copy to constant memory")), CASE,
             remark=f"by the host's clock, without the wait for kernels; the report: a profiler's times of the calls; {CALLS}",
         ),
     ),
@@ -113,8 +114,8 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "streams-12": layer_time("joint", "rotating-joint"),
     "op-time-streams": (
         Pair(
-            Parts("streams", ("op",)),
-            Parts("streams", tuple(f"op {number} as published" for number in CONVOLUTIONS)),
+            SumOfParts("streams", ("op",)),
+            SumOfParts("streams", tuple(f"op {number} as published" for number in CONVOLUTIONS)),
             CASE,
             remark="from the first kernel to the end of the last, over a wait for what is done already, which is what the"
             " report's op time covered; of the book's own segments, since that wait is the same for any",
