@@ -60,6 +60,18 @@ def test_steps_are_verified_timed_and_compared(command: Command, cpu: str, tmp_p
     assert code and "7x48" in err
 
 
+@pytest.mark.parametrize(("lab", "step", "reason"), [
+    ("lbm", "deep-halo-ptx", "it is for a GPU, and {cpu} is a CPU"),
+    ("cnn", "tensor-fp16", "OpenCL lacks: kernels in CUDA C++, with what the neutral dialect has no word for"),
+    ("convpool", "triton-int8", "OpenCL lacks: its memory is CuPy's, so that libraries on CuPy can work on it"),
+])  # fmt: skip
+def test_a_step_for_other_devices_says_what_this_one_lacks(
+    command: Command, cpu: str, lab: str, step: str, reason: str
+) -> None:
+    code, _, err = command("try", lab, step, "--device", cpu, "--scale", "test")
+    assert code == 2 and err.strip() == f"error: none of these steps runs on {cpu}: {reason.format(cpu=cpu)}"
+
+
 def test_a_wrong_step_fails(command: Command, cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(registry.get("stencil")), "check", lambda *_: (2.0, 1.0, "error of everything"))
     code, out, err = command("try", "stencil", "flat", "--device", cpu, "--scale", "test", "--budget", "0.01")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..devices.backends import ON_REQUEST, WEBGPU, label
+from ..devices.backends import WEBGPU, label
 from ..errors import Failed, UsageError, one_of
 from ..terminal import say
 from .app import KNOWN_LAB, SCALES, app, number, of_scale, to_write, writing
@@ -112,7 +112,9 @@ def why_not(lab: "Lab", case: "Case", step: "Variant", device: "Device") -> str:
 
     target = target_of(step, device)
     if target is None or target.device is not device:
-        lacking = step.lacking(device.backend) if device.backend in ON_REQUEST else ""
+        if step.kind and step.kind != device.kind:
+            return f"it is for a {step.kind.upper()}, and {device.spec} is a {device.kind.upper()}"
+        lacking = step.lacking(device.backend)
         return f"{label(device.backend)} lacks: {lacking}" if lacking else f"not on {device.spec}"
     return lab.skip_reason(step, case) or ""
 

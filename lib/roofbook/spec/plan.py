@@ -254,11 +254,11 @@ class Variant:
         return runs and self.kind in (None, kind)
 
     def lacking(self, backend: str) -> str:
-        """Return what a backend of `backends.ON_REQUEST` lacks to run this variant, in a phrase; '' if it lacks nothing.
+        """Return what a backend lacks to run this variant, in a phrase; '' if it lacks nothing.
 
-        Of several features, one that says all is named alone.
+        Of several features, one that says all is named alone. backend: a name of `backends.BACKENDS` or `backends.ON_REQUEST`.
         """
-        features = backends.ON_REQUEST[backend].features
+        features = {**backends.BACKENDS, **backends.ON_REQUEST}[backend].features
         if missing := (self.needs | (self.source.needs if self.source else frozenset())) - features:
             most = next((name for name in ("cpu", "cuda-c++", "ptx") if name in missing), "")
             return "; ".join(backends.FEATURES[name] for name in ([most] if most else sorted(missing)))
