@@ -186,6 +186,24 @@ FLOATS = {
         " for (int r = 0; r < 3; r += 2) sum += a[r][1] * a[r + (r < 2)][0]; out[i] = sum;",
         1 * 10 + 21 * 20 + 0 * AT,
     ),
+    "constants that are divided toward zero": (
+        f"{I} float a[8] = {{0.0f}}; for (int k = -3; k < 4; k++) {{ if (k % 2 == -1 && (k - 4) / 2 < -2) a[k + 3] = 1.0f; }}"
+        " out[i] = a[0] + 10 * a[2];",
+        1.0 + 0 * AT,
+    ),
+    "a loop that never runs": (f"{I} float a[4] = {{0.0f}}; for (int k = 0; k > 3; k++) a[k] = 1.0f; out[i] = a[0];", 0.0 * AT),
+    "an unsigned counter that wraps": (
+        f"{I} float a[4]; for (unsigned k = 0; k < 4; k++) a[k] = (k - 2) / 2 > 5 ? 1.0f : 2.0f; out[i] = a[0] + 10*a[3];",
+        21.0 + 0 * AT,
+    ),
+    "a constant that becomes unsigned": (
+        f"{I} float a[4]; for (int k = 0; k < 4; k++) {{ if (k - 1 < 1u) a[k] = 1.0f; else a[k] = 2.0f; }}"
+        " out[i] = a[0] + 10 * a[1];",
+        12.0 + 0 * AT,
+    ),
+    "pragmas before a while and a declaration": (
+        f'{I} int n = 0; _Pragma("unroll 1") while (n < 3) n++; _Pragma("unroll") float sum = n; out[i] = sum;', 3.0 + 0 * AT,
+    ),
     "sixteen numbers as one": (
         f"{I} if (i < 4) *(GLOBAL float16 *)(out + 16 * i) = NATIVE_RSQRT(*(GLOBAL const float16 *)(x + 16 * i))"
         " + *(GLOBAL const float16 *)(x + 16 * i);",
@@ -365,6 +383,15 @@ LOOPS = {
     "for (int k = 0; k < 4; k++) { a[k] = x[k]; k += 1; }": 1,
     "for (int k = 0; k < 4; k++) out[k] = x[k];": 1,
     "float large[600]; for (int k = 0; k < 600; k++) large[k] = x[k];": 1,
+    "for (int k = 0; k < 2000000000; k++) { if (k < 0) a[k] = x[k]; }": 1,
+    "for (unsigned int k = 0; k < 4; k++) a[k] = x[k];": 1,
+    "for (float k = 0; k < 4; k++) a[(int)k] = x[0];": 1,
+    "for (int k = 0; k > 4; k++) a[k] = x[k];": 1,
+    "for (int k = 0; k < 4; k++) { a[k] = x[k]; if (i > 9) return; }": 1,
+    "for (int k = 0; k < 4; k++) { if (k > 0 && i > 2) a[k] = a[k - 1]; }": 1,  # WGSL takes no a[-1], even behind `0 > 0`
+    "for (int k = 0; k < 4; k++) { if (k > 0 && i > 2) a[k] = x[k - 1]; }": 1,
+    "for (int k = 0; k < 4; k++) a[k] = k > 0 && 8 / k > 2 ? x[k] : 0.0f;": 1,
+    "for (int k = 0; k < 4; k++) a[k] = (k > 0 && 1 << (k - 1) > 2) ? x[k] : 0.0f;": 1,
 }
 """Text -> number of loops that it has in WGSL. `a` and `b` are private arrays, x and out buffers, i is not known."""
 
@@ -377,6 +404,13 @@ def test_a_short_loop_is_written_out_where_that_fixes_the_places_in_a_private_ar
     assert written.count("for (") == LOOPS[text]
     if not LOOPS[text]:
         assert not re.search(r"\b[ab]\[[^\]]*[a-z]", written), "an index of an array is no constant"
+
+
+def test_a_loop_that_is_too_long_to_be_written_out_keeps_its_comments(tmp_path: Path) -> None:
+    text = f"KERNEL void made(GLOBAL float *x) {{\n  {I}\n  float a[600];\n  for (int k = 0; k < 600; k++) {{\n    // Kept.\n"
+    written = of_text(tmp_path, text + "    a[k] = x[k];\n  }\n  x[i] = a[i];\n}\n").render("wgsl")
+    assert "for (" in written
+    assert "// Kept." in written
 
 
 def test_comments_stay_above_their_lines(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ class Body(Expressions):
                     self.loop(loop)
             case c_ast.Label(name=name, stmt=c_ast.For() as loop) if name == ROLLED:
                 self.loop(loop)
+            case c_ast.Label(name=name, stmt=stmt) if name in (UNROLL, ROLLED):
+                self.statement(stmt)  # a pragma before anything else is a hint that WGSL lacks
             case c_ast.For():
                 if not (self.around.unroll and self.fixes_places(node) and self.written_out(node, MOST_LINES_UNASKED)):
                     self.loop(node)
@@ -280,12 +282,15 @@ class Body(Expressions):
         return names is not None and all(name in counters or self.number(c_ast.ID(name)) is not None for name in names)
 
     def written_out(self, node: Node, most: int = MOST_LINES) -> bool:
-        """Write a loop out if its counter is known and it has `most` lines then, and return whether it is."""
+        """Write a loop out if its counter is known, it has `most` lines then, and WGSL takes them. Return whether it is."""
         counts = self.counts(node)
         if counts is None:
             return False
         name, values = counts
-        before, temporaries = len(self.lines), self.temporaries
+        if len(values) > most:
+            return False
+        before, temporaries, comments = len(self.lines), self.temporaries, self.around.comments
+        refused, self.refused = self.refused, False
         for value in values:
             start = len(self.lines)
             with self.block(""):
@@ -294,17 +299,19 @@ class Body(Expressions):
             inside = self.lines[start + 1 : -1]
             if not any(re.match(rf" {{{2 * self.depth + 2}}}(let|var) ", line) for line in inside):
                 self.lines[start:] = [line[2:] for line in inside]  # no names, no braces
-            if len(self.lines) - before > most:
+            if self.refused or len(self.lines) - before > most:
+                self.refused = refused
                 del self.lines[before:]
-                self.temporaries = temporaries
+                self.temporaries, self.around.comments = temporaries, comments
                 return False
+        self.refused = refused
         return True
 
     def counts(self, node: Node) -> tuple[str, Sequence[int]] | None:
-        """Return the counter of a loop with its values; None if they are not known, or the loop has a break."""
+        """Return the counter of a loop, an `int`, with its values; None if they are unknown, or if the loop can end early."""
         match node:
             case c_ast.For(
-                init=c_ast.DeclList(decls=[c_ast.Decl(name=name, init=first)]),
+                init=c_ast.DeclList(decls=[c_ast.Decl(name=name, init=first) as counter]),
                 cond=c_ast.BinaryOp(op=("<" | "<=" | ">" | ">=") as compared, left=c_ast.ID(name=tested), right=last),
                 next=(
                     c_ast.UnaryOp(op="p++" | "++" | "p--" | "--", expr=c_ast.ID(name=stepped))
@@ -315,8 +322,10 @@ class Body(Expressions):
                 start, end = self.number(first), self.number(last)
                 kept = not _leaves(node.stmt) and name not in assigned(node.stmt)
                 if by and start is not None and end is not None and kept:
-                    by, beyond = (-by, -1) if "-" in update.op else (by, 1)
-                    return name, range(start, end + (beyond if "=" in compared else 0), by)
+                    by = -by if "-" in update.op else by
+                    beyond = 1 if by > 0 else -1
+                    if (by > 0) == ("<" in compared) and self.type_of(counter.type) == INT:
+                        return name, range(start, end + (beyond if "=" in compared else 0), by)
         return None
 
     def loop(self, node: Node) -> None:
@@ -380,7 +389,7 @@ class Body(Expressions):
 
 
 class _Leaves(c_ast.NodeVisitor):  # type: ignore[misc]
-    """Finds a break or a continue."""
+    """Finds a break, a continue or a return."""
 
     leaves = False
 
@@ -388,6 +397,9 @@ class _Leaves(c_ast.NodeVisitor):  # type: ignore[misc]
         self.leaves = True
 
     def visit_Continue(self, node: Node) -> None:
+        self.leaves = True
+
+    def visit_Return(self, node: Node) -> None:
         self.leaves = True
 
 

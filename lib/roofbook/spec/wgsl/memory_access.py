@@ -31,6 +31,41 @@ from .values import (
 
 Node = Any
 """A node of pycparser, which has no types of its own."""
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Return a quotient as C rounds it: toward zero."""
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    """Return a remainder with the sign of the dividend, as in C."""
+    return dividend - divisor * _quotient(dividend, divisor)
+
+
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": _quotient, "%": _remainder, ">": int.__gt__,
+    "<": int.__lt__, ">=": int.__ge__, "<=": int.__le__, "<<": int.__lshift__, ">>": int.__rshift__, "==": int.__eq__,
+    "!=": int.__ne__,
+}  # fmt: skip
+"""Operators of C on signed integers that are computed while a text is translated."""
+
+
+class _Constants(c_ast.NodeVisitor):  # type: ignore[misc]
+    """Finds whether an expression has unsigned constants."""
+
+    unsigned = False
+
+    def visit_Constant(self, node: Node) -> None:
+        self.unsigned |= "u" in node.value.lower()
+
+
+def _is_unsigned(node: Node) -> bool:
+    visitor = _Constants()
+    visitor.visit(node)
+    return visitor.unsigned
 
 
 @dataclass
@@ -72,6 +107,7 @@ class Surroundings(Protocol):
     structures: dict[str, dict[str, Type]]
     names: set[str]
     builtins: set[str]
+    comments: list[tuple[int, str]]
 
     def comments_before(self, line: int) -> list[str]: ...
 
@@ -92,6 +128,9 @@ class MemoryAccess(ABC):
     depth: int = 1
     scopes: list[dict[str, Symbol]] = field(default_factory=lambda: [{}])
     temporaries: int = 0
+    refused: bool = False
+    """Whether constants make an expression that WGSL refuses, even in code that never runs: a quotient by zero, a place
+    outside an array."""
     # Names
 
     def symbol(self, name: str) -> Symbol:
@@ -173,14 +212,14 @@ class MemoryAccess(ABC):
                 return None if condition is None else self.number(node.iftrue if condition else node.iffalse)
             case c_ast.BinaryOp(op=op, left=left, right=right):
                 first, second = self.number(left), self.number(right)
-                if first is None or second is None:
+                if first is None or second is None or op not in OPERATIONS:
                     return None
-                operations: dict[str, Callable[[int, int], int]] = {
-                    "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__,
-                    ">": int.__gt__, "<": int.__lt__, ">=": int.__ge__, "<=": int.__le__, "<<": int.__lshift__,
-                    ">>": int.__rshift__, "==": int.__eq__, "!=": int.__ne__,
-                }  # fmt: skip
-                return int(operations[op](first, second)) if op in operations else None
+                defined = second != 0 if op in ("/", "%") else 0 <= second < 32 if op in ("<<", ">>") else True
+                result = int(OPERATIONS[op](first, second)) if defined else None
+                if result is None or not INT_MIN <= result <= INT_MAX:
+                    self.refused = True
+                    return None
+                return None if min(first, second, result) < 0 and _is_unsigned(node) else result
         return None
 
     # Pointers and memory
@@ -229,10 +268,14 @@ class MemoryAccess(ABC):
                 if isinstance(symbol, Variable):
                     return Place(symbol.code, symbol.type)
             case c_ast.ArrayRef(name=base, subscript=subscript):
+                number = self.number(subscript)
                 if self.is_pointer(base):
+                    memory = self.symbol(base.name) if isinstance(base, c_ast.ID) else None
+                    self.refused |= number is not None and number < 0 and isinstance(memory, Memory)
                     return self.address(base).plus(self.value(subscript))
                 array = self.place(base)
                 if isinstance(array, Place) and isinstance(array.type, Array):
+                    self.refused |= number is not None and not 0 <= number < array.type.length
                     return Place(f"{array.code}[{self.value(subscript).code}]", array.type.element)
             case c_ast.UnaryOp(op="*", expr=inner):
                 return self.address(inner)
