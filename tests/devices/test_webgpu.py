@@ -200,6 +200,21 @@ def test_arguments_are_bound_by_the_comment_of_a_kernel(adapter: Any) -> None:
         adapter.queue().launch(adapter.build(ADD).kernel("add"), (65,), (64,), *[np.float32(1)] * 4)
 
 
+def test_numbers_are_converted_to_the_types_of_a_kernel() -> None:
+    text = ADD.replace("(i32), y", "(u32), y").replace("count: i32", "count: u32")
+    kernel = LaunchRecorder().build(text).kernel("add")
+    given: dict[tuple[Any, Any], tuple[float, int]] = {
+        (2, 3): (2, 3),
+        (np.float64(2.5), np.int32(-1)): (2.5, 2**32 - 1),
+        (np.float32(2), np.bool_(1)): (2, 1),
+        (1e300, 3.0): (np.inf, 3),
+    }
+    for (by, n), (real, whole) in given.items():
+        with np.errstate(over="ignore"):
+            numbers = kernel.numbers_of([None, by, n, None])
+        assert numbers == np.float32(real).tobytes() + np.uint32(whole).tobytes(), (by, n)
+
+
 def test_the_bytes_of_local_arrays_are_those_of_their_types() -> None:
     kinds = {"f32": 4, "vec4<f32>": 16, "vec2<f16>": 4, "f16": 2, "atomic<u32>": 4}
     for kind, nbytes in kinds.items():

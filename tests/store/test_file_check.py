@@ -169,6 +169,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     ("extra", DEEP, f"extra has more than {MOST_DEPTH} levels"),
     ("extra", '{"parts": {"kernel": [1.0]}}', "extra.parts and samples_s have different lengths"),
     ("extra", '{"parts": {"kernel": ["x", "y"]}}', "extra has a value of a wrong type at parts"),
+    ("extra", '{"wgsl_sha256": ["a"]}', "extra has a value of a wrong type at wgsl_sha256"),
     ("extra", '{"registers_1": "many"}', "extra has a value of a wrong type at registers_1"),
     ("extra", '{"timeline": [[1, 2, 3, 4]]}', "extra has a value of a wrong type at timeline"),
     *(

@@ -50,7 +50,7 @@ down the next ones."""
 MOST_BIND_GROUPS = 256
 """Number of sets of arguments that a queue keeps ready."""
 PACKED_AS = {"i32": "i", "u32": "I", "f32": "f"}
-"""Type of a number in WGSL -> its code in the module `struct`."""
+"""Type of a number in WGSL -> its code in the module `struct` and in NumPy."""
 _KERNEL = re.compile(r"^// Kernel (\w+)( of one axis)?, with the arguments ((?:[^.\n]|\n// )*)\.$", re.M)
 _SETS_POINTERS = re.compile(r"^// Kernel (\w+) sets pointers:", re.M)
 _ARGUMENT = re.compile(r"(\w+) \((?:binding (\d+)|([iuf]32))\)")
@@ -143,8 +143,16 @@ class Kernel(contract.Kernel):
         )
 
     def numbers_of(self, args: Sequence[Any]) -> bytes:
-        """Return the numbers among the arguments of a launch, as their buffer has them."""
-        return self._packing.pack(*compress(args, self._are_numbers))
+        """Return the numbers among the arguments of a launch, as their buffer has them.
+
+        NumPy converts those that `struct` refuses, such as a number of NumPy below zero for an `unsigned int`.
+        """
+        numbers = list(compress(args, self._are_numbers))
+        try:
+            return self._packing.pack(*numbers)
+        except (struct.error, OverflowError):
+            kinds = [PACKED_AS[dtype] for dtype in self.numbers]
+            return b"".join(np.asarray(number, kind).tobytes() for number, kind in zip(numbers, kinds, strict=True))
 
     def group_counts(
         self, global_size: Sequence[int], local_size: Sequence[int], limits: Mapping[str, int]

@@ -154,7 +154,7 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Throttled", _throttled(reading)),
         ("Protocol", _protocol(row)),
         ("Kernel's source", (text_field(row, "source_sha256") or "")[:12]),
-        ("Kernel's WGSL", str(reading.facts.get("wgsl_sha256", ""))[:12]),
+        ("Kernel's WGSL", str(reading.facts.get("wgsl_sha256") or "")[:12]),
         ("Key of code", str(row["cell_key"])[:12]),
         ("Key of environment", str(row["env_key"])[:12]),
     ]

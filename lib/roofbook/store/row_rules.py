@@ -473,6 +473,7 @@ _EXTRA: Kind = {
     **dict.fromkeys(("work_items", "work_group_limit", "cores", "cudnn", "devices", "images", "threads"), _count),
     **dict.fromkeys(("error_is", "flags", "mode", "note", "occupancy_by", "rate", "rate_unit", "source"), _text),
     **dict.fromkeys(("target", "theory_is", "tool", "torch", "jax", "lbmpy", "openvino", "pystencils"), _text),
+    "wgsl_sha256": _text,
     "group": _group,
     "threads_bound": _flag,
     "parts": _parts,
