@@ -63,6 +63,11 @@ def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
         ({"cell_key": "new"}, CODE, "its plan, its options or the host's code changed"),
         ({"cell_key": "new", "units": 50}, CODE, "a sample repeats it 50 times, no longer 100"),
         ({"cell_key": "new", "policy": '{"cache": "warm"}'}, CODE, "cache of the protocol changed: cold -> warm"),
+        (
+            {"cell_key": "new", "extra": '{"lbmpy": "2.0", "source": "clothes", "wgsl_sha256": "w"}'},
+            CODE,
+            "perhaps its translation to WGSL changed: the earlier row does not name its WGSL",
+        ),
         ({"timed": "kernel"}, CODE, "what is timed changed: loop -> kernel"),
         (
             {"env_key": "new", "facts": {"environment": {"device": {"driver": "560"}, "libraries": {"numpy": "2.0"}}}},
@@ -81,6 +86,12 @@ def test_what_changed_between_two_versions_is_named(fields: dict[str, Any], kind
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
     sentence = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
     assert history.answer([before, after]) == sentence
+
+
+def test_another_translation_to_wgsl_is_named() -> None:
+    was, now = (f'{{"wgsl_sha256": "{word}"}}' for word in ("old", "new"))
+    _, after = history.versions([taken(1, cell_key="old", extra=was), taken(2, cell_key="new", extra=now)])
+    assert [change.text for change in after.changes] == ["its translation to WGSL changed"]
 
 
 def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_too() -> None:

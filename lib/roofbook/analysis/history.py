@@ -187,8 +187,10 @@ def _code(was: Row, now: Row) -> list[str]:
         return []
     sources = text_field(was, "source_sha256"), text_field(now, "source_sha256")
     differences = ["the kernel's source changed"] * (sources[0] != sources[1])
-    translations = [_fields(text_field(row, "extra")).get("wgsl_sha256") for row in (was, now)]
-    differences += ["its translation to WGSL changed"] * (None not in translations and len({*translations}) > 1)
+    earlier, later = (_fields(text_field(row, "extra")).get("wgsl_sha256") for row in (was, now))
+    differences += ["its translation to WGSL changed"] * (None not in (earlier, later) and earlier != later)
+    if later and not earlier and not differences:
+        differences.append("perhaps its translation to WGSL changed: the earlier row does not name its WGSL")
     if text_field(was, "timed") != text_field(now, "timed"):
         differences.append(f"what is timed changed: {text_field(was, 'timed')} -> {text_field(now, 'timed')}")
     units = number_field(was, "units"), number_field(now, "units")
