@@ -29,6 +29,7 @@ from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, openvino, python_kernel, pytorch
+from roofbook.spec.kernel_constants import constants
 from roofbook.spec.plan import Runnable, Variant
 
 from ... import mutants
@@ -274,6 +275,17 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
     weight = np.ones(layer.weight_shape, np.int16)
     weight[0, 0, 0, 0] = -value
     return {"x": np.full(layer.x_shape, value, np.int16), "weight": weight}
+
+
+@pytest.mark.parametrize("name", ["tensor-window", "tensor-split-k", "tensor-tall", "tensor-parts", "tensor-multicast"])
+def test_filters_whose_channels_exceed_declared_shared_memory_are_refused(name: str) -> None:
+    """A launch asks for more than 48 KB by an attribute, but an array that a kernel declares cannot be larger."""
+    variant = LAB.variant(name)
+    for taps in (3, 13, 15):
+        channels = constants(variant.text)["SLICE"]
+        case = LAB.case(f"64x64x32x32-k{taps}")
+        fits = np.dtype(np.short).itemsize * channels * taps**2 <= 48 << 10
+        assert LAB.skip_reason(variant, case) == (None if fits else "not on this case: filters larger than 13x13")
 
 
 @pytest.mark.parametrize(

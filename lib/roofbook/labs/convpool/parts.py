@@ -8,7 +8,7 @@ from ...devices.contract import Device
 from ...spec.kernel_constants import Constants, constants
 from ...spec.kernel_run import Converting, ceil_div
 from ...spec.plan import Case, Variant
-from .plans import Convolution, bytes_of_int8, must_fit_a_byte
+from .plans import Convolution, bytes_of_int8, filters_too_large, must_fit_a_byte
 
 MOST_BLOCKS = 8
 """Blocks of a cluster that every Hopper GPU accepts."""
@@ -25,6 +25,10 @@ class Parts(Converting, Convolution):
 
     kernel_name = "tensor"
     traffic = staticmethod(bytes_of_int8)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return filters_too_large(case)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)

@@ -429,3 +429,11 @@ def must_fit_a_byte(inputs: Mapping[str, Any]) -> None:
     largest = max(np.abs(inputs[name].astype(np.int64)).max() for name in ("x", "weight"))
     if largest > 127:
         raise Unsupported(f"values of up to {largest}: a byte holds 127")
+
+
+def filters_too_large(case: Case) -> str | None:
+    """Return why `to_taps` cannot lay out a layer's filters; None if it can.
+
+    It keeps 128 channels of a filter in shared memory that the kernel declares, of which CUDA grants 48 KB.
+    """
+    return "not on this case: filters larger than 13x13" if layer(case).kernel > 13 else None

@@ -10,7 +10,7 @@ from ...devices.contract import Buffer, Device
 from ...devices.hopper import tensor_map
 from ...spec.kernel_run import Converting, ceil_div
 from ...spec.plan import Case, Variant
-from .plans import Convolution, bytes_of_int8, must_fit_a_byte
+from .plans import Convolution, bytes_of_int8, filters_too_large, must_fit_a_byte
 
 
 class Boxes(Converting, Convolution):
@@ -18,6 +18,10 @@ class Boxes(Converting, Convolution):
 
     kernel_name = "tensor"
     traffic = staticmethod(bytes_of_int8)
+
+    @classmethod
+    def refusal(cls, case: Case, variant: Variant) -> str | None:
+        return filters_too_large(case)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
