@@ -1,5 +1,6 @@
-// CUDA C++, and OpenCL C, for a host's C++ compiler: a thread of the host for each thread of all blocks, which run at once. Its barriers are known to
-// ThreadSanitizer, so that it reports accesses that no barrier orders. Words between blocks are relaxed atomics, which order nothing.
+// CUDA C++, and OpenCL C, for a host's C++ compiler: a thread of the host for each thread of all blocks, which run at once. Its
+// barriers are known to ThreadSanitizer, so that it reports accesses that no barrier orders. Words between blocks are relaxed
+// atomics, which order nothing.
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>

@@ -385,6 +385,7 @@ LOOPS = {
     "float large[600]; for (int k = 0; k < 600; k++) large[k] = x[k];": 1,
     "for (int k = 0; k < 2000000000; k++) { if (k < 0) a[k] = x[k]; }": 1,
     "for (unsigned int k = 0; k < 4; k++) a[k] = x[k];": 1,
+    "for (int k = -1; k < 4u; k++) a[k + 1] = x[0];": 1,  # in C it never runs
     "for (float k = 0; k < 4; k++) a[(int)k] = x[0];": 1,
     "for (int k = 0; k > 4; k++) a[k] = x[k];": 1,
     "for (int k = 0; k < 4; k++) { a[k] = x[k]; if (i > 9) return; }": 1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pycparser import c_ast
 
 from .expressions import Expressions
-from .memory_access import Node, Place, PointerVariable, Symbol, Variable
+from .memory_access import Node, Place, PointerVariable, Symbol, Variable, has_unsigned
 from .values import (
     INT,
     LONG,
@@ -320,7 +320,7 @@ class Body(Expressions):
             ) if name == tested == stepped:
                 by = self.number(update.rvalue) if isinstance(update, c_ast.Assignment) else 1
                 start, end = self.number(first), self.number(last)
-                kept = not _leaves(node.stmt) and name not in assigned(node.stmt)
+                kept = not _leaves(node.stmt) and name not in assigned(node.stmt) and not has_unsigned(last)
                 if by and start is not None and end is not None and kept:
                     by = -by if "-" in update.op else by
                     beyond = 1 if by > 0 else -1

@@ -62,7 +62,8 @@ class _Constants(c_ast.NodeVisitor):  # type: ignore[misc]
         self.unsigned |= "u" in node.value.lower()
 
 
-def _is_unsigned(node: Node) -> bool:
+def has_unsigned(node: Node) -> bool:
+    """Return whether an expression has a constant such as 4u, which makes C compare and divide without a sign."""
     visitor = _Constants()
     visitor.visit(node)
     return visitor.unsigned
@@ -219,7 +220,7 @@ class MemoryAccess(ABC):
                 if result is None or not INT_MIN <= result <= INT_MAX:
                     self.refused = True
                     return None
-                return None if min(first, second, result) < 0 and _is_unsigned(node) else result
+                return None if min(first, second, result) < 0 and has_unsigned(node) else result
         return None
 
     # Pointers and memory
