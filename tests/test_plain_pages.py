@@ -17,12 +17,14 @@ from roofbook.spec.lesson import lesson
 ROOT = Path(__file__).parents[1]
 PERMITTED: dict[str, str] = {}
 """First words of each sentence that may be longer, with the reason."""
+MADE = frozenset({"_build", "_generated", "labs", "techniques"})
+"""Folders of the book whose pages a build makes of the labs. Their sentences are those of the labs, or of references."""
 
 
 def texts() -> Iterator[tuple[str, str]]:
     """Yield name and text of each page, each cell of text in a notebook, each step, each part of a lesson, and each claim."""
     for path in (*sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        if "_build" not in path.parts:
+        if not MADE.intersection(path.relative_to(ROOT).parts):
             yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "experiments").rglob("*.ipynb")):
         if ".ipynb_checkpoints" in path.parts:
