@@ -27,7 +27,7 @@ ALIGNED_IN_PARTS = re.compile(
 )
 """Pattern of an aligned barrier with a number of threads, in PTX."""
 SPILLED = {"whole-roles": 128}
-"""Step -> most bytes that a thread may spill. With BUFFERS of 1, `whole-roles` spills none, and took as long on an H200."""
+"""Step -> most bytes that a thread may spill: `whole-roles` holds two sets of sums. With BUFFERS of 1 it would spill none."""
 
 
 @pytest.fixture(scope="module", autouse=True)

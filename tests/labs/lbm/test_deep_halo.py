@@ -84,21 +84,32 @@ def program_of(variant: Variant, tiling: Tiling, change: tuple[str, str] = ("", 
     plan: Any = object.__new__(variant.plan)
     plan.tiling = tiling
     threads, blocks = tiling.threads + 32, NX * NY // (tiling.tile_x * tiling.tile_y)
+    return program_around(
+        in_c(text.replace(*change, 1)), blocks, f"{blocks}, {threads}, {plan.local_bytes()}",
+        f"static ulonglong2 halo[2 * 3 * {NX * NY}];",
+        f"{plan.kernel_name}(from, to, obstacles, sums, halo, 1, {UNITS}, numbers[0], numbers[1], numbers[2])",
+    )  # fmt: skip
+
+
+def program_around(kernel: str, blocks: int, launched_as: str, declarations: str, call: str) -> str:
+    """Return a program that launches a kernel on operands of one file and writes its results to another.
+
+    kernel: C++. launched_as: arguments of the function `launch` of HEADER. declarations: further operands, all zeros. call: the
+    kernel's call in a thread, with `from`, `to`, `obstacles`, `sums` and the three `numbers`.
+    """
     return f"""#include "{HEADER}"
-{in_c(text.replace(*change, 1))}
+{kernel}
 static float from[9 * {NX * NY}], to[9 * {NX * NY}], sums[{UNITS} * {blocks}], numbers[3];
 static char obstacles[{NX * NY}];
-static ulonglong2 halo[2 * 3 * {NX * NY}];
-static void run_thread() {{
-  {plan.kernel_name}(from, to, obstacles, sums, halo, 1, {UNITS}, numbers[0], numbers[1], numbers[2]);
-}}
+{declarations}
+static void run_thread() {{ {call}; }}
 int main(int count, char **names) {{
   FILE *file = fopen(names[1], "rb");
   fread(from, 1, sizeof from, file);
   fread(obstacles, 1, sizeof obstacles, file);
   fread(numbers, 1, sizeof numbers, file);
   fclose(file);
-  launch({blocks}, {threads}, {plan.local_bytes()});
+  launch({launched_as});
   file = fopen(names[2], "wb");
   fwrite(to, 1, sizeof to, file);
   fwrite(sums, 1, sizeof sums, file);

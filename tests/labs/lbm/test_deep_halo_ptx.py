@@ -15,7 +15,7 @@ from roofbook.labs.lbm.on_chip import Tiling
 from roofbook.peers import cc
 
 from ...devices.warps_in_c import InC, closing, operands, sections
-from .test_deep_halo import HEADER, NX, NY, UNITS, Outcome, compiled_and_run, reason_to_skip, run_program
+from .test_deep_halo import NX, NY, UNITS, Outcome, compiled_and_run, program_around, reason_to_skip, run_program
 
 STEP = LAB.variant("deep-halo-ptx")
 PTX = (
@@ -54,29 +54,13 @@ def program_of(language: str, tiling: Tiling, change: tuple[str, str] = ("", "")
     text = STEP.text.with_knobs(**knobs).render(language)
     assert change[0] in text
     blocks = NX * NY // (tiling.tile_x * tiling.tile_y)
-    return f"""#define {language.upper()}
-#include "{HEADER}"
-{in_cpp(text.replace(*change, 1))}
-static float from[9 * {NX * NY}], to[9 * {NX * NY}], sums[{UNITS} * {blocks}], numbers[3];
-static char obstacles[{NX * NY}];
-static uint4 halo[2 * 3 * {NX * NY}];
-static int begun;
-static void run_thread() {{
-  deep_halo_ptx(from, to, obstacles, sums, halo, &begun, {blocks + missing}, 1, {UNITS}, numbers[0], numbers[1], numbers[2]);
-}}
-int main(int count, char **names) {{
-  FILE *file = fopen(names[1], "rb");
-  fread(from, 1, sizeof from, file);
-  fread(obstacles, 1, sizeof obstacles, file);
-  fread(numbers, 1, sizeof numbers, file);
-  fclose(file);
-  launch({blocks}, {tiling.threads}, {deep_halo_ptx.local_bytes(tiling)});
-  file = fopen(names[2], "wb");
-  fwrite(to, 1, sizeof to, file);
-  fwrite(sums, 1, sizeof sums, file);
-  fclose(file);
-}}
-"""
+    operands_of_launch = f"from, to, obstacles, sums, halo, &begun, {blocks + missing}, 1, {UNITS}"
+    program = program_around(
+        in_cpp(text.replace(*change, 1)), blocks, f"{blocks}, {tiling.threads}, {deep_halo_ptx.local_bytes(tiling)}",
+        f"static uint4 halo[2 * 3 * {NX * NY}];\nstatic int begun;",
+        f"deep_halo_ptx({operands_of_launch}, numbers[0], numbers[1], numbers[2])",
+    )  # fmt: skip
+    return f"#define {language.upper()}\n{program}"
 
 
 @pytest.fixture

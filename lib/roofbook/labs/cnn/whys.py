@@ -15,8 +15,8 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     },
     "bf16-dots": {
         "cpu": (
-            "a Xeon of 16 cores starts this instruction at a quarter of the rate of multiply-adds: the peaks on record "
-            "give dot products of bf16 half the FLOP/s of multiply-adds in fp32. `amx-bf16` has the rate that is missing here"
+            "on the processor on record the instruction is slow: among its peaks, dot products of bf16 have fewer FLOP/s "
+            "than multiply-adds in fp32. `amx-bf16` has the rate that is missing here"
         ),
     },
     "tensor-turns-bf16": {

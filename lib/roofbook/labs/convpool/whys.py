@@ -55,9 +55,8 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     "tensor-multicast": {
         "cuda 512x512x32x32-k3": (
             "a tile of this layer has two parts, so a cluster has four blocks, each with nearly all the shared memory of a "
-            "multiprocessor. By CUDA's occupancy calculator an H200 holds 30 such clusters at once, which are 120 of the 128 "
-            "blocks. The last two clusters begin when others end, so the layer takes two turns. Of clusters of two it "
-            "holds 66, and all blocks have a place"
+            "multiprocessor. By CUDA's occupancy calculator an H200 does not hold all of these clusters at once. The last "
+            "ones begin when others end, so the layer takes two turns. Of clusters of two all have a place"
         ),
         "cuda 256x192x28x28-k3": (
             "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "

@@ -23,7 +23,7 @@
 // layer 2. Weights stay in registers. A tile has 88 columns: in layer 1 they are 8 pairs of output rows by 11 places, of which
 // the last has no outputs; in layer 2 the image's 17 pairs of rows by 20 places, one after another, end in the fourth tile.
 //
-// With BUFFERS of 2, layer 1 multiplies the next tile while it stores one. With 1 it stores first, which took as long on an H200.
+// With BUFFERS of 2, layer 1 multiplies the next tile while it stores one. With 1 it stores first.
 // RING chunks are in flight. Scores are computed for DENSE_IMAGES images at a time.
 #ifndef BUFFERS
 #define BUFFERS 2
