@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from tests.often import often
 
-from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, producer, reported, roles, streams, tuned, vectors, whole
+from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Unsupported
+from roofbook.labs.lenet import LAB, network, peers, reported, tuned, vectors, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
-from roofbook.spec.kernel_constants import constants
 from roofbook.spec.plan import Case, Runnable, Variant
 
 from ..sweep_points import params
@@ -196,49 +194,6 @@ def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
     np.testing.assert_array_equal(pooled["scores"], maps["scores"])
 
 
-@pytest.mark.parametrize("blocks", [1, 3, 40])
-@pytest.mark.parametrize("name", ["split-producer", "split-boxes"])
-def test_roles_change_no_bit_however_many_images_a_block_takes(
-    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, blocks: int
-) -> None:
-    """A block takes one image, or more than it has slots for, so that its rings go round."""
-
-    def size(self: producer.Producer, layer: Layer, count: int) -> tuple[int, ...]:
-        return (self.group_of(layer)[0] * min(count, blocks),)
-
-    plain = run(device, LAB.variant("split"), 40)
-    monkeypatch.setattr(producer.Producer, "size", size)
-    for key, right in plain.items():
-        np.testing.assert_array_equal(run(device, LAB.variant(name), 40)[key], right)
-
-
-@pytest.mark.parametrize("blocks", [1, 3, 40])
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_roles_of_the_whole_network_change_no_bit_however_many_images_a_block_takes(
-    device: Device, monkeypatch: pytest.MonkeyPatch, buffers: int, blocks: int
-) -> None:
-    """A block takes one image, or more than it has slots for; its last images are as many as have scores at once, or fewer."""
-    plain = run(device, LAB.variant("whole-fused"), 40)
-    monkeypatch.setattr(
-        roles.WholeRoles, "size", lambda self, layer, count: (self.group_of(layer)[0] * min(count, blocks),)
-    )
-    variant = LAB.variant("whole-roles")
-    out = run(device, variant.at("BUFFERS", buffers, variant.text.with_knobs(BUFFERS=buffers)), 40)
-    np.testing.assert_array_equal(out["pool2"], plain["pool2"])
-    assert accepted(variant, 40, out)
-
-
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_roles_of_the_whole_network_share_out_registers_and_memory_that_a_block_has(buffers: int) -> None:
-    """A role that asks for more registers than others gave back waits forever."""
-    values = constants(LAB.variant("whole-roles").text.with_knobs(BUFFERS=buffers))
-    assert values["REGISTERS_INPUT"] + values["REGISTERS_1"] + 2 * values["REGISTERS_2"] == 65536 // 128
-    assert values["REGISTERS_INPUT"] <= 128 <= min(values["REGISTERS_1"], values["REGISTERS_2"]), (
-        "what a launch begins with"
-    )
-    assert values["SHARED_BYTES"] <= 227 * 1024
-
-
 @pytest.mark.parametrize("items", [1, 2, 7])
 @pytest.mark.parametrize("name", ["vectors", "filter-lanes", "pooled-vectors"])
 def test_any_number_of_work_items_shares_the_images_out(
@@ -259,62 +214,6 @@ def test_the_filters_in_lanes_change_no_bit_of_what_is_pooled(device: Device) ->
     for layer in LAYERS:
         right = network.pool(np.maximum(maps[layer.name], 0), layer.pool)
         np.testing.assert_array_equal(pooled[layer.name.replace("conv", "pool")], right)
-
-
-# -- streams -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("pinned", [False, True], ids=["pageable", "pinned"])
-@pytest.mark.parametrize(("segment", "queues"), list(product((1, 2, 3, 4, 5, 7), (1, 2, 3))))
-def test_any_segments_on_any_number_of_queues(device: Device, segment: int, queues: int, pinned: bool) -> None:
-    """Segments include some that do not divide a batch of five, and one that is longer."""
-    variant = LAB.variant("streams").at("try", "it", segment=segment, queues=queues, pinned=pinned)
-    runnable = make(device, variant, 5)
-    out = outputs(runnable)
-    assert accepted(variant, 5, out)
-    spans = traced(runnable)
-    turns = [number % queues for number in range(math.ceil(5 / segment))]
-    assert sorted(span.queue for span in spans if span.what == "kernel") == sorted(turns)
-    assert len(spans) == 3 * len(turns)
-
-
-@pytest.mark.parametrize(("batch", "segments"), [(1, 1), (3, 3), (40, 3), (301, 4)])
-def test_each_queue_has_a_segment_of_a_hundred_images_at_most(device: Device, batch: int, segments: int) -> None:
-    runnable = streams.StreamsDirect(device, LAB.variant("streams"), case_of(batch), {
-        **problem(1)[0], "x": np.zeros((batch, 1, 86, 86), np.float32)
-    })  # fmt: skip
-    assert math.ceil(batch / runnable.segment) == segments
-    runnable.close()
-
-
-def traced(runnable: Forward) -> list[Span]:
-    return [Span(*fields) for fields in runnable.facts()["timeline"]]
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name: str) -> None:
-    runnable = make(device, LAB.variant(name), 40)
-    runnable.reset()
-    runnable.run()
-    facts, parts, spans = runnable.facts(), dict(runnable.parts), traced(runnable)
-    runnable.close()
-    kernels = 2 if name == "streams-tiled" else 1  # the zeros that atomic sums start from are one
-    queues = {0} if name in ROTATING else {0, 1, 2}  # forty images are less than a segment of the report's
-    assert {span.queue for span in spans} == queues and min(span.start for span in spans) == 0
-    for queue in queues:
-        spans_of_queue = sorted((span for span in spans if span.queue == queue), key=lambda span: span.start)
-        assert [span.what for span in spans_of_queue] == ["to device", *["kernel"] * kernels, "to host"]
-        assert all(before.start <= before.end <= after.start <= after.end for before, after in pairwise(spans_of_queue))
-    ran = [span for span in spans if span.what == "kernel"]
-    assert parts["op 1"] == pytest.approx(max(span.end for span in ran) - min(span.start for span in ran))
-    assert max(span.end for span in spans) < parts["copies and kernels"]
-    shares = {key: value for key, value in facts.items() if key.startswith("share of ")}
-    assert set(shares) == {f"share of stream {queue}, layer {layer}" for queue in (1, 2, 3) for layer in (1, 2)}
-    assert sum(shares.values()) == pytest.approx(1) and (min(shares.values()) > 0) == (len(queues) == 3)
-    busy = [sum(span.end - span.start for span in spans if span.queue == queue) for queue in range(3)]
-    shares_of_streams = [shares[f"share of stream {queue}, layer 1"] for queue in (1, 2, 3)]
-    assert np.array(shares_of_streams) / sum(shares_of_streams) == pytest.approx(np.array(busy) / sum(busy))
 
 
 # -- times and facts ---------------------------------------------------------------------------------------------------
@@ -438,50 +337,6 @@ def test_a_device_with_smaller_groups_says_so(
     variant = LAB.variant(name)
     with pytest.raises(Unsupported, match=f"^{items}.*: 256 at most$"):
         variant.plan(device, variant, case_of(1), problem(1)[0])
-
-
-# -- the report's streams ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ROTATING)
-@pytest.mark.parametrize("segment", [1, 2, 3, 5, 7])
-def test_any_segments_in_rotating_roles(device: Device, name: str, segment: int) -> None:
-    """Segments include some that do not divide a batch of five, and one that is longer."""
-    variant = LAB.variant(name).at("segment", segment, segment=segment)
-    assert accepted(variant, 5, run(device, variant, 5))
-
-
-def test_roles_rotate(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one queue copies a segment in, the next computes the one before, and the third copies the one before that out."""
-    runnable = make(device, LAB.variant("rotating-linear").at("segment", 2, segment=2), 8)
-    assert isinstance(runnable, reported.Rotating)
-    done: list[tuple[int, str]] = []
-
-    def noted(number: int, name: str, call: Callable[..., None]) -> Callable[..., None]:
-        def submit(*args: Any, **offset: Any) -> None:
-            done.append((number, name))
-            call(*args, **offset)
-
-        return submit
-
-    for number, queue in enumerate(runnable.queues):
-        for name in ("send", "launch", "receive"):
-            monkeypatch.setattr(queue, name, noted(number, name, getattr(queue, name)))
-    runnable.run()
-    begin = [(0, "send"), (1, "send"), (0, "launch")]
-    full = [(2, "send"), (1, "launch"), (0, "receive"), (0, "send"), (2, "launch"), (1, "receive")]
-    assert done == 2 * [*begin, *full, (0, "launch"), (2, "receive"), (0, "receive")], "four segments, in each layer"
-    runnable.close()
-
-
-@pytest.mark.parametrize(("batch", "segments"), [(1, 1), (59, 1), (60, 1), (61, 2), (301, 6)])
-def test_a_batch_below_a_segment_is_in_one_piece(device: Device, batch: int, segments: int) -> None:
-    runnable = reported.RotatingLinear(device, LAB.variant("rotating-linear"), case_of(batch), {
-        **problem(1)[0], "x": np.zeros((batch, 1, 86, 86), np.float32)
-    })  # fmt: skip
-    assert math.ceil(batch / runnable.segment) == segments
-    runnable.close()
 
 
 @pytest.mark.parametrize("name", CLEARED)
