@@ -269,6 +269,16 @@ def test_many_launches_are_submitted_together_and_a_lap_as_a_whole(
         assert within_laps == [0, 0]
 
 
+def test_launches_that_wait_still_find_a_buffer_that_is_released(adapter: Any) -> None:
+    kernel, queue = adapter.build(ADD).kernel("add"), adapter.queue()
+    one, two, three = (adapter.upload(np.full(64, value, np.float32)) for value in (1, 0, 0))
+    queue.launch(kernel, (64,), (64,), one, np.float32(1), np.int32(64), two)
+    queue.launch(kernel, (64,), (64,), two, np.float32(1), np.int32(64), three)
+    one.release()
+    two.release()
+    assert set(queue.read(three, np.empty(64, np.float32))) == {3.0}
+
+
 def test_reads_and_writes_of_any_bytes(adapter: Any) -> None:
     queue, data = adapter.queue(), np.arange(37, dtype=np.uint8)
     buffer, other = adapter.upload(data), adapter.empty(37)

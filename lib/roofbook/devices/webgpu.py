@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -72,10 +73,13 @@ class Buffer(contract.Buffer):
     pointees: tuple["Buffer", ...] = ()
     """Buffers to which it points, if a kernel made it a structure of pointers."""
 
-    def __init__(self, memory: Any, nbytes: int) -> None:
-        self.handle, self.nbytes = memory, nbytes
+    def __init__(self, device: "WebGPUDevice", memory: Any, nbytes: int) -> None:
+        self.device, self.handle, self.nbytes = device, memory, nbytes
 
     def release(self) -> None:
+        """Free it, once all collected launches are submitted: wgpu ends the process if one of them takes a freed buffer."""
+        for queue in self.device.queues:
+            queue.flush()
         self.handle.destroy()
 
 
@@ -278,6 +282,7 @@ class Queue(contract.Queue):
         import wgpu
 
         self.device, self.handle = device, device.handle
+        device.queues.add(self)
         self.numbers = Numbers(device.handle)
         self._last = self.handle.create_buffer(size=4, usage=wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST)
         self._groups: dict[tuple[Any, ...], Any] = {}
@@ -476,6 +481,8 @@ class WebGPUDevice(contract.Device):
         if self.info["vendor_id"] == NVIDIA:
             self.pci_bus_id = bus_id_of_only_card()
         self.features = frozenset(adapter.features) & set(FEATURES)
+        self.queues: WeakSet[Queue] = WeakSet()
+        """The queues that are in use, whose launches may not be submitted yet."""
         self._programs: dict[str, Program] = {}
 
     @cached_property
@@ -535,7 +542,7 @@ class WebGPUDevice(contract.Device):
             raise OutOfMemory(f"{nbytes} bytes asked for, {most} at most in one buffer")
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
         try:
-            return Buffer(self.handle.create_buffer(size=max(-(-nbytes // 16) * 16, 16), usage=usage), nbytes)
+            return Buffer(self, self.handle.create_buffer(size=max(-(-nbytes // 16) * 16, 16), usage=usage), nbytes)
         except wgpu.GPUError as error:
             raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
 
