@@ -109,19 +109,60 @@ def test_a_launch_that_began_nothing_is_an_error_in_a_sentence(tmp_path: Path) -
         run.run()
 
 
-def test_more_groups_than_compute_units_are_refused(tmp_path: Path) -> None:
-    case = LAB.case("128x128")
-    with pytest.raises(
-        Unsupported, match=r"^128 work-groups must run at once, and the device has compute units for 1$"
-    ):
-        deep_halo_ptx.DeepHaloPtx(InC(tmp_path), STEP, case, LAB.inputs(case, seed=1))
-    assert deep_halo_ptx.DeepHaloPtx.run_options(case, InC(tmp_path)) is None
+def device_with(units: int, folder: Path) -> InC:
+    device = InC(folder)
+    device.compute_units = units
+    return device
 
 
-def test_tiles_fit_the_local_memory_that_opencl_grants() -> None:
-    cut = {name: deep_halo_ptx.tiling_of(*map(int, name.split("x"))) for name in ("128x128", "128x256", "256x256")}
-    for tiling in cut.values():
-        assert tiling and deep_halo_ptx.local_bytes(tiling) <= 49152
+@pytest.mark.parametrize(("size", "units"), [("128x128", 30), ("128x256", 46), ("256x256", 114)])
+def test_a_grid_that_too_few_compute_units_hold_is_refused(size: str, units: int, tmp_path: Path) -> None:
+    case, device = LAB.case(size), device_with(units, tmp_path)
+    sentence = f"the grid does not fit one work-group on each of the {units} compute units"
+    with pytest.raises(Unsupported, match=f"^{sentence}$"):
+        deep_halo_ptx.DeepHaloPtx(device, STEP, case, LAB.inputs(case, seed=1))
+    assert deep_halo_ptx.DeepHaloPtx.run_options(case, device) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "cut_by_units"),
+    [
+        ("128x128", {132: (16, 8, 5), 114: (32, 8, 4), 108: (32, 8, 4), 80: (32, 8, 4), 46: (32, 16, 2)}),
+        ("128x256", {132: (32, 8, 4), 114: (32, 16, 2), 108: (32, 16, 2), 80: (32, 16, 2), 46: None}),
+        ("256x256", {132: (32, 16, 2), 114: None, 108: None, 80: None, 46: None}),
+    ],
+)
+def test_fewer_compute_units_get_fewer_and_larger_tiles(
+    size: str, cut_by_units: dict[int, tuple[int, int, int] | None], tmp_path: Path
+) -> None:
+    nx, ny = map(int, size.split("x"))
+    for units, cut in cut_by_units.items():
+        tiling = deep_halo_ptx.tiling_of(nx, ny, units)
+        assert tiling == cut
+        if tiling:
+            assert deep_halo_ptx.groups_of(nx, ny, tiling) <= units
+            assert deep_halo_ptx.local_bytes(tiling) <= 49152
+        runs = deep_halo_ptx.DeepHaloPtx.run_options(LAB.case(size), device_with(units, tmp_path))
+        assert runs == (None if cut is None else {})
+
+
+@pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
+def test_a_plan_has_the_tiles_of_its_device(tmp_path: Path) -> None:
+    case = LAB.awkward_case("64x64")
+    for units, cut, groups in ((46, (16, 8, 5), 32), (16, (32, 8, 4), 16)):
+        run = deep_halo_ptx.DeepHaloPtx(device_with(units, tmp_path), STEP, case, LAB.inputs(case, seed=1))
+        assert (run.tiling, run.groups, run.size) == (cut, groups, (run.tiling.threads * groups,))
+        assert [run.knobs()[name] for name in ("TILE_X", "TILE_Y", "DEPTH")] == [*cut]
+        run.close()
+
+
+def test_more_compute_units_than_groups_change_nothing() -> None:
+    for nx, ny in ((128, 128), (128, 256), (256, 256)):
+        for units in (128, 132, 148):
+            assert deep_halo_ptx.tiling_of(nx, ny, units) == deep_halo_ptx.tiling_of(nx, ny)
+
+
+def test_a_grid_that_no_device_holds_is_refused_as_a_case() -> None:
     assert deep_halo_ptx.tiling_of(1024, 1024) is None
     assert (
         LAB.skip_reason(STEP, LAB.case("1024x1024"))

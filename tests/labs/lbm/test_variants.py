@@ -243,7 +243,7 @@ def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     if variant.plan is deep_halo_ptx.DeepHaloPtx and deep_halo_ptx.local_bytes(on_chip.Tiling(*cut)) > 48 << 10:
         pytest.skip("more than 48 KiB of local memory")
     for module in (on_chip, deep_halo_ptx):
-        monkeypatch.setattr(module, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
+        monkeypatch.setattr(module, "tiling_of", lambda *grid_and_units: on_chip.Tiling(*cut))
     params, obstacles = box(16, 32, 50)
     f = initial(params, np.float32)
     disturb(f, 1, 0.1)

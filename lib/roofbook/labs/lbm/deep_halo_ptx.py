@@ -1,7 +1,8 @@
 """The step with a deep halo in one launch for all time steps, for CUDA and NVIDIA's OpenCL: deep_halo_ptx.k.
 
 Groups wait for each other, so all of them must run at once. CUDA promises it for a cooperative launch. OpenCL has no such
-launch, so there are no more groups than compute units, and the groups count each other before they begin.
+launch, so there are no more groups than compute units, and the groups count each other before they begin. A device with
+fewer units gets fewer groups, with larger tiles.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from ...spec.kernel_run import require_ptx
 from ...spec.plan import Case, Variant
 from ...spec.prediction import SEVERAL
 from ...spec.source import Source
-from .on_chip import HERE, WARP, SeveralSteps, Tiling, _tilings
+from .on_chip import BLOCKS_AT_MOST, HERE, WARP, SeveralSteps, Tiling, _tilings
 
 LOCAL_BYTES = 48 << 10
 """Largest local memory of a group that the kernel declares itself, in bytes, by NVIDIA's OpenCL and by CUDA."""
@@ -28,17 +29,23 @@ def local_bytes(tiling: Tiling) -> int:
     return 4 * (2 * (8 * tiling.threads + 2 * (tiling.wide + 1)) + tiling.depth * warps + 1)
 
 
+def groups_of(nx: int, ny: int, tiling: Tiling) -> int:
+    """Return the number of groups, a tile each, that must run at once."""
+    return nx * ny // (tiling.tile_x * tiling.tile_y)
+
+
 @lru_cache
-def tiling_of(nx: int, ny: int) -> Tiling | None:
-    """Return the tiling with the least cost whose tiles fit the local memory; None if there is none."""
-    fitting = (tiling for tiling in _tilings(nx, ny) if local_bytes(tiling) <= LOCAL_BYTES)
+def tiling_of(nx: int, ny: int, units: int = BLOCKS_AT_MOST) -> Tiling | None:
+    """Return the tiling with the least cost whose tiles fit the local memory, a group on each; None if there is none.
+
+    units: compute units of the device. There are no more groups than BLOCKS_AT_MOST, however many units there are.
+    """
+    fitting = (
+        tiling
+        for tiling in _tilings(nx, ny)
+        if groups_of(nx, ny, tiling) <= units and local_bytes(tiling) <= LOCAL_BYTES
+    )
     return min(fitting, key=lambda tiling: tiling.cost, default=None)
-
-
-def groups_of(nx: int, ny: int) -> int:
-    """Return the number of groups that must run at once; 0 if the grid does not fit."""
-    tiling = tiling_of(nx, ny)
-    return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
 
 
 class DeepHaloPtx(SeveralSteps):
@@ -48,30 +55,32 @@ class DeepHaloPtx(SeveralSteps):
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        """Return the bytes that groups exchange in a step, on average: three words of 16 bytes a cell."""
+        """Return the bytes that groups exchange in a step, on average: three words of 16 bytes a cell.
+
+        They are those of a device with BLOCKS_AT_MOST compute units or more. Fewer groups exchange less.
+        """
         nx, ny = case.params["nx"], case.params["ny"]
         tiling = tiling_of(nx, ny)
-        return 48 * tiling.exchanged * groups_of(nx, ny) / tiling.depth if tiling else least
+        return 48 * tiling.exchanged * groups_of(nx, ny, tiling) / tiling.depth if tiling else least
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:
-        fits = groups_of(case.params["nx"], case.params["ny"])
+        fits = tiling_of(case.params["nx"], case.params["ny"])
         return None if fits else "not on this case: the groups that run at once do not hold the grid"
 
     @classmethod
     def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
-        """Return the options; None on other devices, and if groups would wait for others that do not run."""
-        runs = device.ptx >= 80 and groups_of(case.params["nx"], case.params["ny"]) <= device.compute_units
+        """Return the options; None on other devices, and on those whose compute units do not hold the grid."""
+        runs = device.ptx >= 80 and tiling_of(case.params["nx"], case.params["ny"], device.compute_units)
         return {} if runs else None
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         require_ptx(device, 80)
         if reason := self.refusal(case, variant):
             raise Unsupported(reason)
-        groups = groups_of(case.params["nx"], case.params["ny"])
-        if groups > device.compute_units:
+        if not tiling_of(case.params["nx"], case.params["ny"], device.compute_units):
             raise Unsupported(
-                f"{groups} work-groups must run at once, and the device has compute units for {device.compute_units}"
+                f"the grid does not fit one work-group on each of the {device.compute_units} compute units"
             )
         super().__init__(device, variant, case, inputs)
         (self.kernel,) = self.kernels
@@ -82,9 +91,10 @@ class DeepHaloPtx(SeveralSteps):
         self.tag, self.groups_begun = 1, 0
 
     def lay_out(self) -> None:
-        tiling = tiling_of(self.params.nx, self.params.ny)
+        nx, ny = self.params.nx, self.params.ny
+        tiling = tiling_of(nx, ny, self.device.compute_units)
         assert tiling
-        self.tiling, self.groups, self.group_size = tiling, groups_of(self.params.nx, self.params.ny), tiling.threads
+        self.tiling, self.groups, self.group_size = tiling, groups_of(nx, ny, tiling), tiling.threads
         self.local, self.size = (self.group_size,), (self.group_size * self.groups,)
 
     def knobs(self) -> dict[str, Any]:
