@@ -288,15 +288,21 @@ class Both(Built):
         self.queue.launch(self.add_up, self.outputs_size(), (256,), self.maps, self.out)
 
 
-class Strips(Convolution):
-    """The input as bytes and lists of non-zero weights, by two kernels; then sixteen outputs a work-item."""
+class Strips(Converting, Convolution):
+    """The input as bytes and lists of non-zero weights, by two kernels; then sixteen outputs a work-item.
+
+    Option `prepared`: bytes and lists are made once, not in each call.
+    """
 
     kernel_name = "strips"
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        """Return the bytes; the input as bytes and an entry of four bytes a weight are written and read."""
-        return least + 8 * nonzero_weights(case) + 2 * prod(layer(case).x_shape)
+        """Return the bytes; the input as bytes and an entry of four bytes a weight are written too, unless `prepared`."""
+        one = layer(case)
+        if variant.options.get("prepared"):
+            return 4 * nonzero_weights(case) + prod(one.x_shape) + 4 * prod(one.out_shape)
+        return least + 8 * nonzero_weights(case) + 2 * prod(one.x_shape)
 
     @classmethod
     def verified_on(cls, variant: Variant) -> str:
@@ -321,21 +327,6 @@ class Strips(Convolution):
         self.tiles = tile["TILES_ACROSS"] * tile["TILES_DOWN"]
         self.group = (self.items(), 1)
         return (self.group[0] * self.tiles, ceil_div(self.layer.filters, tile["TOGETHER"]))
-
-    def submit(self) -> None:
-        self.queue.launch(self.to_bytes, (256 * ceil_div(self.words, 256),), (256,), self.x, self.bytes)
-        self.queue.launch(self.build, (512 * self.layer.filters,), (512,), self.weight, self.entries, self.counts)
-        self.queue.launch(self.kernel, self.size, self.group, self.bytes, self.entries, self.counts, self.out)
-
-
-class PreparedStrips(Converting, Strips):
-    """`Strips`, with bytes and lists made once, not in each call, by option `prepared`."""
-
-    @classmethod
-    def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        """Return the bytes; the input as bytes and an entry of four bytes a weight are read."""
-        one = layer(case)
-        return 4 * nonzero_weights(case) + prod(one.x_shape) + 4 * prod(one.out_shape)
 
     def convert(self) -> None:
         self.queue.launch(self.to_bytes, (256 * ceil_div(self.words, 256),), (256,), self.x, self.bytes)

@@ -1,4 +1,4 @@
-"""The steps with Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
+"""Plans of the steps with Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from ...spec.plan import Case, Variant
 from .plans import Convolution, bytes_of_int8, filters_too_large, must_fit_a_byte
 
 
-class Boxes(Converting, Convolution):
-    """Base of these steps: a block uses one box of the input for all taps. Operands are `prepared`."""
+class OperandTiles(Converting, Convolution):
+    """Base of plans of which two kernels lay the operands out for copies to shared memory. Operands are `prepared`."""
 
     kernel_name = "tensor"
     traffic = staticmethod(bytes_of_int8)
@@ -26,19 +26,48 @@ class Boxes(Converting, Convolution):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
-        tile, size, border = self.constants, self.layer.size, self.layer.kernel - 1
-        side, slices, filters = size + border, tile["SLICES"], self.tiles_of_filters() * tile["TILE_I"]
-        self.pixels = device.empty(side**2 * slices * tile["SLICE"])
-        self.taps = device.empty(tile["TAPS_2"] * filters * slices * tile["SLICE"])
+        tile, filters = self.constants, self.tiles_of_filters() * self.constants["TILE_I"]
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
-        self.pixels_group, self.taps_group = (self.items("to_pixels"), 1, 1), (self.items("to_taps"), 1)
-        self.pixels_size = self.pixels_group[0] * ceil_div(side, 32), side, slices
-        self.taps_size = self.taps_group[0] * filters, slices
-        height, width = self.tile_sides()
-        self.pixel_map = self.map(self.pixels, (side, side), (tile["SLICE"] // 2, width + border, height + border))
+        pixels_bytes, blocks, rows = self.pixels_layout()
+        self.pixels = device.empty(pixels_bytes)
+        self.taps = device.empty(tile["STEPS"] * filters * tile["SLICE"])
         self.buffers += [self.pixels, self.taps]
+        self.pixels_group, self.taps_group = (self.items("to_pixels"), 1, 1), (self.items("to_taps"), 1)
+        self.pixels_size = self.pixels_group[0] * blocks, rows, tile["SLICES"]
+        self.taps_size = self.taps_group[0] * filters, tile["SLICES"]
+        self.kernel.configure(dynamic_local_bytes=tile["SHARED_BYTES"] + tile["SWIZZLE_BLOCK"])
+
+    @abstractmethod
+    def pixels_layout(self) -> tuple[int, int, int]:
+        """Return the bytes of the input as laid out, and the blocks and rows of blocks that lay out a slice of channels."""
+
+    def tiles_of_filters(self) -> int:
+        """Return the number of tiles of filters."""
+        return ceil_div(self.layer.filters, self.constants["TILE_I"])
+
+    def convert(self) -> None:
+        self.queue.launch(self.to_pixels, self.pixels_size, self.pixels_group, self.x, self.pixels)
+        self.queue.launch(self.to_taps, self.taps_size, self.taps_group, self.weight, self.taps)
+
+
+class Boxes(OperandTiles):
+    """Base of the plans whose boxes of pixels TMA fetches by a map: a block uses a box for all taps."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        side, border = self.padded_side(), self.layer.kernel - 1
+        height, width = self.tile_sides()
+        box = self.constants["SLICE"] // 2, width + border, height + border
+        self.pixel_map = self.map(self.pixels, (side, side), box)
         self.weights = self.weight_argument()
-        self.kernel.configure(dynamic_local_bytes=tile["SHARED_BYTES"] + 1024)
+
+    def padded_side(self) -> int:
+        """Return the side of a map with its border."""
+        return self.layer.size + self.layer.kernel - 1
+
+    def pixels_layout(self) -> tuple[int, int, int]:
+        side = self.padded_side()
+        return side**2 * self.constants["SLICES"] * self.constants["SLICE"], ceil_div(side, 32), side
 
     @abstractmethod
     def tile_sides(self) -> tuple[int, int]:
@@ -58,14 +87,6 @@ class Boxes(Converting, Convolution):
         """Return the number of tiles of a map, one a block."""
         height, width = self.tile_sides()
         return ceil_div(self.layer.size, width) * ceil_div(self.layer.size, height)
-
-    def tiles_of_filters(self) -> int:
-        """Return the number of tiles of filters."""
-        return ceil_div(self.layer.filters, self.constants["TILE_I"])
-
-    def convert(self) -> None:
-        self.queue.launch(self.to_pixels, self.pixels_size, self.pixels_group, self.x, self.pixels)
-        self.queue.launch(self.to_taps, self.taps_size, self.taps_group, self.weight, self.taps)
 
     def multiply(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.weights, self.pixel_map, self.out)

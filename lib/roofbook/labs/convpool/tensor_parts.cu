@@ -76,8 +76,7 @@ KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT
 
 #include "weight_tiles.inc"
 
-DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
-DEVICE void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+#include "cluster_barrier.inc"
 
 // The address of the same place in the shared memory of block `rank` of the cluster.
 DEVICE unsigned in_block(const void *shared, int rank) {
@@ -128,10 +127,10 @@ DEVICE void fetch_box(char *box, const char *from, unsigned long long *barrier) 
 // So c[0], c[1], c[4] and c[5] are a window of the pool. Part p finishes the OWN sums from c[p * OWN] on, and gets those of each other
 // part from thread to thread, four a store: received[(n * OWN / 4 + k) * 128 + tid] are the sums 4 k to 4 k + 3 of the n-th other part.
 KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT taps, const char *RESTRICT pixels, int *RESTRICT out) {
-  extern __shared__ char whole[];
+  extern __shared__ char local_memory[];
   constexpr int stages = STAGES;
   __shared__ unsigned long long weights_full[stages], weights_empty[stages], box_full[BOXES], box_empty[BOXES], sums_full;
-  char *weights = aligned_for_swizzle(whole), *boxes = weights + stages * WEIGHT_BYTES;
+  char *weights = aligned_for_swizzle(local_memory), *boxes = weights + stages * WEIGHT_BYTES;
   int4 *received = (int4 *)(boxes + BOXES * BOX_STRIDE);
   const int tid = threadIdx.x, rank = rank_in_cluster(), part = rank % PARTS, sharer = rank / PARTS;
   const int tile = blockIdx.x / PARTS, within = tile < TILES ? tile : 0;

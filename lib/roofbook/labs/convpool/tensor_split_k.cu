@@ -35,8 +35,7 @@
 
 #include "weight_tiles.inc"
 
-DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
-DEVICE void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+#include "cluster_barrier.inc"
 
 // Stores at the same offset in the shared memory of block `rank` of the cluster.
 DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
