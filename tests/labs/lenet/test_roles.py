@@ -33,9 +33,8 @@ def test_roles_change_no_bit_however_many_images_a_block_takes(
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 40])
-@pytest.mark.parametrize("buffers", [1, 2])
 def test_roles_of_the_whole_network_change_no_bit_however_many_images_a_block_takes(
-    device: Device, monkeypatch: pytest.MonkeyPatch, buffers: int, blocks: int
+    device: Device, monkeypatch: pytest.MonkeyPatch, blocks: int
 ) -> None:
     """A block takes one image, or more than it has slots for; its last images are as many as have scores at once, or fewer."""
     plain = run(device, LAB.variant("whole-fused"), 40)
@@ -43,15 +42,14 @@ def test_roles_of_the_whole_network_change_no_bit_however_many_images_a_block_ta
         roles.WholeRoles, "size", lambda self, layer, count: (self.group_of(layer)[0] * min(count, blocks),)
     )
     variant = LAB.variant("whole-roles")
-    out = run(device, variant.at("BUFFERS", buffers, variant.text.with_knobs(BUFFERS=buffers)), 40)
+    out = run(device, variant, 40)
     np.testing.assert_array_equal(out["pool2"], plain["pool2"])
     assert accepted(variant, 40, out)
 
 
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_roles_of_the_whole_network_share_out_registers_and_memory_that_a_block_has(buffers: int) -> None:
+def test_roles_of_the_whole_network_share_out_registers_and_memory_that_a_block_has() -> None:
     """A role that asks for more registers than others gave back waits forever."""
-    values = constants(LAB.variant("whole-roles").text.with_knobs(BUFFERS=buffers))
+    values = constants(LAB.variant("whole-roles").source)
     assert values["REGISTERS_INPUT"] + values["REGISTERS_1"] + 2 * values["REGISTERS_2"] == 65536 // 128
     assert values["REGISTERS_INPUT"] <= 128 <= min(values["REGISTERS_1"], values["REGISTERS_2"]), (
         "what a launch begins with"
