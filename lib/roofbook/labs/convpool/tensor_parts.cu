@@ -76,7 +76,7 @@ KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT
 
 #include "weight_tiles.inc"
 
-#include "cluster_barrier.inc"
+#include "cluster_barrier.h"
 
 // The address of the same place in the shared memory of block `rank` of the cluster.
 DEVICE unsigned in_block(const void *shared, int rank) {

@@ -35,7 +35,7 @@
 
 #include "weight_tiles.inc"
 
-#include "cluster_barrier.inc"
+#include "cluster_barrier.h"
 
 // Stores at the same offset in the shared memory of block `rank` of the cluster.
 DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
