@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -436,3 +437,35 @@ def test_scratch_memory_is_poisoned_unless_a_plan_filled_or_cleared_it() -> None
     queue.write(held["operand"], np.arange(1, 9, dtype=np.float32))
     with pytest.raises(Exception, match=r"operand 1 of \d \(32 bytes\), which it may only read"):
         ledger.check_operands()
+
+
+def test_a_plan_that_reads_a_buffer_in_each_of_many_steps_is_closed_like_any_other() -> None:
+    """A plan that copies its grid to the host and back in each step reads one buffer thousands of times in a run."""
+    device = open_device("opencl:0")
+    ledger = BufferLedger()
+
+    class CopiedInEachStep(PlainPlan):
+        units = 2 * sys.getrecursionlimit()
+
+        def __init__(self) -> None:
+            self.queue, self.grid = device.queue(), device.empty(32)
+
+        def reset(self) -> None: ...
+
+        def run(self) -> None:
+            for _ in range(self.units):
+                self.queue.read(self.grid, np.empty(8, np.float32))
+
+        def outputs(self) -> dict[str, np.ndarray]:
+            return {}
+
+        def close(self) -> None:
+            self.grid.release()
+            closed.append(self.grid)
+
+    closed = list[Any]()
+    runnable = ledger.plan(CopiedInEachStep)
+    with ledger.judging_timed_launches():
+        runnable.run()
+    runnable.close()
+    assert closed

@@ -227,7 +227,7 @@ class BufferLedger:
         Yields a function that returns the seconds that the watching took so far. poison: False to do the same work in another
         order, so that the results stay.
         """
-        watch = _LaunchWatch(poison)
+        watch = _LaunchWatch(poison, self._is_released)
         with ExitStack() as watched:
             for queue in self._queues:
                 watched.enter_context(watch.over(queue))
@@ -268,6 +268,11 @@ class BufferLedger:
         self._watched.enter_context(self._watch(queue, None))
 
     # -- inside ---------------------------------------------------------------------------------------------------------
+
+    def _is_released(self, buffer: Buffer) -> bool:
+        """Return whether the plan has released a buffer of its own."""
+        record = self._records.get(id(buffer))
+        return record is not None and record.released
 
     def _live(self) -> list[_BufferRecord]:
         return [record for record in self._records.values() if not record.released]
@@ -402,8 +407,8 @@ def _reordered(array: np.ndarray) -> np.ndarray:
 class _LaunchWatch:
     """Watch over the timed launches of a plan: poisons results that the plan has read, and compares them afterwards."""
 
-    def __init__(self, poison: bool) -> None:
-        self.poison = poison
+    def __init__(self, poison: bool, is_released: Callable[[Buffer], bool]) -> None:
+        self.poison, self._is_released = poison, is_released
         self.seconds = 0.0
         """Seconds that the watching took."""
         self.differs = False
@@ -418,12 +423,12 @@ class _LaunchWatch:
         def noted_read(buffer: Buffer, array: np.ndarray, offset: int = 0) -> np.ndarray:
             read(buffer, array, offset)
             if array.nbytes == buffer.nbytes:
-                self._note(buffer, array)
+                self._results[id(buffer)] = buffer, array
             return array
 
         def judged_laps(*submits: Callable[[], None]) -> list[float]:
             start = time.perf_counter()
-            results = list(self._results.values())
+            results = [noted for noted in self._results.values() if not self._is_released(noted[0])]
             self._results.clear()
             for buffer, before in results:
                 if (content := read(buffer, np.empty_like(before), 0)).any():
@@ -447,16 +452,6 @@ class _LaunchWatch:
         queue.write(buffer, content)
         if self.poison:
             queue.fill(buffer, POISON)
-
-    def _note(self, buffer: Buffer, array: np.ndarray) -> None:
-        self._results[id(buffer)] = buffer, array
-        release = buffer.release
-
-        def released() -> None:
-            self._results.pop(id(buffer), None)
-            release()
-
-        buffer.release = released  # type: ignore[method-assign]
 
 
 def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
