@@ -221,19 +221,20 @@ LADDER = (
     ),
     hopper_step(
         "tensor-parts", "tensor-split-k", PARTS, parts.Parts,
-        "One to eight blocks split the products of a tile, as many as the chip has room for. Boxes of pixels lie ready in "
-        "memory, so no map is fetched, and a barrier counts the sums that come from other blocks.",
-        "With 1024 maps and filters 128 whole tiles fill an H200 once, where 256 halves take two turns: 23 us instead of 29. "
-        "With 192 maps 128 quarters fill it, where 64 halves leave half of it idle. In between, with two parts, only the waits "
-        "for the map and for the other block are saved.",
+        "One to eight blocks split the products of a tile, as many as the chip has room for. Tiles are as tall as those of "
+        "`tensor-tall` where pairs of blocks then fill the chip. Boxes of pixels lie ready in memory, so no map is fetched, "
+        "and a barrier counts the sums that come from other blocks.",
+        "With 1024 maps and filters 128 halves of tall tiles fill an H200 once, where 256 halves of low ones take two turns. "
+        "With 192 maps 128 quarters of low tiles fill it, where 64 halves leave half of it idle. With 512 maps and filters "
+        "both steps have the same halves, and only the waits for the map and for the other block are saved.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, differs=("source", "plan"), dtype="int8",
         shows={"tensor": r"st\.async\.weak"}, omits={"tensor": r"cp\.async\.bulk\.tensor"}, predicts=FASTER,
     ),
     hopper_step(
         "tensor-multicast", "tensor-parts", PARTS.with_knobs(SHARING=2), parts.Parts,
         "Neighbouring tiles of the same filters are in one cluster, and each tile of weights is fetched once for two blocks.",
-        "A step reads 8 KB of weights and 2.6 KB of pixels from the L2 cache. Shared by two, the weights are half: 38 MB less "
-        "of 99 with 1024 maps and filters.",
+        "For 16 x 8 outputs and filters of 3 x 3 a step reads 8 KB of weights and 2.6 KB of pixels from the L2 cache. Shared "
+        "by two, the weights are half.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8",
         shows={"tensor": r"multicast::cluster"}, predicts=FASTER,
     ),

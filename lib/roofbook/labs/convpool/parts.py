@@ -11,13 +11,24 @@ MOST_BLOCKS = 8
 """Blocks of a cluster that every Hopper GPU accepts."""
 LEAST_STEPS = 4
 """Steps of a part. The products of four steps take as long as the exchange of the sums."""
+TALL, LOW = 32, 16
+"""Rows of outputs of a tile."""
+PAIR = 2
+"""Blocks of a cluster that has a place wherever two multiprocessors are free."""
+FULL = 0.9
+"""Share of the multiprocessors that are busy when the chip counts as full."""
 
 
 class Parts(OperandTiles):
     """Operands laid out for plain copies, then one kernel in clusters of PARTS x SHARING blocks.
 
-    PARTS follows from the layer: the most blocks a tile of which all tiles' blocks have a multiprocessor each, and of which
-    each has LEAST_STEPS steps or more.
+    TILE_H and PARTS follow from the layer. Tiles are TALL if clusters of PAIR blocks then fill the chip, and else LOW: a
+    product on a tall tile reads its weights for more outputs. PARTS is the most blocks a tile of which all tiles' blocks have a
+    multiprocessor each, and of which each has LEAST_STEPS steps or more.
+
+    Tall tiles in larger clusters would leave multiprocessors idle: each block takes nearly all the shared memory of one, and
+    an H200 does not hold enough such clusters of four to fill it. Where filters are so large that boxes of tall tiles leave no
+    room for the weights of LEAST_STEPS steps, tiles are LOW.
     """
 
     def lay_out(self) -> tuple[int, ...]:
@@ -30,17 +41,24 @@ class Parts(OperandTiles):
         return constants(self.variant.text.with_knobs(**self.sizes(), **self.turned()))
 
     def turned(self) -> dict[str, Any]:
-        return {"PARTS": self.blocks_of_tile}
+        return self.tile_and_parts
 
     @cached_property
-    def blocks_of_tile(self) -> int:
-        """Number of blocks that share the steps of a tile."""
-        tile = constants(self.variant.text.with_knobs(**self.sizes()))
-        blocks = (
-            ceil_div(tile["TILES"], tile["SHARING"]) * tile["SHARING"] * ceil_div(self.layer.filters, tile["TILE_I"])
-        )
-        most = min(self.device.compute_units // blocks, MOST_BLOCKS // tile["SHARING"], tile["STEPS"] // LEAST_STEPS)
-        return max(parts for parts in (1, 2, 4, 8) if parts <= max(1, most))
+    def tile_and_parts(self) -> dict[str, int]:
+        """Knobs TILE_H and PARTS."""
+        tile, units = constants(self.variant.text.with_knobs(**self.sizes())), self.device.compute_units
+        most = max(1, min(MOST_BLOCKS // tile["SHARING"], tile["STEPS"] // LEAST_STEPS))
+        pair = max(1, min(most, PAIR // tile["SHARING"]))
+        fit = constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=TALL, PARTS=pair))["TILES_THAT_FIT"]
+        height = TALL if fit >= LEAST_STEPS and self.whole_tiles(TALL) * pair >= FULL * units else LOW
+        most = max(1, min(most, units // self.whole_tiles(height)))
+        return {"TILE_H": height, "PARTS": max(parts for parts in (1, 2, 4, 8) if parts <= most)}
+
+    def whole_tiles(self, height: int) -> int:
+        """Return the number of blocks if each has a tile of `height` rows to itself."""
+        tile = constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=height))
+        sharing = tile["SHARING"]
+        return ceil_div(tile["TILES"], sharing) * sharing * ceil_div(self.layer.filters, tile["TILE_I"])
 
     def pixels_layout(self) -> tuple[int, int, int]:
         tile = self.constants

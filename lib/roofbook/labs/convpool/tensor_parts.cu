@@ -11,8 +11,10 @@
 // The boxes of all tiles lie in memory, with the pixels that neighbours share in each of them, and with their pieces where a product
 // wants them. So a box is one plain copy, and no map of the tensor has to be fetched before the first one.
 //
+// A part whose steps all have places of their own, for weights and for boxes, waits for its products only after the last one.
+//
 // Knob TILE_H:  rows of outputs of a tile, 16 or 32: with 32 a product reads its weights for twice as many outputs
-// Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8; the plan takes as many as the chip has room for
+// Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8. The plan chooses it and TILE_H so that blocks fill the chip
 // Knob SHARING: tiles whose blocks share weights: 1, 2, 4 or 8; at most 8 blocks are a cluster
 #include "layer.h"
 #ifndef TILE_H
@@ -40,12 +42,17 @@
 #define BOX_W (TILE_W + TAPS - 1)
 #define BOX_BYTES (BOX_H * BOX_W * SLICE)
 #define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
+// A line of a box, in the units of a descriptor.
+#define BOX_LINE (SLICE / 16)
 #define WEIGHT_BYTES (TILE_I * SLICE)
 #define SUMS (TILE_H * TILE_W / 2)
 #define OWN (SUMS / PARTS)
 #define RECEIVED_BYTES ((PARTS - 1) * OWN * 128 * 4)
 #define TILES_THAT_FIT ((230400 - BOXES * BOX_STRIDE - RECEIVED_BYTES) / WEIGHT_BYTES)
 #define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT / SHARING * SHARING)
+// Whether a place takes a second tile of weights, or a second box: then products tell when they have read the first one.
+#define STAGES_REUSED (STAGES < MOST_STEPS)
+#define BOXES_REUSED (BOXES < SLICES)
 #define SHARED_BYTES (STAGES * WEIGHT_BYTES + BOXES * BOX_STRIDE + RECEIVED_BYTES)
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
 #define TILES_DOWN ((SIZE + TILE_H - 1) / TILE_H)
@@ -172,25 +179,35 @@ KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT tap
     if (SHARING == 1) wait_for_cluster();
   } else {
     int c[SUMS] = {};
+    int tap = first % TAPS_2, stage = 0, box = 0, parity = 0, box_parity = 0;
+    unsigned long long b = descriptor(boxes + (tap / TAPS * BOX_W + tap % TAPS) * SLICE, BOX_W * SLICE);
+    int across = tap % TAPS;
+    if (steps > 0) wait_for(&box_full[0], 0);
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-      const int slice = (first + step) / TAPS_2 - first_slice, tap = (first + step) % TAPS_2, stage = step % stages;
-      if (step == 0 || tap == 0) wait_for(&box_full[slice % BOXES], slice / BOXES % 2);
-      wait_for(&weights_full[stage], step / stages % 2);
-      const char *box = boxes + slice % BOXES * BOX_STRIDE + (tap / TAPS * BOX_W + tap % TAPS) * SLICE;
-      const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES), b = descriptor(box, BOX_W * SLICE);
+      wait_for(&weights_full[stage], parity);
+      const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES);
       wgmma_begin();
 #pragma unroll
       for (int k = 0; k < PRODUCTS; k++) product(c, along_lines(a, k), along_lines(b, k));
       wgmma_commit();
-      if (step > 0) {
+      if ((STAGES_REUSED || BOXES_REUSED) && step > 0) {
         wgmma_wait_but_one();
-        if (tid == 0 && step - 1 + stages < steps) {
-          const int empty = (step - 1) % stages;
+        if (tid == 0 && STAGES_REUSED && step - 1 + stages < steps) {
+          const int empty = stage == 0 ? stages - 1 : stage - 1;
           expect_bytes(&weights_full[empty], WEIGHT_BYTES);
           arrive_at(&weights_empty[empty], (step - 1 + stages) % SHARING * PARTS + part);
         }
-        if (tid == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+        if (tid == 0 && tap == 0) arrive_at(&box_empty[box == 0 ? BOXES - 1 : box - 1], rank);
+      }
+      if (++stage == stages) stage = 0, parity ^= 1;
+      b += BOX_LINE;
+      if (++across == TAPS) across = 0, b += (BOX_W - TAPS) * BOX_LINE;
+      if (++tap == TAPS_2) {
+        tap = 0;
+        if (++box == BOXES) box = 0, box_parity ^= 1;
+        b = descriptor(boxes + box * BOX_STRIDE, BOX_W * SLICE);
+        if (step + 1 < steps) wait_for(&box_full[box], box_parity);
       }
     }
     wgmma_wait_all();

@@ -41,11 +41,6 @@ WHYS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "tensor-parts": {
-        "cuda 512x512x32x32-k3": (
-            "clocks in the blocks of an H200 show that the first product begins earlier, since no map is fetched, and that "
-            "the products then take longer, which loses half of the gain. Both steps have 128 blocks with the same "
-            "products. This step's loop is not unrolled, so we think that it waits more between two products"
-        ),
         "cuda 256x192x28x28-k3": (
             "clocks in the blocks of an H200 show that the products of a quarter end after little more than half the time of "
             "a half, in the median block. But each block waits for the sums of all others of its tile, and the slowest "
@@ -53,6 +48,12 @@ WHYS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "tensor-multicast": {
+        "cuda 1024x1024x32x32-k3": (
+            "the parent takes tall tiles on this layer, in pairs of blocks. Two of these that share weights would be "
+            "clusters of four, of which an H200 does not hold enough at once. So two low tiles make a cluster. Its blocks "
+            "read about as much from the L2 as those of the parent, and each product reads its weights for half as many "
+            "outputs"
+        ),
         "cuda 512x512x32x32-k3": (
             "a tile of this layer has two parts, so a cluster has four blocks, each with nearly all the shared memory of a "
             "multiprocessor. By CUDA's occupancy calculator an H200 does not hold all of these clusters at once. The last "
