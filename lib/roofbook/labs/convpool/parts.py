@@ -11,8 +11,10 @@ MOST_BLOCKS = 8
 """Blocks of a cluster that every Hopper GPU accepts."""
 LEAST_STEPS = 4
 """Steps of a part. The products of four steps take as long as the exchange of the sums."""
-TALL, LOW = 32, 16
+TALLEST_FIRST = (32, 16, 8)
 """Rows of outputs of a tile."""
+OTHERWISE = 16
+"""Rows of a tile of layers that are too small to fill the chip with pairs of blocks."""
 PAIR = 2
 """Blocks of a cluster that has a place wherever two multiprocessors are free."""
 FULL = 0.9
@@ -22,13 +24,13 @@ FULL = 0.9
 class Parts(OperandTiles):
     """Operands laid out for plain copies, then one kernel in clusters of PARTS x SHARING blocks.
 
-    TILE_H and PARTS follow from the layer. Tiles are TALL if clusters of PAIR blocks then fill the chip, and else LOW: a
-    product on a tall tile reads its weights for more outputs. PARTS is the most blocks a tile of which all tiles' blocks have a
+    TILE_H and PARTS follow from the layer. Tiles are the tallest ones whose clusters of PAIR blocks fill the chip: a product on
+    a taller tile reads its weights for more outputs. PARTS is the most blocks a tile of which all tiles' blocks have a
     multiprocessor each, and of which each has LEAST_STEPS steps or more.
 
-    Tall tiles in larger clusters would leave multiprocessors idle: each block takes nearly all the shared memory of one, and
-    an H200 does not hold enough such clusters of four to fill it. Where filters are so large that boxes of tall tiles leave no
-    room for the weights of LEAST_STEPS steps, tiles are LOW.
+    Larger clusters do not count, since some multiprocessors may stay idle: where each block takes nearly all the shared memory
+    of one, an H200 does not hold enough clusters of four to fill it. A height does not count either if its boxes leave no room
+    for the weights of LEAST_STEPS steps.
     """
 
     def lay_out(self) -> tuple[int, ...]:
@@ -46,19 +48,31 @@ class Parts(OperandTiles):
     @cached_property
     def tile_and_parts(self) -> dict[str, int]:
         """Knobs TILE_H and PARTS."""
-        tile, units = constants(self.variant.text.with_knobs(**self.sizes())), self.device.compute_units
-        most = max(1, min(MOST_BLOCKS // tile["SHARING"], tile["STEPS"] // LEAST_STEPS))
-        pair = max(1, min(most, PAIR // tile["SHARING"]))
-        fit = constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=TALL, PARTS=pair))["TILES_THAT_FIT"]
-        height = TALL if fit >= LEAST_STEPS and self.whole_tiles(TALL) * pair >= FULL * units else LOW
-        most = max(1, min(most, units // self.whole_tiles(height)))
-        return {"TILE_H": height, "PARTS": max(parts for parts in (1, 2, 4, 8) if parts <= most)}
+        height = next((height for height in TALLEST_FIRST if self.pairs_fill(height)), OTHERWISE)
+        most = self.device.compute_units // self.whole_tiles(height)
+        return {"TILE_H": height, "PARTS": self.most_parts(height, most)}
+
+    def pairs_fill(self, height: int) -> bool:
+        """Whether tiles of `height` rows fill the chip in clusters of PAIR blocks, with room for weights beside the boxes."""
+        sharing = self.of_height(height)["SHARING"]
+        parts = self.most_parts(height, PAIR // sharing)
+        fits = self.of_height(height, PARTS=parts)["TILES_THAT_FIT"] >= LEAST_STEPS
+        return fits and self.whole_tiles(height) * parts >= FULL * self.device.compute_units
+
+    def most_parts(self, height: int, most: int) -> int:
+        """Return the number of parts of a tile of `height` rows, `most` or fewer if it can have so many."""
+        tile = self.of_height(height)
+        most = min(most, MOST_BLOCKS // tile["SHARING"], tile["STEPS"] // LEAST_STEPS, tile["MOST_PARTS"])
+        return max(parts for parts in (1, 2, 4, 8) if parts <= max(1, most))
 
     def whole_tiles(self, height: int) -> int:
         """Return the number of blocks if each has a tile of `height` rows to itself."""
-        tile = constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=height))
+        tile = self.of_height(height)
         sharing = tile["SHARING"]
         return ceil_div(tile["TILES"], sharing) * sharing * ceil_div(self.layer.filters, tile["TILE_I"])
+
+    def of_height(self, height: int, **knobs: int) -> Constants:
+        return constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=height, **knobs))
 
     def pixels_layout(self) -> tuple[int, int, int]:
         tile = self.constants

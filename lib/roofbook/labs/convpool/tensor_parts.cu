@@ -13,7 +13,7 @@
 //
 // A part whose steps all have places of their own, for weights and for boxes, waits for its products only after the last one.
 //
-// Knob TILE_H:  rows of outputs of a tile, 16 or 32: with 32 a product reads its weights for twice as many outputs
+// Knob TILE_H:  rows of outputs of a tile, 8, 16 or 32: a product of a taller one reads its weights for more outputs
 // Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8. The plan chooses it and TILE_H so that blocks fill the chip
 // Knob SHARING: tiles whose blocks share weights: 1, 2, 4 or 8; at most 8 blocks are a cluster
 #include "layer.h"
@@ -47,6 +47,7 @@
 #define WEIGHT_BYTES (TILE_I * SLICE)
 #define SUMS (TILE_H * TILE_W / 2)
 #define OWN (SUMS / PARTS)
+#define MOST_PARTS (SUMS / 8)
 #define RECEIVED_BYTES ((PARTS - 1) * OWN * 128 * 4)
 #define TILES_THAT_FIT ((230400 - BOXES * BOX_STRIDE - RECEIVED_BYTES) / WEIGHT_BYTES)
 #define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT / SHARING * SHARING)

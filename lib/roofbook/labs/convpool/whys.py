@@ -50,14 +50,14 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     "tensor-multicast": {
         "cuda 1024x1024x32x32-k3": (
             "the parent takes tall tiles on this layer, in pairs of blocks. Two of these that share weights would be "
-            "clusters of four, of which an H200 does not hold enough at once. So two low tiles make a cluster. Its blocks "
-            "read about as much from the L2 as those of the parent, and each product reads its weights for half as many "
-            "outputs"
+            "clusters of four, of which an H200 does not hold enough at once. So two tiles of half the height make a "
+            "cluster. Its blocks read about as much from the L2 as those of the parent, and each product reads its weights "
+            "for half as many outputs"
         ),
         "cuda 512x512x32x32-k3": (
-            "a tile of this layer has two parts, so a cluster has four blocks, each with nearly all the shared memory of a "
-            "multiprocessor. By CUDA's occupancy calculator an H200 does not hold all of these clusters at once. The last "
-            "ones begin when others end, so the layer takes two turns. Of clusters of two all have a place"
+            "the parent's tiles have two parts on this layer. Two of these that share weights would be clusters of four, of "
+            "which an H200 does not hold enough at once. So two tiles of half the height make a cluster, and each product "
+            "reads its weights for half as many outputs"
         ),
         "cuda 256x192x28x28-k3": (
             "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "
