@@ -11,7 +11,8 @@
 // The boxes of all tiles lie in memory, with the pixels that neighbours share in each of them, and with their pieces where a product
 // wants them. So a box is one plain copy, and no map of the tensor has to be fetched before the first one.
 //
-// A part whose steps all have places of their own, for weights and for boxes, waits for its products only after the last one.
+// If all tiles of weights of a part have places of their own, it waits for products only where a box ends. If all boxes have, too, it
+// waits only after the last product.
 //
 // Knob TILE_H:  rows of outputs of a tile, 8, 16 or 32: a product of a taller one reads its weights for more outputs
 // Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8. The plan chooses it and TILE_H so that blocks fill the chip
@@ -192,7 +193,7 @@ KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT tap
 #pragma unroll
       for (int k = 0; k < PRODUCTS; k++) product(c, along_lines(a, k), along_lines(b, k));
       wgmma_commit();
-      if ((STAGES_REUSED || BOXES_REUSED) && step > 0) {
+      if (step > 0 && (STAGES_REUSED || (BOXES_REUSED && tap == 0))) {
         wgmma_wait_but_one();
         if (tid == 0 && STAGES_REUSED && step - 1 + stages < steps) {
           const int empty = stage == 0 ? stages - 1 : stage - 1;
