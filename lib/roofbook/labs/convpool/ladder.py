@@ -221,12 +221,13 @@ LADDER = (
     ),
     hopper_step(
         "tensor-parts", "tensor-split-k", PARTS, parts.Parts,
-        "One to eight blocks split the products of a tile, as many as the chip has room for. Tiles are as tall as those of "
-        "`tensor-tall`, or lower, so that pairs of blocks fill the chip. Boxes of pixels lie ready in memory, so no map is "
-        "fetched, and a barrier counts the sums that come from other blocks.",
+        "One to eight blocks split the products of a tile, as many as the chip has room for. Tiles have 32 or 16 rows if "
+        "pairs of blocks then fill the chip, and otherwise 8. Boxes of pixels lie ready in memory, so no map is fetched, and a "
+        "barrier counts the sums that come from other blocks.",
         "With 1024 maps and filters 128 halves of tall tiles fill an H200 once, where 256 halves of low ones take two turns. "
-        "With 192 maps 128 halves of tiles of 8 rows fill it, where 64 of 16 rows leave half of it idle. With 512 maps "
-        "and filters both steps have the same halves, and only the waits for the map and for the other block are saved.",
+        "With 192 maps and 256 filters 128 halves of tiles of 8 rows fill it, where 64 of 16 rows leave half of it idle. With "
+        "96 maps and 128 filters 128 quarters of such tiles do. With 512 maps and filters both steps have the same halves, and "
+        "only the waits for the map and for the other block are saved.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, differs=("source", "plan"), dtype="int8",
         shows={"tensor": r"st\.async\.weak"}, omits={"tensor": r"cp\.async\.bulk\.tensor"}, predicts=FASTER,
     ),

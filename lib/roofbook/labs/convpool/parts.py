@@ -11,10 +11,8 @@ MOST_BLOCKS = 8
 """Blocks of a cluster that every Hopper GPU accepts."""
 LEAST_STEPS = 4
 """Steps of a part. The products of four steps take as long as the exchange of the sums."""
-TALLEST_FIRST = (32, 16, 8)
-"""Rows of outputs of a tile."""
-OTHERWISE = 16
-"""Rows of a tile of layers that are too small to fill the chip with pairs of blocks."""
+TALL, LOW = (32, 16), 8
+"""Rows of outputs of a tile: of tall ones, the tallest first, and of low ones."""
 PAIR = 2
 """Blocks of a cluster that has a place wherever two multiprocessors are free."""
 FULL = 0.9
@@ -24,9 +22,9 @@ FULL = 0.9
 class Parts(OperandTiles):
     """Operands laid out for plain copies, then one kernel in clusters of PARTS x SHARING blocks.
 
-    TILE_H and PARTS follow from the layer. Tiles are the tallest ones whose clusters of PAIR blocks fill the chip: a product on
-    a taller tile reads its weights for more outputs. PARTS is the most blocks a tile of which all tiles' blocks have a
-    multiprocessor each, and of which each has LEAST_STEPS steps or more.
+    TILE_H and PARTS follow from the layer. Tiles are TALL if clusters of PAIR blocks then fill the chip: a product on a taller
+    tile reads its weights for more outputs. Otherwise they are LOW, so that there are more of them. PARTS is the most blocks a
+    tile of which all tiles' blocks have a multiprocessor each, and of which each has LEAST_STEPS steps or more.
 
     Larger clusters do not count, since some multiprocessors may stay idle: where each block takes nearly all the shared memory
     of one, an H200 does not hold enough clusters of four to fill it. A height does not count either if its boxes leave no room
@@ -48,7 +46,7 @@ class Parts(OperandTiles):
     @cached_property
     def tile_and_parts(self) -> dict[str, int]:
         """Knobs TILE_H and PARTS."""
-        height = next((height for height in TALLEST_FIRST if self.pairs_fill(height)), OTHERWISE)
+        height = next((height for height in TALL if self.pairs_fill(height)), LOW)
         most = self.device.compute_units // self.whole_tiles(height)
         return {"TILE_H": height, "PARTS": self.most_parts(height, most)}
 

@@ -5,6 +5,19 @@ They belong to the predictions of ladder.py: a test names each refuted step of t
 
 from collections.abc import Mapping
 
+LOWER_TILES = (
+    "the parent's tiles have two parts on this layer. Two tiles that share weights would make clusters of four blocks, each "
+    "with nearly all the shared memory of a multiprocessor, and an H200 does not hold all of these at once. So two tiles of "
+    "half the height make a cluster. Its blocks read about as much from the L2 as those of the parent, and each product reads "
+    "its weights for half as many outputs"
+)
+"""Cause on layers whose tiles are lower than the parent's."""
+WEIGHTS_ASKED_FOR = (
+    "with so few steps a part's weights are all asked for at the start. Reads from the L2 are fewer, but they were not the "
+    "limit. And here a block asks for weights only when all blocks of its cluster have set up their barriers"
+)
+"""Cause on layers whose tiles are as high as the parent's."""
+
 WHYS: Mapping[str, Mapping[str, str]] = {
     "atomic-pool": {
         "cuda": (
@@ -40,33 +53,11 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "products for all channels. `tensor-split-k`, which cuts that chain, is faster"
         ),
     },
-    "tensor-parts": {
-        "cuda 256x192x28x28-k3": (
-            "clocks in the blocks of an H200 show that the products of a quarter end after little more than half the time of "
-            "a half, in the median block. But each block waits for the sums of all others of its tile, and the slowest "
-            "quarter ends nearly as late as a half"
-        ),
-    },
     "tensor-multicast": {
-        "cuda 1024x1024x32x32-k3": (
-            "the parent takes tall tiles on this layer, in pairs of blocks. Two of these that share weights would be "
-            "clusters of four, of which an H200 does not hold enough at once. So two tiles of half the height make a "
-            "cluster. Its blocks read about as much from the L2 as those of the parent, and each product reads its weights "
-            "for half as many outputs"
-        ),
-        "cuda 512x512x32x32-k3": (
-            "the parent's tiles have two parts on this layer. Two of these that share weights would be clusters of four, of "
-            "which an H200 does not hold enough at once. So two tiles of half the height make a cluster, and each product "
-            "reads its weights for half as many outputs"
-        ),
-        "cuda 256x192x28x28-k3": (
-            "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "
-            "Reads from the L2 are fewer, but they were not the limit"
-        ),
-        "cuda 128x96x27x27-k5": (
-            "with so few steps a part's weights are all asked for at the start, and a tile of them comes as soon as before. "
-            "Reads from the L2 are fewer, but they were not the limit"
-        ),
+        "cuda 1024x1024x32x32-k3": LOWER_TILES,
+        "cuda 512x512x32x32-k3": LOWER_TILES,
+        "cuda 256x192x28x28-k3": WEIGHTS_ASKED_FOR,
+        "cuda 128x96x27x27-k5": WEIGHTS_ASKED_FOR,
     },
     "warps-int8": {
         "cuda": (
