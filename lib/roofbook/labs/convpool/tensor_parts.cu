@@ -52,9 +52,6 @@
 #define RECEIVED_BYTES ((PARTS - 1) * OWN * 128 * 4)
 #define TILES_THAT_FIT ((230400 - BOXES * BOX_STRIDE - RECEIVED_BYTES) / WEIGHT_BYTES)
 #define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT / SHARING * SHARING)
-// Whether a place takes a second tile of weights, or a second box: then products tell when they have read the first one.
-#define STAGES_REUSED (STAGES < MOST_STEPS)
-#define BOXES_REUSED (BOXES < SLICES)
 #define SHARED_BYTES (STAGES * WEIGHT_BYTES + BOXES * BOX_STRIDE + RECEIVED_BYTES)
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
 #define TILES_DOWN ((SIZE + TILE_H - 1) / TILE_H)
@@ -138,6 +135,8 @@ DEVICE void fetch_box(char *box, const char *from, unsigned long long *barrier) 
 KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT taps, const char *RESTRICT pixels, int *RESTRICT out) {
   extern __shared__ char local_memory[];
   constexpr int stages = STAGES;
+  // Whether a place takes a second tile of weights, or a second box: then products tell when they have read the first one.
+  constexpr bool stages_reused = stages < MOST_STEPS, boxes_reused = BOXES < SLICES;
   __shared__ unsigned long long weights_full[stages], weights_empty[stages], box_full[BOXES], box_empty[BOXES], sums_full;
   char *weights = aligned_for_swizzle(local_memory), *boxes = weights + stages * WEIGHT_BYTES;
   int4 *received = (int4 *)(boxes + BOXES * BOX_STRIDE);
@@ -193,9 +192,9 @@ KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT tap
 #pragma unroll
       for (int k = 0; k < PRODUCTS; k++) product(c, along_lines(a, k), along_lines(b, k));
       wgmma_commit();
-      if (step > 0 && (STAGES_REUSED || (BOXES_REUSED && tap == 0))) {
+      if (step > 0 && (stages_reused || (boxes_reused && tap == 0))) {
         wgmma_wait_but_one();
-        if (tid == 0 && STAGES_REUSED && step - 1 + stages < steps) {
+        if (tid == 0 && stages_reused && step - 1 + stages < steps) {
           const int empty = stage == 0 ? stages - 1 : stage - 1;
           expect_bytes(&weights_full[empty], WEIGHT_BYTES);
           arrive_at(&weights_empty[empty], (step - 1 + stages) % SHARING * PARTS + part);
