@@ -334,7 +334,7 @@ LADDER = (
     ),
     hopper_step(
         "whole-roles", "whole-fused", ROLES, roles.WholeRoles,
-        "Warpgroups have roles: one fetches images and does the dense layers, one does layer 1, two do layer 2, all at once.",
+        "Warpgroups have roles: one fetches images and computes scores, one does layer 1, two do layer 2, all at once.",
         "One launch instead of two, and a tenth fewer products; weights in registers. Layers overlap: up to twice as fast.",
         WGMMA, options=ROUNDED, differs=("source", "plan"), shows={"roles": r"setmaxnreg"}, predicts=up_to(2),
     ),

@@ -2,14 +2,14 @@
 // at once, on different images or on different rows of one. Scores and last pooled maps leave the chip, nothing between the
 // layers does.
 //
-//   x ---TMA--> RING --INPUT--> pixels --CONV_1--> pooled --2 x CONV_2--> last pooled --INPUT--> scores
-//   fc1 -TMA->  chunks,         fp16,  layer 1,    fp16,    layer 2,      maps, fp32,   dense layers,
-//               fp32            2 slots ReLU, pool 2 slots  ReLU, pool    8 slots       4 images at a time
-//                   --INPUT--> fc1, fp16, stays
+//   x ---TMA--> RING --INPUT--> pixels --CONV_1--> pooled --2 x CONV_2--> last pooled --2 x CONV_2--> sums, --INPUT--> scores
+//   fc1 -TMA->  chunks,         fp16,  layer 1,    fp16,    layer 2,      maps, fp32,   first dense   fp32,   second
+//               fp32            2 slots ReLU, pool 2 slots  ReLU, pool    8 slots       layer,        2 slots dense layer
+//                   --INPUT--> fc1, fp16, stays                                         8 images at a time
 //
 // When nothing else is left, all roles compute the dense layers of a block's last images. A barrier a chunk of 22 rows, and one
 // a tile of layer 1, tells the next role that these rows are there: the layers of one image overlap as well. Barriers count
-// arrivals of threads; a slot's are full_N[slot] and empty_N[slot].
+// arrivals of threads; a slot's are full_N[slot] and empty_N[slot]. CONV_1 multiplies a tile while it stores the one before.
 #include "roles_convolutions.h"
 #include "roles_dense.h"
 #include "roles_input.h"
@@ -17,12 +17,12 @@
 #include "roles_weights.h"
 #define FEWER(n) FEWER_REGISTERS(n)
 #define MORE(n) MORE_REGISTERS(n)
-#define REGISTERS_INPUT 96
-#define REGISTERS_1 128
+#define REGISTERS_INPUT 72
+#define REGISTERS_1 152
 #define REGISTERS_2 144
 
 // Converts all images, and computes scores, two images behind.
-DEVICE void input_and_dense(char *shared, Barriers *barriers, int images, float *RESTRICT y, float *RESTRICT scores,
+DEVICE void input_and_scores(char *shared, Barriers *barriers, int images, float *RESTRICT scores,
                             const float *RESTRICT fc1_bias, const float *RESTRICT fc2_bias, int thread) {
   const float bias_1 = fc1_bias[thread % HIDDEN], bias_2 = fc2_bias[thread % CLASSES];
   const char *ring = shared + RING_AT;
@@ -33,16 +33,19 @@ DEVICE void input_and_dense(char *shared, Barriers *barriers, int images, float 
     const int slot = n % SLOTS, turn = n / SLOTS, dense = dense_after(order, n), last = n - BEHIND;
     if (n < images) {
       if (turn > 0) wait_for(&barriers->empty_1[slot], (turn - 1) % 2);
-      convert_image(shared + PIXELS_AT + slot * PIXELS_1, k, slot, ring, barriers, thread);
-      convert_dense(shared + DENSE_AT, k + CHUNKS, n * order.share, n * order.share + dense, ring, barriers, thread);
+      convert_image(shared + PIXELS_AT + slot * PIXELS_1, k, slot, ring, barriers, unhoisted(thread));
+      convert_dense(shared + DENSE_AT, k + CHUNKS, n * order.share, n * order.share + dense, ring, barriers,
+                    unhoisted(thread));
+      if (n == order.spread - 1) arrive(&barriers->full_dense);
       k += CHUNKS + dense;
     }
-    if (last >= 0 && last % DENSE_IMAGES == DENSE_IMAGES - 1 && last < images - 1) {
-      dense_layers(last - (DENSE_IMAGES - 1), shared, barriers, y, scores, bias_1, bias_2, thread);
+    if (last >= 0 && completes_group(last, images)) {
+      dense_2(last / DENSE_IMAGES, shared, barriers, scores, bias_1, bias_2, unhoisted(thread));
     }
   }
   const int first = first_of_last(images);
-  last_hidden_sums(shared, images, INPUT * 4 + thread / 32, thread % 32);
+  thread = unhoisted(thread);
+  last_hidden_sums(shared, INPUT * 4 + thread / 32, thread % 32);
   write_scores(first, images - first, (float *)(shared + PIXELS_AT), ALL_WARPS, (const float *)(shared + LAST_AT), bias_1,
                bias_2, scores, thread);
 }
@@ -78,14 +81,14 @@ KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRI
   if (group == INPUT) {
     FEWER(REGISTERS_INPUT);
     if (fetches) fetch_others(images, ring, barriers, x, fc1);
-    if (thread < INPUT_THREADS) input_and_dense(shared, barriers, images, y, scores, fc1_bias, fc2_bias, thread);
+    if (thread < INPUT_THREADS) input_and_scores(shared, barriers, images, scores, fc1_bias, fc2_bias, thread);
   } else if (group == CONV_1) {
     MORE(REGISTERS_1);
     layer_1(shared, barriers, images, thread);
-    help_with_last(shared, images, y, threadIdx.x);
+    help_with_last(shared, images, y, unhoisted(threadIdx.x));
   } else {
     MORE(REGISTERS_2);
-    layer_2(shared, barriers, images, group - CONV_2, thread);
-    help_with_last(shared, images, y, threadIdx.x);
+    layer_2(shared, barriers, images, group - CONV_2, y, thread);
+    help_with_last(shared, images, y, unhoisted(threadIdx.x));
   }
 }

@@ -1,12 +1,14 @@
 // Both convolutions of the kernel of roles, by products of warpgroups (wgmma): CONV_1 reads pixels and writes pooled maps as
-// operands of layer 2, CONV_2 reads those and writes the last pooled maps.
+// operands of layer 2, CONV_2 reads those, writes the last pooled maps and begins the dense layers.
 //
 // The 64 rows of a product are filters by neighbouring outputs: 4 filters by 2 rows by 8 columns in layer 1, 16 by 2 by 2 in
 // layer 2. Weights stay in registers. A tile has 88 columns: in layer 1 they are 8 pairs of output rows by 11 places, of which
 // the last has no outputs; in layer 2 the image's 17 pairs of rows by 20 places, one after another, end in the fourth tile.
 #pragma once
 #include "mma.h"
+#include "roles_dense.h"
 #include "roles_memory.h"
+#define BESIDE 0xFFFF
 
 // Keeps reads of sums behind the wait for them: for the compiler they are registers like any other.
 DEVICE void settle(float (&c)[44]) {
@@ -21,15 +23,13 @@ DEVICE void settle(float (&c)[44]) {
 DEVICE constexpr int inputs_1(int step) { return step % 2 * REMAINDER_1 + step / 2 * PITCH_1; }
 DEVICE constexpr int inputs_2(int step) { return step / 2 % 2 * REMAINDER_2 + step / 4 * PITCH_2 + step % 2 * 32; }
 
-// c = the outputs of a tile of layer 1.
-DEVICE void multiply_1(float (&c)[44], const unsigned int (&a)[STEPS_1][4], const char *pixels) {
+// Begins to multiply: c = the outputs of a tile of layer 1.
+DEVICE void begin_1(float (&c)[44], const unsigned int (&a)[STEPS_1][4], const char *pixels) {
   const unsigned long long b = plain_descriptor(pixels, 16, 128);
   wgmma_begin();
 #pragma unroll
   for (int step = 0; step < STEPS_1; step++) product(c, a[step], b + inputs_1(step) / 16, step == 0);
   wgmma_commit();
-  wgmma_wait_all();
-  settle(c);
 }
 
 // c = the outputs of a tile of layer 2.
@@ -43,24 +43,38 @@ DEVICE void multiply_2(float (&c)[44], const unsigned int (&a)[STEPS_2][4], cons
   settle(c);
 }
 
+// Rounds two numbers to fp16, with ReLU.
+DEVICE unsigned int positive_halves(float first, float second) {
+  unsigned int word;
+  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+
+// Returns the larger of two halves, and of two more.
+DEVICE unsigned int larger_halves(unsigned int a, unsigned int b) {
+  unsigned int word;
+  asm("max.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
+  return word;
+}
+
 // Applies ReLU and pool to a tile of layer 1, and stores it as operands of layer 2. A window's columns are in one thread, its
-// rows 16 lanes apart. The two lanes of a row pair have two windows; each keeps one of them. to: offset of each, or -1 of one
-// beyond the row.
-DEVICE void store_tile(const float (&c)[44], char *pooled, const int (&to)[COLUMNS / 8], int lower) {
+// rows 16 lanes apart. The two lanes of a row pair have two windows; each keeps one of them. The largest of rounded numbers is
+// the largest, rounded. to: two offsets a word, or BESIDE for a window beyond the row.
+DEVICE void store_tile(const float (&c)[44], char *pooled, const unsigned int (&to)[(COLUMNS / 8 + 1) / 2], int lower) {
 #pragma unroll
   for (int j = 0; j < COLUMNS / 8; j++) {
-    const float first = fmaxf(c[4 * j], c[4 * j + 2]), second = fmaxf(c[4 * j + 1], c[4 * j + 3]);
-    const float other = __shfl_xor_sync(0xffffffff, lower ? first : second, 16);
-    const float value = fmaxf(fmaxf(lower ? second : first, other), 0.0f);
-    if (to[j] >= 0) *(unsigned short *)(pooled + to[j]) = (unsigned short)two_halves(value, 0.0f);
+    const unsigned int row = positive_halves(fmaxf(c[4 * j], c[4 * j + 2]), fmaxf(c[4 * j + 1], c[4 * j + 3]));
+    const unsigned int windows = larger_halves(row, __shfl_xor_sync(0xffffffff, row, 16));
+    const unsigned int at = (unsigned int)unhoisted((int)to[j / 2]) >> j % 2 * 16 & 0xFFFF;
+    if (at != BESIDE) *(unsigned short *)(pooled + at) = (unsigned short)(windows >> lower * 16);
   }
 }
 
-// Computes layer 1 of all images.
+// Computes layer 1 of all images, two tiles in flight: one is multiplied, the one before is stored.
 DEVICE void layer_1(char *shared, Barriers *barriers, int images, int thread) {
   const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
   unsigned int a[STEPS_1][4];
-  int to[COLUMNS / 8];
+  unsigned int to[(COLUMNS / 8 + 1) / 2] = {};
   const unsigned int *weights = (const unsigned int *)(shared + KERNELS_1_AT) + (warp * PADDED + 1 - lower) * PAIRS_OF_ROW;
 #pragma unroll
   for (int step = 0; step < STEPS_1; step++) {
@@ -72,25 +86,34 @@ DEVICE void layer_1(char *shared, Barriers *barriers, int images, int thread) {
 #pragma unroll
   for (int j = 0; j < COLUMNS / 8; j++) {
     const int n = 8 * j + 2 * t + lower, row = n / PLACES_1, place = n % PLACES_1;
-    to[j] = place < PLACES_1 - 1
-                ? row % 2 * REMAINDER_2 + row / 2 * PITCH_2 + (place * 4 + g % 4) * (CHANNELS_2 * 2) + warp * 2
-                : -1;
+    const int at = row % 2 * REMAINDER_2 + row / 2 * PITCH_2 + (place * 4 + g % 4) * (CHANNELS_2 * 2) + warp * 2;
+    to[j / 2] |= (unsigned int)(place < PLACES_1 - 1 ? at : BESIDE) << j % 2 * 16;
   }
 #pragma unroll 1
   for (int n = 0; n < images; n++) {
     const int slot = n % SLOTS, turn = n / SLOTS;
     const char *pixels = shared + PIXELS_AT + slot * PIXELS_1;
     char *pooled = shared + POOLED_AT + slot * PIXELS_2;
+    float c[2][44];
 #pragma unroll
-    for (int tile = 0; tile < TILES_1; tile++) {
-      if (tile < CHUNKS) wait_for(&barriers->full_1[slot][tile], turn % 2);
-      float c[44];
-      multiply_1(c, a, pixels + tile * (COLUMNS * 16));
-      if (tile == TILES_1 - 1) arrive(&barriers->empty_1[slot]);
-      if (tile == 0 && turn > 0) wait_for(&barriers->empty_2[slot], (turn - 1) % 2);
-      store_tile(c, pooled + tile * (PAIRS_1 / 2 * PITCH_2), to, lower);
+    for (int tile = 0; tile <= TILES_1; tile++) {
+      const int done = tile - 1;
+      if (tile < TILES_1) {
+        if (tile < CHUNKS) wait_for(&barriers->full_1[slot][tile], turn % 2);
+        begin_1(c[tile % 2], a, pixels + tile * (COLUMNS * 16));
+      }
+      if (done < 0) continue;
+      if (tile < TILES_1) {
+        wgmma_wait_but_one();
+      } else {
+        wgmma_wait_all();
+      }
+      settle(c[done % 2]);
+      if (done == TILES_1 - 1) arrive(&barriers->empty_1[slot]);
+      if (done == 0 && turn > 0) wait_for(&barriers->empty_2[slot], (turn - 1) % 2);
+      store_tile(c[done % 2], pooled + done * (PAIRS_1 / 2 * PITCH_2), to, lower);
       publish_writes();
-      arrive(&barriers->full_2[slot][tile]);
+      arrive(&barriers->full_2[slot][done]);
     }
   }
 }
@@ -136,8 +159,8 @@ DEVICE void pool_tile(const float (&c)[44], int *maps, const Windows &windows, i
   }
 }
 
-// Computes every other tile of layer 2 of all images, from tile `part` on.
-DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, int thread) {
+// Computes every other tile of layer 2 of all images, from tile `part` on, and the sums of a group after its last image.
+DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, float *RESTRICT y, int thread) {
   const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
   unsigned int a[STEPS_2][4];
   // A step is half a row of the input: 4 pixels with their channels, of which two are in a word.
@@ -157,7 +180,7 @@ DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, int 
   for (int n = 0; n < images; n++) {
     const int slot = n % SLOTS, turn = n / SLOTS;
     const char *pooled = shared + POOLED_AT + slot * PIXELS_2;
-    int *maps = (int *)(shared + MAPS_AT) + n % MAP_SLOTS * VALUES;
+    int *maps = (int *)(shared + MAPS_AT) + n % DENSE_IMAGES * VALUES;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int tile = half * 2 + part;
@@ -166,9 +189,8 @@ DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, int 
       float c[44];
       multiply_2(c, a, pooled + tile * (COLUMNS * 16));
       if (half == 1) arrive(&barriers->empty_2[slot]);
-      if (half == 0 && n >= MAP_SLOTS) wait_for(&barriers->empty_3[n % MAP_SLOTS], (n / MAP_SLOTS - 1) % 2);
       pool_tile(c, maps, windows[half], lower);
     }
-    arrive(&barriers->full_3[n % MAP_SLOTS]);
+    if (completes_group(n, images)) dense_1(n / DENSE_IMAGES, shared, barriers, y, unhoisted(part * 128 + thread));
   }
 }

@@ -9,7 +9,8 @@
 //   byte PITCH        row 2:  ...
 //   byte REMAINDER    row 1:  ...
 //
-// RING chunks of an array are in flight at once. Scores are computed for DENSE_IMAGES images at a time.
+// RING chunks of an array are in flight at once. DENSE_IMAGES images are a group: their scores are computed together. Sums of a
+// group are where the tables of weights were, from which threads read their registers at the start.
 #pragma once
 #define BARRIERS RELAXED
 #define WARPGROUPS 4
@@ -19,7 +20,7 @@
 #define CONV_2 1
 #define INPUT 3
 #define RING 4
-#define DENSE_IMAGES 4
+#define DENSE_IMAGES 8
 #define COLUMNS 88
 #define PLACES_1 11
 #define PITCH_1 (PLACES_1 * 16)
@@ -55,11 +56,12 @@
 #define ALL_WARPS (INPUT * 4 + INPUT_WARPS)
 #define IN_PAIR (SIZE_1 / 2)
 #define SLOTS 2
-#define MAP_SLOTS (2 * DENSE_IMAGES)
+#define SUM_SLOTS 2
+#define WARPS_2 8
 #define BEHIND 2
 #define SPREAD 4
-#if BEHIND + DENSE_IMAGES < SPREAD
-#error "scores before all weights are there"
+#if SPREAD > DENSE_IMAGES
+#error "a group waits for weights that come after its images"
 #endif
 #if RING < CHUNKS
 #error "an image in the ring before its readers are there"
@@ -68,29 +70,32 @@
 #if ALL_WARPS * DENSE_IMAGES * HIDDEN * 4 > SLOTS * PIXELS_1
 #error "no room for the sums of all warps"
 #endif
-#define PARTIAL_FLOATS (INPUT_WARPS * DENSE_IMAGES * HIDDEN)
+#define PARTIAL_FLOATS (WARPS_2 * DENSE_IMAGES * HIDDEN)
 #define PIXELS_AT 0
 #define POOLED_AT (PIXELS_AT + SLOTS * PIXELS_1)
 #define MAPS_AT (POOLED_AT + SLOTS * PIXELS_2)
-#define DENSE_AT (MAPS_AT + MAP_SLOTS * VALUES * 4)
+#define DENSE_AT (MAPS_AT + DENSE_IMAGES * VALUES * 4)
 #define RING_AT (DENSE_AT + DENSE_FLOATS * 2)
 #define KERNELS_1_AT (RING_AT + RING * CHUNK_FLOATS * 4)
 #define KERNELS_2_AT (KERNELS_1_AT + 2 * FILTERS_1 * WORDS_OF_1 * 4)
-#define PARTIAL_AT (KERNELS_2_AT + FILTERS_2 * WORDS_OF_2 * 4)
-#define LAST_AT (PARTIAL_AT + PARTIAL_FLOATS * 4)
+#define PARTIAL_AT KERNELS_1_AT
+#define LAST_AT (PARTIAL_AT + SUM_SLOTS * PARTIAL_FLOATS * 4)
+#if KERNELS_2_AT + FILTERS_2 * WORDS_OF_2 * 4 > LAST_AT
+#error "no room for the tables of weights"
+#endif
 #define BARRIERS_AT (LAST_AT + CLASSES * HIDDEN * 4)
-#define BARRIERS_OF_INPUT (RING + SLOTS * CHUNKS + MAP_SLOTS)
+#define BARRIERS_OF_INPUT (RING + SLOTS * CHUNKS + SUM_SLOTS + 1)
 #define BARRIERS_OF_1 (SLOTS * (TILES_1 + 1))
-#define BARRIERS_OF_2 (SLOTS + MAP_SLOTS)
+#define BARRIERS_OF_2 (SLOTS + SUM_SLOTS)
 #define BARRIERS_NUMBER (RING + BARRIERS_OF_INPUT + BARRIERS_OF_1 + BARRIERS_OF_2)
 #define SHARED_BYTES (BARRIERS_AT + BARRIERS_NUMBER * 8)
 
 // The barriers of a block, in shared memory: those at which copies arrive, then those at which INPUT, CONV_1 and CONV_2 arrive.
 struct Barriers {
   unsigned long long fetched[RING];
-  unsigned long long read[RING], full_1[SLOTS][CHUNKS], empty_3[MAP_SLOTS];
+  unsigned long long read[RING], full_1[SLOTS][CHUNKS], empty_3[SUM_SLOTS], full_dense;
   unsigned long long full_2[SLOTS][TILES_1], empty_1[SLOTS];
-  unsigned long long full_3[MAP_SLOTS], empty_2[SLOTS];
+  unsigned long long full_3[SUM_SLOTS], empty_2[SLOTS];
 };
 
 // Prepares the k-th barrier after `fetched`.
@@ -102,3 +107,9 @@ DEVICE void init_kth(Barriers *barriers, int k) {
 // The images of a block: number blockIdx.x + n gridDim.x of the batch, for n from 0 to `images` - 1.
 DEVICE int number_of_images(int count) { return (count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x; }
 DEVICE int image_number(int n) { return (int)blockIdx.x + n * (int)gridDim.x; }
+
+// Stops the compiler from hoisting index arithmetic out of a loop, for which it would need registers.
+DEVICE int unhoisted(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
