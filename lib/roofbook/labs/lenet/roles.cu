@@ -9,7 +9,8 @@
 //
 // When nothing else is left, all roles compute the dense layers of a block's last images. A barrier a chunk of 22 rows, and one
 // a tile of layer 1, tells the next role that these rows are there: the layers of one image overlap as well. Barriers count
-// arrivals of threads; a slot's are full_N[slot] and empty_N[slot]. CONV_1 multiplies a tile while it stores the one before.
+// warps, of which one lane arrives; a slot's are full_N[slot] and empty_N[slot]. CONV_1 multiplies a tile while it stores the
+// one before.
 #include "roles_convolutions.h"
 #include "roles_dense.h"
 #include "roles_input.h"
@@ -21,9 +22,9 @@
 #define REGISTERS_1 152
 #define REGISTERS_2 144
 
-// Converts all images, and computes scores, two images behind.
+// Converts all images and the first dense layer's weights, and computes scores, BEHIND images later.
 DEVICE void input_and_scores(char *shared, Barriers *barriers, int images, float *RESTRICT scores,
-                            const float *RESTRICT fc1_bias, const float *RESTRICT fc2_bias, int thread) {
+                             const float *RESTRICT fc1_bias, const float *RESTRICT fc2_bias, int thread) {
   const float bias_1 = fc1_bias[thread % HIDDEN], bias_2 = fc2_bias[thread % CLASSES];
   const char *ring = shared + RING_AT;
   const Order order = order_of(images);
@@ -36,7 +37,7 @@ DEVICE void input_and_scores(char *shared, Barriers *barriers, int images, float
       convert_image(shared + PIXELS_AT + slot * PIXELS_1, k, slot, ring, barriers, unhoisted(thread));
       convert_dense(shared + DENSE_AT, k + CHUNKS, n * order.share, n * order.share + dense, ring, barriers,
                     unhoisted(thread));
-      if (n == order.spread - 1) arrive(&barriers->full_dense);
+      if (n == order.spread - 1) arrive_for_warp(&barriers->full_dense);
       k += CHUNKS + dense;
     }
     if (last >= 0 && completes_group(last, images)) {
@@ -56,7 +57,10 @@ KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRI
                                           const float *RESTRICT fc2_bias) {
   extern __shared__ __align__(128) char shared[];
   Barriers *const barriers = (Barriers *)(shared + BARRIERS_AT);
-  const int group = threadIdx.x / 128, thread = threadIdx.x % 128, fetches = group == INPUT && thread == INPUT_THREADS;
+  // From lane 0, so that the compiler knows that a warp has one role. Without that, one arrival a warp gains nothing, nor does
+  // it alone.
+  const int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
+  const int fetches = group == INPUT && thread == INPUT_THREADS;
   const int images = number_of_images(count);
   char *const ring = shared + RING_AT;
   if (fetches) {

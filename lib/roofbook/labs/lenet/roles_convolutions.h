@@ -109,11 +109,11 @@ DEVICE void layer_1(char *shared, Barriers *barriers, int images, int thread) {
         wgmma_wait_all();
       }
       settle(c[done % 2]);
-      if (done == TILES_1 - 1) arrive(&barriers->empty_1[slot]);
+      if (done == TILES_1 - 1) arrive_for_warp(&barriers->empty_1[slot]);
       if (done == 0 && turn > 0) wait_for(&barriers->empty_2[slot], (turn - 1) % 2);
       store_tile(c[done % 2], pooled + done * (PAIRS_1 / 2 * PITCH_2), to, lower);
       publish_writes();
-      arrive(&barriers->full_2[slot][done]);
+      arrive_for_warp(&barriers->full_2[slot][done]);
     }
   }
 }
@@ -159,7 +159,8 @@ DEVICE void pool_tile(const float (&c)[44], int *maps, const Windows &windows, i
   }
 }
 
-// Computes every other tile of layer 2 of all images, from tile `part` on, and the sums of a group after its last image.
+// Computes every other tile of layer 2 of all images, from tile `part` on. After a group's last image, computes a half of its
+// hidden values' sums.
 DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, float *RESTRICT y, int thread) {
   const int warp = thread / 32, lane = thread % 32, g = GROUP(lane), t = MEMBER(lane), lower = lane / 16;
   unsigned int a[STEPS_2][4];
@@ -188,7 +189,7 @@ DEVICE void layer_2(char *shared, Barriers *barriers, int images, int part, floa
       wait_for(&barriers->full_2[slot][half == 1 ? TILES_1 - 1 : part + 1], turn % 2);
       float c[44];
       multiply_2(c, a, pooled + tile * (COLUMNS * 16));
-      if (half == 1) arrive(&barriers->empty_2[slot]);
+      if (half == 1) arrive_for_warp(&barriers->empty_2[slot]);
       pool_tile(c, maps, windows[half], lower);
     }
     if (completes_group(n, images)) dense_1(n / DENSE_IMAGES, shared, barriers, y, unhoisted(part * 128 + thread));

@@ -1,5 +1,6 @@
 // Both dense layers of the kernel of roles. The first is a product of single warps (mma): CONV_2 computes it for a group of
-// images, and INPUT their scores; all roles together compute those of a block's last images.
+// images, as it waits longest: while INPUT multiplied, layer 1 waited for pixels. INPUT computes the scores. All roles together
+// compute the dense layers of a block's last images.
 #pragma once
 #include "mma.h"
 #include "roles_memory.h"
@@ -97,20 +98,20 @@ DEVICE void dense_1(int group, char *shared, Barriers *barriers, float *RESTRICT
   sync_layer_2();
   hidden_sums((float *)(shared + PARTIAL_AT) + slot * PARTIAL_FLOATS, maps, shared + DENSE_AT, thread / 32, WARPS_2,
               thread % 32);
-  arrive(&barriers->full_3[slot]);
+  arrive_for_warp(&barriers->full_3[slot]);
   sync_layer_2();
   write_maps(group * DENSE_IMAGES, DENSE_IMAGES, maps, y, thread, WARPS_2 * 32);
   sync_layer_2();
 }
 
-// Computes the scores of a group from these sums.
+// Computes the scores of a group from the sums that CONV_2 computed. Threads of INPUT.
 DEVICE void dense_2(int group, char *shared, Barriers *barriers, float *RESTRICT scores, float bias_1, float bias_2,
                     int thread) {
   const int slot = group % SUM_SLOTS;
   wait_for(&barriers->full_3[slot], group / SUM_SLOTS % 2);
   write_scores(group * DENSE_IMAGES, DENSE_IMAGES, (float *)(shared + PARTIAL_AT) + slot * PARTIAL_FLOATS, WARPS_2,
                (const float *)(shared + LAST_AT), bias_1, bias_2, scores, thread);
-  arrive(&barriers->empty_3[slot]);
+  arrive_for_warp(&barriers->empty_3[slot]);
 }
 
 // Says whether image n of a block is the last of a group: of one that is not the block's last images.

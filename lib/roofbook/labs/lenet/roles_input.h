@@ -70,9 +70,9 @@ DEVICE void convert_image(char *pixels, int k, int slot, const char *ring, Barri
         if (chunk * (CHUNK_ROWS / 2) + i < SIZE_1 / 2) *(unsigned int *)(to + i * PITCH_1) = two_halves(two[i].x, two[i].y);
       }
     }
-    arrive(&barriers->read[k % RING]);
+    arrive_for_warp(&barriers->read[k % RING]);
     publish_writes();
-    arrive(&barriers->full_1[slot][chunk]);
+    arrive_for_warp(&barriers->full_1[slot][chunk]);
   }
 }
 
@@ -94,6 +94,6 @@ DEVICE void convert_dense(char *dense, int k, int first, int end, const char *ri
       const uint2 halves = {two_halves(four[i].x, four[i].y), two_halves(four[i].z, four[i].w)};
       if (thread + i * INPUT_THREADS < fours) to[i * INPUT_THREADS] = halves;
     }
-    arrive(&barriers->read[k % RING]);
+    arrive_for_warp(&barriers->read[k % RING]);
   }
 }

@@ -98,9 +98,15 @@ struct Barriers {
   unsigned long long full_3[SUM_SLOTS], empty_2[SLOTS];
 };
 
+// Arrives at a barrier for a warp, once all its lanes are here.
+DEVICE void arrive_for_warp(unsigned long long *barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(barrier);
+}
+
 // Prepares the k-th barrier after `fetched`.
 DEVICE void init_kth(Barriers *barriers, int k) {
-  const int arrivals = k < BARRIERS_OF_INPUT ? INPUT_THREADS : k < BARRIERS_OF_INPUT + BARRIERS_OF_1 ? 128 : 256;
+  const int arrivals = k < BARRIERS_OF_INPUT ? INPUT_WARPS : k < BARRIERS_OF_INPUT + BARRIERS_OF_1 ? 4 : WARPS_2;
   init_barrier(barriers->fetched + RING + k, arrivals);
 }
 

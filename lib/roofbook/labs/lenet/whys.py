@@ -66,9 +66,9 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     },
     "whole-fused": {
         "cuda": (
-            "we do not know. One block fits on a multiprocessor, so nothing hides the time between its layers. "
-            "Counters of its units, by `roofbook profile`, would tell whether products, shared memory or waits are "
-            "the limit"
+            "one block fits on a multiprocessor, so nothing hides the time between its layers. `whole-roles` lets layers "
+            "of different images overlap. It does a tenth fewer products, and gains more than a tenth. Counters of the "
+            "units, by `roofbook profile`, would tell how much of the time is waits"
         ),
     },
     "whole-roles": {
