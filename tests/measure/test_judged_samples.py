@@ -469,3 +469,42 @@ def test_a_plan_that_reads_a_buffer_in_each_of_many_steps_is_closed_like_any_oth
         runnable.run()
     runnable.close()
     assert closed
+
+
+def test_a_buffer_that_a_run_allocates_and_releases_is_not_read_again() -> None:
+    """LeNet's forward pass as published allocates buffers in each run, which no ledger enters: reading one again may crash."""
+    device = open_device("opencl:0")
+    ledger = BufferLedger()
+
+    class Allocates(PlainPlan):
+        units = 1
+
+        def __init__(self) -> None:
+            self.queue = device.queue()
+
+        def reset(self) -> None: ...
+
+        def run(self) -> None:
+            for _ in range(2):
+                buffer = device.empty(32)
+                self.queue.laps()
+                self.queue.read(buffer, np.empty(8, np.float32))
+                allocated.append(buffer)
+                buffer.release()
+
+        def outputs(self) -> dict[str, np.ndarray]:
+            return {}
+
+    allocated, reads = list[Any](), list[Any]()
+    runnable = ledger.plan(Allocates)
+    queue = runnable.queue  # type: ignore[attr-defined]
+    read = queue.read
+
+    def noted(buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        reads.append(buffer)
+        return read(buffer, array, offset)  # type: ignore[no-any-return]
+
+    queue.read, queue.laps = noted, lambda *submits: []
+    with ledger.judging_timed_launches():
+        runnable.run()
+    assert reads == allocated

@@ -227,8 +227,9 @@ class BufferLedger:
         Yields a function that returns the seconds that the watching took so far. poison: False to do the same work in another
         order, so that the results stay.
         """
-        watch = _LaunchWatch(poison, self._is_released)
+        watch = _LaunchWatch(poison)
         with ExitStack() as watched:
+            watched.callback(watch.end)
             for queue in self._queues:
                 watched.enter_context(watch.over(queue))
             yield lambda: watch.seconds
@@ -268,11 +269,6 @@ class BufferLedger:
         self._watched.enter_context(self._watch(queue, None))
 
     # -- inside ---------------------------------------------------------------------------------------------------------
-
-    def _is_released(self, buffer: Buffer) -> bool:
-        """Return whether the plan has released a buffer of its own."""
-        record = self._records.get(id(buffer))
-        return record is not None and record.released
 
     def _live(self) -> list[_BufferRecord]:
         return [record for record in self._records.values() if not record.released]
@@ -407,13 +403,20 @@ def _reordered(array: np.ndarray) -> np.ndarray:
 class _LaunchWatch:
     """Watch over the timed launches of a plan: poisons results that the plan has read, and compares them afterwards."""
 
-    def __init__(self, poison: bool, is_released: Callable[[Buffer], bool]) -> None:
-        self.poison, self._is_released = poison, is_released
+    def __init__(self, poison: bool) -> None:
+        self.poison = poison
         self.seconds = 0.0
         """Seconds that the watching took."""
         self.differs = False
         self._results: dict[int, tuple[Buffer, np.ndarray]] = {}
         """Buffers that were read as a whole since the last timed launches, and their contents."""
+        self._releases: dict[int, tuple[Buffer, Callable[[], None]]] = {}
+        """Buffers whose release is watched, and their own methods of it."""
+
+    def end(self) -> None:
+        """Return their own methods to buffers whose release is watched."""
+        for buffer, release in self._releases.values():
+            buffer.release = release  # type: ignore[method-assign]
 
     @contextmanager
     def over(self, queue: Queue) -> Iterator[None]:
@@ -424,11 +427,12 @@ class _LaunchWatch:
             read(buffer, array, offset)
             if array.nbytes == buffer.nbytes:
                 self._results[id(buffer)] = buffer, array
+                self._watch_release(buffer)
             return array
 
         def judged_laps(*submits: Callable[[], None]) -> list[float]:
             start = time.perf_counter()
-            results = [noted for noted in self._results.values() if not self._is_released(noted[0])]
+            results = list(self._results.values())
             self._results.clear()
             for buffer, before in results:
                 if (content := read(buffer, np.empty_like(before), 0)).any():
@@ -452,6 +456,20 @@ class _LaunchWatch:
         queue.write(buffer, content)
         if self.poison:
             queue.fill(buffer, POISON)
+
+    def _watch_release(self, buffer: Buffer) -> None:
+        """Forget what a buffer held once it is released. Its method is replaced once, however often the buffer is read."""
+        if id(buffer) in self._releases:
+            return
+        release = buffer.release
+        self._releases[id(buffer)] = buffer, release
+
+        def released() -> None:
+            self._results.pop(id(buffer), None)
+            self._releases.pop(id(buffer), None)
+            release()
+
+        buffer.release = released  # type: ignore[method-assign]
 
 
 def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
