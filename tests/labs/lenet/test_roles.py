@@ -49,7 +49,9 @@ def test_roles_of_the_whole_network_change_no_bit_however_many_images_a_block_ta
 
 def test_roles_of_the_whole_network_share_out_registers_and_memory_that_a_block_has() -> None:
     """A role that asks for more registers than others gave back waits forever."""
-    values = constants(LAB.variant("whole-roles").source)
+    source = LAB.variant("whole-roles").source
+    assert source
+    values = constants(source)
     assert values["REGISTERS_INPUT"] + values["REGISTERS_1"] + 2 * values["REGISTERS_2"] == 65536 // 128
     assert values["REGISTERS_INPUT"] <= 128 <= min(values["REGISTERS_1"], values["REGISTERS_2"]), (
         "what a launch begins with"
