@@ -102,7 +102,7 @@ class SparseConvolution(NamedCases):
         dense = (*DENSE, *peer)
         lists = ("lists", "built-lists", "strips", "cached-channels")
         lists_prepared = ("strips-prepared", "vnni-lists-prepared")
-        dense_prepared = ("tensor-split-k", "tensor-tall", "warps-int8", "vnni", "amx")
+        dense_prepared = ("tensor-split-k", "tensor-parts", "warps-int8", "vnni", "amx")
         return (
             Series("weight zeros", "From how many zeros in the weights on does sparse beat dense?",
                    "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in shares),

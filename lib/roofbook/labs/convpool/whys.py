@@ -40,6 +40,12 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "NVRTC's code has fewer 64-bit additions"
         ),
     },
+    "line-image": {
+        "cuda 512x512x32x32-k3": (
+            "a read of an image takes an index, and the texture units compute the address. In NVRTC's code the parent "
+            "computes a 64-bit address for each read (`IMAD.WIDE`); the rest of the innermost loop is the same"
+        ),
+    },
     "built-lists": {
         "cuda": (
             "a work-item owns a pooling window, so there are a quarter as many. This layer has fewer of them than the "
