@@ -172,10 +172,12 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is shorter than a walk has steps"
     if isinstance(variant.plan, type) and issubclass(variant.plan, fours.Fours) and nx % 4:
         return "not on this case: rows are no multiple of four cells"
-    if variant.plan is walk_warps.WalkWarps and nx % 2:
+    walks_by_warps = isinstance(variant.plan, type) and issubclass(variant.plan, walk_warps.WalkWarps)
+    if walks_by_warps and nx % 2:
         return "not on this case: rows of an odd number of cells"
-    if variant.plan is walk_warps.WalkWarps and min(nx, ny) < 9:
-        return "not on this case: a side is shorter than 9 cells"
+    least = 10 if variant.plan is walk_warps.WalkShared else 9
+    if walks_by_warps and min(nx, ny) < least:
+        return f"not on this case: a side is shorter than {least} cells"
     if variant.plan in (on_chip.DeepHalo, on_chip.DeepHaloBranchless) and not held_in_tiles(nx, ny):
         return "not on this case: the blocks that run at once do not hold the grid"
     if variant.plan is deep_halo_ptx.DeepHaloPtx and not held_in_tiles(nx, ny, 736):  # 48 KiB hold no more
@@ -444,7 +446,8 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "team-neighbours", "in-place",
     "half-storage", "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip",
-    "on-chip-momentum", "walk-down", "walk-momentum", "deep-halo-ptx", "walk-warps", "fours", "slab", "halo-overlapped",
+    "on-chip-momentum", "walk-down", "walk-momentum", "deep-halo-ptx", "walk-warps", "walk-shared", "fours", "slab",
+    "halo-overlapped",
 )  # fmt: skip
 """One variant of each kernel file, and each variant with another data flow."""
 

@@ -57,6 +57,7 @@ TAGS = {
     "deep-halo-ptx": "persistent time-blocking halo",
     "walk-warps": "shuffles register-tiling mapping",
     "walk-velocity": "less-arithmetic",
+    "walk-shared": "mapping staging",
     "slab": "layout halo",
     "halo-by-host": "several-devices halo",
     "halo-direct": "halo synchronisation transfers",

@@ -1,13 +1,13 @@
 // STEPS time steps in one pass over memory. A warp walks down a strip of columns, within a piece of the rows, alone: a lane has two
-// neighbouring columns in registers, and what moves along a row comes from the lane beside it by a shuffle. So there is no shared
-// memory and no barrier. In each turn a warp reads one row and takes one row each a first step, a second step, ...; a step is one row
-// behind the step before, of which it needs the row that this turn has just computed, and those of the last two turns:
+// neighbouring columns, and what moves along a row comes from the lane beside it by a shuffle. So no lane waits at a barrier. In each
+// turn a warp reads one row and takes one row each a first step, a second step, ...; a step is one row behind the step before, of which
+// it needs the row that this turn has just computed, and those of the last two turns:
 //
 //   turn              n      n + 1  n + 2  n + 3
 //   the grid's row    r      r + 1  r + 2  r + 3
 //   step 1 of row     r - 1  r      r + 1  r + 2     4, 7, 8 come from the row above: of this turn
 //   step 2 of row     r - 2  r - 1  r      r + 1     0, 1, 3 of the same row: of the last turn
-//   ...                                              2, 5, 6 of the row below: of the turn before that
+//   ...                                              2, 5, 6 of the row below: of the turn before that, `older`
 //   step STEPS        the last step writes the grid
 //
 // At the sides of its strip and at the ends of its piece a warp also computes cells of its neighbours:
@@ -22,11 +22,23 @@
 // Knob OWN:     columns that a warp writes, even, at most 64 - 2 STEPS
 // Knob PIECES:  pieces of the rows
 // Knob EDGE_PIECES: pieces of the rows in the first and the last strip, whose walls make each turn longer
-// Knob WARPS:   warps that must fit on a multiprocessor, a block each
+// Knob OLDER:   REGISTERS  a lane keeps the older rows in registers, six for each step
+//               SLOTS      it keeps them in slots of its own in shared memory, for as many steps as need be
 // Knob OMEGA:   the rate of relaxation
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #ifndef ARITHMETIC
 #define ARITHMETIC MOMENTUM
+#endif
+#ifndef OLDER
+#define OLDER REGISTERS
+#endif
+#define REGISTERS 1
+#define SLOTS 2
+// Warps that must fit on a multiprocessor, a block each: two or three a scheduler, and so 255 or 168 registers a lane.
+#if OLDER == SLOTS
+#define WARPS 12
+#else
+#define WARPS 8
 #endif
 #include "arithmetic.h"
 #include "d2q9.h"
@@ -36,19 +48,20 @@ constexpr int CELLS = NX * NY, LEFT = (64 - OWN) / 2, STRIPS = (NX + OWN - 1) / 
 constexpr int EDGES = STRIPS < 2 ? STRIPS : 2, ROWS = (NY + PIECES - 1) / PIECES, EDGE_ROWS = (NY + EDGE_PIECES - 1) / EDGE_PIECES;
 constexpr float omega = OMEGA;
 constexpr int AHEAD = 1; // rows whose obstacles are known before they are read
+constexpr int APART = OLDER == SLOTS ? 32 : 1; // from a population that a lane keeps of older rows to the next
 constexpr int LINE = 32 * 8, SLOT = 9 * LINE; // bytes of a population of a row in shared memory, and of all nine
 
 // Two neighbouring cells' values of a population.
-struct two {
+struct alignas(8) two {
   float a, b;
 };
 // A population of both cells that moves east, or west: each cell gets its neighbour's.
 static __device__ __forceinline__ two eastwards(two g) { return {__shfl_up_sync(0xffffffff, g.b, 1), g.a}; }
 static __device__ __forceinline__ two westwards(two g) { return {g.b, __shfl_down_sync(0xffffffff, g.a, 1)}; }
 
-// What a step keeps of the rows of the step before: of the last turn, and of the turn before that.
+// What a step keeps of the row that the step before computed in the last turn.
 struct rows {
-  two f0, f1, f3, f2, f5, f6, older2, older5, older6;
+  two f0, f1, f3, f2, f5, f6;
 };
 struct nine {
   two f0, f1, f2, f3, f4, f5, f6, f7, f8;
@@ -78,6 +91,13 @@ static __device__ __forceinline__ void drive(float &g1, float &g3, float &g5, fl
   }
 }
 
+// Returns a kept value, and keeps another in its place.
+static __device__ __forceinline__ two swapped(two *kept, two next) {
+  const two before = *kept;
+  *kept = next;
+  return before;
+}
+
 static __device__ __forceinline__ int wrapped(int y) { return y < 0 ? y + NY : y >= NY ? y - NY : y; }
 
 // Asks for a row, to a lane's slot in shared memory; i is the index of its cells.
@@ -103,16 +123,17 @@ static __device__ __forceinline__ nine receive(unsigned slot) {
 
 // One turn: `row` is the row that was read, f its populations; `walls` has a bit a row, for both cells.
 template <bool SPECIAL>
-static __device__ __forceinline__ void take(rows (&kept)[STEPS], nine f, float (&speeds)[STEPS], float *__restrict__ to, int x, int row,
-                                            unsigned walls, bool own, int top, int bottom, float w1, float w2, float last1, float last2) {
+static __device__ __forceinline__ void take(rows (&kept)[STEPS], two *older, nine f, float (&speeds)[STEPS], float *__restrict__ to, int x,
+                                            int row, unsigned walls, bool own, int top, int bottom, float w1, float w2, float last1,
+                                            float last2) {
 #pragma unroll
   for (int t = 1; t <= STEPS; t++) {
     rows &before = kept[t - 1];
     nine g;
     g.f0 = before.f0, g.f1 = before.f1, g.f3 = before.f3;
-    g.f2 = before.older2, g.f5 = before.older5, g.f6 = before.older6;
+    g.f2 = swapped(older, before.f2), g.f5 = swapped(older + APART, before.f5), g.f6 = swapped(older + 2 * APART, before.f6);
     g.f4 = f.f4, g.f7 = westwards(f.f7), g.f8 = eastwards(f.f8);
-    before.older2 = before.f2, before.older5 = before.f5, before.older6 = before.f6;
+    older += 3 * APART;
     before.f2 = f.f2, before.f5 = eastwards(f.f5), before.f6 = westwards(f.f6);
     before.f0 = f.f0, before.f1 = eastwards(f.f1), before.f3 = westwards(f.f3);
     const int here = row - t;
@@ -150,6 +171,13 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
   const int bottom = min(NY, top + (edge ? EDGE_ROWS : ROWS)), column = strip * OWN - LEFT + 2 * lane;
   const int x = (column + NX) % NX, end = min(NX, (strip + 1) * OWN);
   const bool own = column >= strip * OWN && column < end;
+#if OLDER == SLOTS
+  __shared__ two slots[3 * STEPS][32];
+  two *const older = &slots[0][lane];
+  for (int k = 0; k < 3 * STEPS; k++) slots[k][lane] = {};
+#else
+  two older[3 * STEPS] = {};
+#endif
   rows kept[STEPS] = {};
   float speeds[STEPS] = {};
   unsigned walls = 0; /* obstacles: a bit a row, the row after the one that is read is the lowest; cell b from bit 16 on */
@@ -177,9 +205,9 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
     const bool inside = row - STEPS >= top && row - 1 < bottom;
     const bool apart = (row + AHEAD <= NY - 2 || row - STEPS > NY - 2) && (row + AHEAD <= -2 || row - STEPS > -2);
     if (inside && apart && !__any_sync(0xffffffff, walls))
-      take<false>(kept, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+      take<false>(kept, older, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
     else
-      take<true>(kept, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+      take<true>(kept, older, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
   }
 #pragma unroll
   for (int t = 0; t < STEPS; t++) {
