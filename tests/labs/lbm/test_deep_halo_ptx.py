@@ -48,15 +48,23 @@ def in_cpp(text: str) -> str:
     return text
 
 
-def program_of(language: str, tiling: Tiling, change: tuple[str, str] = ("", ""), *, missing: int = 0) -> str:
-    """Return a program that runs the kernel once, on operands of a file. missing: number of blocks that never begin."""
+def program_of(
+    language: str, tiling: Tiling, change: tuple[str, str] = ("", ""), *, missing: int = 0, patience: str = "1 << 30"
+) -> str:
+    """Return a program that runs the kernel once, on operands of a file.
+
+    missing: number of blocks that never begin. patience: looks of a block before it gives up. A busy host takes longer to start
+    all threads than a GPU to start all groups, so that the kernel's own patience may end before they have begun.
+    """
     knobs = {"NX": NX, "NY": NY, "TILE_X": tiling.tile_x, "TILE_Y": tiling.tile_y, "DEPTH": tiling.depth}
     text = STEP.text.with_knobs(**knobs).render(language)
-    assert change[0] in text
+    for before, after in (("patience = 1 << 20", f"patience = {patience}"), change):
+        assert before in text
+        text = text.replace(before, after, 1)
     blocks = NX * NY // (tiling.tile_x * tiling.tile_y)
     operands_of_launch = f"from, to, obstacles, sums, halo, &begun, {blocks + missing}, 1, {UNITS}"
     program = program_around(
-        in_cpp(text.replace(*change, 1)), blocks, f"{blocks}, {tiling.threads}, {deep_halo_ptx.local_bytes(tiling)}",
+        in_cpp(text), blocks, f"{blocks}, {tiling.threads}, {deep_halo_ptx.local_bytes(tiling)}",
         f"static uint4 halo[2 * 3 * {NX * NY}];\nstatic int begun;",
         f"deep_halo_ptx({operands_of_launch}, numbers[0], numbers[1], numbers[2])",
     )  # fmt: skip
@@ -89,7 +97,7 @@ def test_a_race_is_seen(tmp_path: Path) -> None:
 def test_blocks_begin_nothing_unless_all_of_them_begin(tmp_path: Path) -> None:
     """The one that gives up first tells the others, and the sums of the first step tell the host."""
     (tmp_path / "in").write_bytes(bytes(10 * 4 * NX * NY))
-    program = program_of("opencl", TILINGS[0], ("patience = 1 << 20", "patience = 9"), missing=1)
+    program = program_of("opencl", TILINGS[0], missing=1, patience="9")
     ended = compiled_and_run(program, tmp_path)
     numbers = np.fromfile(tmp_path / "out", np.float32)
     to, sums = numbers[: 9 * NX * NY], numbers[9 * NX * NY :].reshape(UNITS, -1)
