@@ -60,6 +60,8 @@ def call_of(statement: str) -> str:
     ptx = "".join(re.findall(r'"([^"]*)"', text))
     out, given = operands(outputs), operands(inputs)
     addresses = ", ".join(f"&{name}" for name in out)
+    if ptx == "":  # keeps a value in a register
+        return "(void)0"
     if "cvta.to.shared" in ptx:
         return f"({out[0]} = (unsigned int)((const char *){given[0]} - origin))"
     if ptx.startswith("cp.async.cg.shared.global") and ptx.endswith("16;"):

@@ -26,6 +26,7 @@ PTX = (
     (r"atom\.relaxed\.gpu\.global\.add\.s32 %0, \[%1\], 1;", "{0} = ((Counter *){1})->fetch_add(1)"),
     (r"ld\.relaxed\.gpu\.global\.s32 %0, \[%1\];", "{0} = load_count({1})"),
     (r"atom\.relaxed\.gpu\.global\.cas\.b32 %0, \[%1\], %2, %3;", "{0} = replace_count({1}, {2}, {3})"),
+    ("", ""),  # keeps a value in a register
     (r"shfl\.sync\.bfly\.b32 %0, %1, %2, 0x1f, 0xffffffff;", "{0} = of_lane({1}, {2})"),
 )
 """Pattern of PTX, and C++ that does it with its operands."""
@@ -34,7 +35,10 @@ TILINGS = [Tiling(4, 4, 3), Tiling(4, 4, 2), Tiling(8, 4, 4), Tiling(8, 8, 5)]
 
 
 def in_cpp(text: str) -> str:
-    """Return the C++ of a kernel in CUDA C++ or OpenCL C, with its PTX done in C++ and local memory of its block."""
+    """Return the C++ of a kernel in CUDA C++ or OpenCL C, with its PTX done in C++ and local memory of its block.
+
+    That of the launch, an array without a size, is the last.
+    """
     for match in reversed([*re.finditer(r"\basm(\s+volatile)?\s*\(", text)]):
         end = closing(text, match.end() - 1)
         statement, outputs, inputs, _ = sections(text[match.end() : end])
@@ -42,10 +46,10 @@ def in_cpp(text: str) -> str:
         (words,) = (words for pattern, words in PTX if re.fullmatch(pattern, ptx))
         text = text[: match.start()] + words.format(*operands(outputs), *operands(inputs)) + text[end + 1 :]
     used = "0"
-    for declaration, kind, name, size in re.findall(r"((?:__shared__|__local) (\w+) (\w+)\[([^]]*)\];)", text):
+    for declaration, kind, name, size in re.findall(r"((?:__shared__|__local) (\w+) (\w+)\[([^]]+)\];)", text):
         text = text.replace(declaration, f"{kind} *{name} = ({kind} *)(block_of_thread->shared + {used});")
         used += f" + 4 * ({size})"
-    return text
+    return re.sub(r"extern __shared__ (\w+) (\w+)\[\];", rf"\1 *\2 = (\1 *)(block_of_thread->shared + {used});", text)
 
 
 def program_of(
@@ -56,7 +60,8 @@ def program_of(
     missing: number of blocks that never begin. patience: looks of a block before it gives up. A busy host takes longer to start
     all threads than a GPU to start all groups, so that the kernel's own patience may end before they have begun.
     """
-    knobs = {"NX": NX, "NY": NY, "TILE_X": tiling.tile_x, "TILE_Y": tiling.tile_y, "DEPTH": tiling.depth}
+    knobs = {"NX": NX, "NY": NY, "TILE_X": tiling.tile_x, "TILE_Y": tiling.tile_y, "DEPTH": tiling.depth,
+             "PLANES": "LAUNCHED" if language == "cuda" else "DECLARED"}  # fmt: skip
     text = STEP.text.with_knobs(**knobs).render(language)
     for before, after in (("patience = 1 << 20", f"patience = {patience}"), change):
         assert before in text
@@ -145,7 +150,7 @@ def test_fewer_compute_units_get_fewer_and_larger_tiles(
 ) -> None:
     nx, ny = map(int, size.split("x"))
     for units, cut in cut_by_units.items():
-        tiling = deep_halo_ptx.tiling_of(nx, ny, units)
+        tiling = deep_halo_ptx.tiling_of(nx, ny, units, deep_halo_ptx.DECLARED_BYTES)
         assert tiling == cut
         if tiling:
             assert deep_halo_ptx.groups_of(nx, ny, tiling) <= units
@@ -162,6 +167,12 @@ def test_a_plan_has_the_tiles_of_its_device(tmp_path: Path) -> None:
         assert (run.tiling, run.groups, run.size) == (cut, groups, (run.tiling.threads * groups,))
         assert [run.knobs()[name] for name in ("TILE_X", "TILE_Y", "DEPTH")] == [*cut]
         run.close()
+
+
+def test_a_launch_by_cuda_gives_a_tile_more_memory_than_a_kernel_declares() -> None:
+    tiling = deep_halo_ptx.tiling_of(256, 256)
+    assert tiling == (32, 16, 3)
+    assert deep_halo_ptx.local_bytes(tiling) > deep_halo_ptx.DECLARED_BYTES
 
 
 def test_more_compute_units_than_groups_change_nothing() -> None:
