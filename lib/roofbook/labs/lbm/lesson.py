@@ -110,5 +110,11 @@ LESSON = Lesson(
             "Once the bytes are halved, something else can be the limit: instructions that convert, or the cache.",
             "half-storage",
         ),
+        Question(
+            "The fastest step of each grid moves few bytes, and its launches are few. What bounds it?",
+            "Mostly instructions. On a data-centre GPU we left out what else could be the limit. Without the exchange two "
+            "small grids still take about three quarters of the time, for arithmetic and shared memory. `1024x1024` takes "
+            "seven eighths without waits for neighbours' words, and `4096x4096` nine tenths without accesses to memory.",
+        ),
     ),
 )  # fmt: skip
