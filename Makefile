@@ -58,7 +58,7 @@ serve: book
 
 # The picture in README.md, of the H200 on record.
 RUNGS := sequential-c sequential partly-ported ported fused soa tree kept-partials accelerate-fused flat-grid graph \
-	persistent tagged-halo deep-halo deep-halo-pause lbmpy
+	persistent tagged-halo deep-halo deep-halo-pause deep-halo-ptx lbmpy
 picture: .venv/.book
 	@$(BIN)/roofbook chart lbm 128x128 --on nvidia-h200/cuda --scale published $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 
