@@ -10,7 +10,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.readings import Speedup, faster, newest
+from roofbook.analysis.readings import Speedup, faster, fastest, newest
 from roofbook.errors import UsageError
 from roofbook.report.cell_format import ratio_cell
 
@@ -46,6 +46,18 @@ def runs_of(name: str, *seconds: float, parent: str | None = None, **fields: obj
         row(name, run_seconds, parent, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at), **fields)
         for at, run_seconds in enumerate(seconds)
     ]
+
+
+def test_a_step_that_is_faster_in_shared_rounds_is_the_fastest_though_another_machine_took_less_time() -> None:
+    """All times of the machine of run-0 are 15 % shorter; only the older step ran there."""
+    older = runs_of("older", 1.0e-3, 1.15e-3, 1.15e-3, 1.0e-3, 1.0e-3)
+    newer = [dict(fields, variant="newer") for fields in runs_of("newer", 1.0e-3, 1.05e-3, 1.05e-3)[1:]]
+    by_variant = newest(frame(*older, *newer), "256x256")
+    assert by_variant["older"].median < by_variant["newer"].median
+    assert fastest(by_variant.values()) == fastest(reversed(by_variant.values())) == by_variant["newer"]
+    alone = newest(frame(*older, row("newer", 1.05e-3, run="elsewhere")), "256x256")
+    assert fastest(alone.values()) == alone["older"], "without shared rounds the shorter median decides"
+    assert fastest([]) is None
 
 
 def test_three_runs_make_an_interval_between_runs() -> None:

@@ -402,11 +402,6 @@ def unfit(row: Mapping[str, Any]) -> str:
     return f"not verified: error {error:.3g}, allowed {limit:.3g}"
 
 
-def fastest(readings: Iterable[Reading]) -> Reading | None:
-    """Return the verified reading with the shortest median; None for none."""
-    return min((reading for reading in readings if reading.ok), key=lambda reading: reading.median, default=None)
-
-
 FEW_RUNS = ("one run", "two runs", "these runs")
 """Words for a ratio that rests on one run or two, or on too few on either side.
 
@@ -461,6 +456,28 @@ def across_runs(
 
 EARLIER = "of an earlier measurement"
 """Words for a ratio whose runs are older than the times shown next to it."""
+
+
+NEAR = 1.5
+"""Ratio of two medians up to which a difference of two machines may decide which is the shorter."""
+
+
+def fastest(readings: Iterable[Reading]) -> Reading | None:
+    """Return the verified reading with the shortest median, or the one that is faster in the rounds that both share.
+
+    Runs come from several machines, which differ by the time of a launch alone. So samples of the same round decide where
+    there are some. None for no verified reading.
+    """
+    timed = sorted((reading for reading in readings if reading.ok), key=lambda reading: reading.median)
+    best = next(iter(timed), None)
+    for reading in timed[1:]:
+        assert best
+        if reading.median > NEAR * timed[0].median:
+            break
+        ratio = faster(best, reading)
+        if ratio and ratio.runs and ratio.low > 1 and EARLIER not in ratio.how:
+            best = reading
+    return best
 
 
 def side_by_side(left: Reading, right: Reading) -> tuple[Reading, Reading]:
