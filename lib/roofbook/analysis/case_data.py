@@ -79,12 +79,13 @@ class CaseData:
 
     def nearest(self, reading: Reading, steps: Iterable[Reading]) -> Reading | None:
         """Return the fastest verified reading of the same precision and of the fewest other conditions; None for none."""
-
-        def rank(step: Reading) -> tuple[int, float]:
-            return sum(map(len, self.unlike(step.variant, reading.variant))), step.median
-
-        alike = [step for step in steps if step.ok and self.precision(step) == self.precision(reading)]
-        return min(alike, key=rank, default=None)
+        alike = {
+            step.variant: (step, sum(map(len, self.unlike(step.variant, reading.variant))))
+            for step in steps
+            if step.ok and self.precision(step) == self.precision(reading)
+        }
+        fewest = min((count for _, count in alike.values()), default=0)
+        return fastest(step for step, count in alike.values() if count == fewest)
 
     @property
     def stands_in(self) -> list[str]:
