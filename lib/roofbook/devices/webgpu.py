@@ -77,7 +77,7 @@ class Buffer(contract.Buffer):
         self.device, self.handle, self.nbytes = device, memory, nbytes
 
     def release(self) -> None:
-        """Free it, once all collected launches are submitted: wgpu ends the process if one of them takes a freed buffer."""
+        """Free the buffer, after the launches that wait are submitted: wgpu ends the process if one takes a freed buffer."""
         for queue in self.device.queues:
             queue.flush()
         self.handle.destroy()
@@ -482,7 +482,7 @@ class WebGPUDevice(contract.Device):
             self.pci_bus_id = bus_id_of_only_card()
         self.features = frozenset(adapter.features) & set(FEATURES)
         self.queues: WeakSet[Queue] = WeakSet()
-        """The queues that are in use, whose launches may not be submitted yet."""
+        """Queues in use, whose launches may not be submitted yet."""
         self._programs: dict[str, Program] = {}
 
     @cached_property

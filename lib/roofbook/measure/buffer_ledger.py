@@ -411,10 +411,10 @@ class _LaunchWatch:
         self._results: dict[int, tuple[Buffer, np.ndarray]] = {}
         """Buffers that were read as a whole since the last timed launches, and their contents."""
         self._releases: dict[int, tuple[Buffer, Callable[[], None]]] = {}
-        """Buffers whose release is watched, and their own methods of it."""
+        """Buffers whose release is watched, by id, with their own `release`."""
 
     def end(self) -> None:
-        """Return their own methods to buffers whose release is watched."""
+        """Give each buffer whose release is watched its own `release` back."""
         for buffer, release in self._releases.values():
             buffer.release = release  # type: ignore[method-assign]
 
@@ -458,7 +458,7 @@ class _LaunchWatch:
             queue.fill(buffer, POISON)
 
     def _watch_release(self, buffer: Buffer) -> None:
-        """Forget what a buffer held once it is released. Its method is replaced once, however often the buffer is read."""
+        """Forget the contents of a buffer when it is released. Its `release` is replaced once, however often it is read."""
         if id(buffer) in self._releases:
             return
         release = buffer.release

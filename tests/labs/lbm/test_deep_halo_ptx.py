@@ -37,7 +37,7 @@ TILINGS = [Tiling(4, 4, 3), Tiling(4, 4, 2), Tiling(8, 4, 4), Tiling(8, 8, 5)]
 def in_cpp(text: str) -> str:
     """Return the C++ of a kernel in CUDA C++ or OpenCL C, with its PTX done in C++ and local memory of its block.
 
-    That of the launch, an array without a size, is the last.
+    Memory that the launch gives is an array without a size. It comes last.
     """
     for match in reversed([*re.finditer(r"\basm(\s+volatile)?\s*\(", text)]):
         end = closing(text, match.end() - 1)
@@ -57,8 +57,9 @@ def program_of(
 ) -> str:
     """Return a program that runs the kernel once, on operands of a file.
 
-    missing: number of blocks that never begin. patience: looks of a block before it gives up. A busy host takes longer to start
-    all threads than a GPU to start all groups, so that the kernel's own patience may end before they have begun.
+    missing: number of blocks that never begin.
+    patience: how often a block looks for the others before it gives up. The kernel's own number is too small here: a busy host
+    takes longer to start all threads than a GPU to start all groups.
     """
     knobs = {"NX": NX, "NY": NY, "TILE_X": tiling.tile_x, "TILE_Y": tiling.tile_y, "DEPTH": tiling.depth,
              "PLANES": "LAUNCHED" if language == "cuda" else "DECLARED"}  # fmt: skip
@@ -138,7 +139,7 @@ def test_a_grid_that_too_few_compute_units_hold_is_refused(size: str, units: int
 
 
 @pytest.mark.parametrize(
-    ("size", "cut_by_units"),
+    ("size", "tiling_by_units"),
     [
         ("128x128", {132: (16, 8, 5), 114: (32, 8, 4), 108: (32, 8, 4), 80: (32, 8, 4), 46: (32, 16, 2)}),
         ("128x256", {132: (32, 8, 4), 114: (32, 16, 2), 108: (32, 16, 2), 80: (32, 16, 2), 46: None}),
@@ -146,26 +147,26 @@ def test_a_grid_that_too_few_compute_units_hold_is_refused(size: str, units: int
     ],
 )
 def test_fewer_compute_units_get_fewer_and_larger_tiles(
-    size: str, cut_by_units: dict[int, tuple[int, int, int] | None], tmp_path: Path
+    size: str, tiling_by_units: dict[int, tuple[int, int, int] | None], tmp_path: Path
 ) -> None:
     nx, ny = map(int, size.split("x"))
-    for units, cut in cut_by_units.items():
+    for units, expected in tiling_by_units.items():
         tiling = deep_halo_ptx.tiling_of(nx, ny, units, deep_halo_ptx.DECLARED_BYTES)
-        assert tiling == cut
+        assert tiling == expected
         if tiling:
             assert deep_halo_ptx.groups_of(nx, ny, tiling) <= units
             assert deep_halo_ptx.local_bytes(tiling) <= 49152
         runs = deep_halo_ptx.DeepHaloPtx.run_options(LAB.case(size), device_with(units, tmp_path))
-        assert runs == (None if cut is None else {})
+        assert runs == (None if expected is None else {})
 
 
 @pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
 def test_a_plan_has_the_tiles_of_its_device(tmp_path: Path) -> None:
     case = LAB.awkward_case("64x64")
-    for units, cut, groups in ((46, (16, 8, 5), 32), (16, (32, 8, 4), 16)):
+    for units, expected, groups in ((46, (16, 8, 5), 32), (16, (32, 8, 4), 16)):
         run = deep_halo_ptx.DeepHaloPtx(device_with(units, tmp_path), STEP, case, LAB.inputs(case, seed=1))
-        assert (run.tiling, run.groups, run.size) == (cut, groups, (run.tiling.threads * groups,))
-        assert [run.knobs()[name] for name in ("TILE_X", "TILE_Y", "DEPTH")] == [*cut]
+        assert (run.tiling, run.groups, run.size) == (expected, groups, (run.tiling.threads * groups,))
+        assert [run.knobs()[name] for name in ("TILE_X", "TILE_Y", "DEPTH")] == [*expected]
         run.close()
 
 

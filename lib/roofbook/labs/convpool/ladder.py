@@ -214,28 +214,29 @@ LADDER = (
         "tensor-tall", "tensor-split-k", SPLIT_K.with_knobs(TILE_H=32), tensor.SplitK,
         "Blocks of 32 x 8 outputs instead of 16 x 8: half as many blocks, and products twice as wide.",
         "A product of 64 by 128 reads 96 bytes of shared memory a cycle, of 128 that there are; of 64 by 256, 80. With "
-        "1024 maps and filters, 128 blocks fill the chip once, not twice, and read 62 MB from the cache instead of 102: 17 us "
-        "instead of 29. On smaller layers half of the chip is idle.",
+        "1024 channels and filters, 128 blocks fill the chip once, not twice, and read 62 MB from the cache instead of 102: 17 "
+        "us instead of 29. On smaller layers half of the chip is idle.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8",
         shows={"tensor": r"wgmma\.mma_async.*m64n256k32.*s8"},
     ),
     hopper_step(
         "tensor-parts", "tensor-split-k", PARTS, parts.Parts,
-        "One to eight blocks split the products of a tile, as many as the chip has room for. Tiles have 32 or 16 rows if "
-        "pairs of blocks then fill the chip, and otherwise 8. Boxes of pixels lie ready in memory, so no map is fetched, and a "
-        "barrier counts the sums that come from other blocks.",
-        "With 1024 maps and filters 128 halves of tall tiles fill an H200 once, where 256 halves of low ones take two turns. "
-        "With 192 maps and 256 filters 128 halves of tiles of 8 rows fill it, where 64 of 16 rows leave half of it idle. With "
-        "96 maps and 128 filters 128 quarters of such tiles do. With 512 maps and filters both steps have the same halves, and "
-        "only the waits for the map and for the other block are saved.",
+        "One to eight blocks share the products of a tile, as many as the chip has room for. Tiles have 32 or 16 rows if pairs "
+        "of blocks then fill the chip, and otherwise 8. Boxes of pixels lie ready in memory, so a copy needs no description of "
+        "the tensor. A barrier counts the sums that come from other blocks.",
+        "With 1024 channels and filters 128 halves of tiles of 32 rows fill an H200 once, where the parent's 256 halves of 16 "
+        "rows take two turns. With 192 channels and 256 filters 128 halves of 8 rows fill it, where the parent's 64 leave half "
+        "of it idle. With 96 channels and 128 filters 128 quarters of 8 rows do. With 512 channels and filters both steps have "
+        "the same halves. There only two waits are saved: for the tensor's description, and for the other block.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, differs=("source", "plan"), dtype="int8",
         shows={"tensor": r"st\.async\.weak"}, omits={"tensor": r"cp\.async\.bulk\.tensor"}, predicts=FASTER,
     ),
     hopper_step(
         "tensor-multicast", "tensor-parts", PARTS.with_knobs(SHARING=2), parts.Parts,
-        "Neighbouring tiles of the same filters are in one cluster, and each tile of weights is fetched once for two blocks.",
-        "For 16 x 8 outputs and filters of 3 x 3 a step reads 8 KB of weights and 2.6 KB of pixels from the L2 cache. Shared "
-        "by two, the weights are half.",
+        "Neighbouring tiles of the same filters are in one cluster, and each piece of their weights is fetched once for two "
+        "blocks.",
+        "A step is 128 channels at one tap. With tiles of 16 x 8 outputs and 3 x 3 taps it reads 8 KB of weights and 2.6 KB of "
+        "pixels from the L2. If two blocks share the weights, each reads half of them.",
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8",
         shows={"tensor": r"multicast::cluster"}, predicts=FASTER,
     ),

@@ -10,25 +10,25 @@ from .tensor import OperandTiles
 MOST_BLOCKS = 8
 """Blocks of a cluster that every Hopper GPU accepts."""
 LEAST_STEPS = 4
-"""Steps of a part. The products of four steps take as long as the exchange of the sums."""
+"""Fewest steps of a part. The products of four steps take as long as the exchange of the sums."""
 TALL, LOW = (32, 16), 8
-"""Rows of outputs of a tile: of tall ones, the tallest first, and of low ones."""
+"""Rows of outputs in a tile: in tall tiles, the tallest first, and in low ones."""
 PAIR = 2
-"""Blocks of a cluster that has a place wherever two multiprocessors are free."""
+"""Blocks of the largest cluster that fits wherever two multiprocessors are free."""
 FULL = 0.9
-"""Share of the multiprocessors that are busy when the chip counts as full."""
+"""Share of busy multiprocessors from which on the chip counts as full."""
 
 
 class Parts(OperandTiles):
     """Operands laid out for plain copies, then one kernel in clusters of PARTS x SHARING blocks.
 
-    TILE_H and PARTS follow from the layer. Tiles are TALL if clusters of PAIR blocks then fill the chip: a product on a taller
-    tile reads its weights for more outputs. Otherwise they are LOW, so that there are more of them. PARTS is the most blocks a
-    tile of which all tiles' blocks have a multiprocessor each, and of which each has LEAST_STEPS steps or more.
+    The layer decides TILE_H and PARTS. Tiles are TALL if clusters of PAIR blocks then fill the chip: a product on a taller tile
+    reads its weights for more outputs. Otherwise they are LOW, so that there are more of them. PARTS is the number of blocks
+    that share a tile. It is as large as possible, while each block still has a multiprocessor to itself, and LEAST_STEPS steps.
 
-    Larger clusters do not count, since some multiprocessors may stay idle: where each block takes nearly all the shared memory
-    of one, an H200 does not hold enough clusters of four to fill it. A height does not count either if its boxes leave no room
-    for the weights of LEAST_STEPS steps.
+    Tall tiles have no larger clusters, since these may leave multiprocessors idle. If each block takes nearly all the shared
+    memory of one, an H200 does not hold enough clusters of four to fill it. Nor are tiles TALL if their boxes leave no room for
+    the weights of LEAST_STEPS steps.
     """
 
     def lay_out(self) -> tuple[int, ...]:
@@ -45,20 +45,20 @@ class Parts(OperandTiles):
 
     @cached_property
     def tile_and_parts(self) -> dict[str, int]:
-        """Knobs TILE_H and PARTS."""
+        """Values of the knobs TILE_H and PARTS on this layer."""
         height = next((height for height in TALL if self.pairs_fill(height)), LOW)
         most = self.device.compute_units // self.whole_tiles(height)
         return {"TILE_H": height, "PARTS": self.most_parts(height, most)}
 
     def pairs_fill(self, height: int) -> bool:
-        """Whether tiles of `height` rows fill the chip in clusters of PAIR blocks, with room for weights beside the boxes."""
+        """Return whether tiles of `height` rows fill the chip in clusters of PAIR blocks, with room for weights and boxes."""
         sharing = self.of_height(height)["SHARING"]
         parts = self.most_parts(height, PAIR // sharing)
         fits = self.of_height(height, PARTS=parts)["TILES_THAT_FIT"] >= LEAST_STEPS
         return fits and self.whole_tiles(height) * parts >= FULL * self.device.compute_units
 
     def most_parts(self, height: int, most: int) -> int:
-        """Return the number of parts of a tile of `height` rows, `most` or fewer if it can have so many."""
+        """Return the largest number of parts that a tile of `height` rows can have, at most `most`."""
         tile = self.of_height(height)
         most = min(most, MOST_BLOCKS // tile["SHARING"], tile["STEPS"] // LEAST_STEPS, tile["MOST_PARTS"])
         return max(parts for parts in (1, 2, 4, 8) if parts <= max(1, most))
@@ -70,6 +70,7 @@ class Parts(OperandTiles):
         return ceil_div(tile["TILES"], sharing) * sharing * ceil_div(self.layer.filters, tile["TILE_I"])
 
     def of_height(self, height: int, **knobs: int) -> Constants:
+        """Return the constants of the kernel's text with tiles of `height` rows."""
         return constants(self.variant.text.with_knobs(**self.sizes(), TILE_H=height, **knobs))
 
     def pixels_layout(self) -> tuple[int, int, int]:

@@ -289,7 +289,7 @@ class Both(Built):
 
 
 class Strips(Converting, Convolution):
-    """The input as bytes and lists of non-zero weights, by two kernels; then sixteen outputs a work-item.
+    """Two kernels make bytes of the input and lists of the non-zero weights; a third computes sixteen outputs a work-item.
 
     Option `prepared`: bytes and lists are made once, not in each call.
     """
@@ -298,7 +298,7 @@ class Strips(Converting, Convolution):
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
-        """Return the bytes; the input as bytes and an entry of four bytes a weight are written too, unless `prepared`."""
+        """Return the bytes that are moved. Unless `prepared`, they include writing the input as bytes, and the lists."""
         one = layer(case)
         if variant.options.get("prepared"):
             return 4 * nonzero_weights(case) + prod(one.x_shape) + 4 * prod(one.out_shape)

@@ -14,7 +14,7 @@ from .plans import Convolution, bytes_of_int8, filters_too_large, must_fit_a_byt
 
 
 class OperandTiles(Converting, Convolution):
-    """Base of plans of which two kernels lay the operands out for copies to shared memory. Operands are `prepared`."""
+    """Base of plans with two kernels that lay the operands out for copies to shared memory. Operands are `prepared`."""
 
     kernel_name = "tensor"
     traffic = staticmethod(bytes_of_int8)
@@ -39,7 +39,7 @@ class OperandTiles(Converting, Convolution):
 
     @abstractmethod
     def pixels_layout(self) -> tuple[int, int, int]:
-        """Return the bytes of the input as laid out, and the blocks and rows of blocks that lay out a slice of channels."""
+        """Return the bytes of the input as laid out, and the columns and rows of blocks that lay out a slice of channels."""
 
     def tiles_of_filters(self) -> int:
         """Return the number of tiles of filters."""
@@ -51,7 +51,7 @@ class OperandTiles(Converting, Convolution):
 
 
 class Boxes(OperandTiles):
-    """Base of the plans whose boxes of pixels TMA fetches by a map: a block uses a box for all taps."""
+    """Base of the plans in which TMA fetches boxes of pixels by a map of the tensor. A block uses a box for all taps."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)

@@ -6,17 +6,18 @@ They belong to the predictions of ladder.py: a test names each refuted step of t
 from collections.abc import Mapping
 
 LOWER_TILES = (
-    "the parent's tiles have two parts on this layer. Two tiles that share weights would make clusters of four blocks, each "
-    "with nearly all the shared memory of a multiprocessor, and an H200 does not hold all of these at once. So two tiles of "
-    "half the height make a cluster. Its blocks read about as much from the L2 as those of the parent, and each product reads "
-    "its weights for half as many outputs"
+    "two blocks share each of the parent's tiles on this layer. Two such tiles that share weights would make clusters of four "
+    "blocks, each with nearly all the shared memory of a multiprocessor, and an H200 does not hold all of these at once. So a "
+    "cluster has two tiles of half the height, with a block each. These blocks read about as much from the L2 as the parent's, "
+    "and each product reads its weights for half as many outputs"
 )
-"""Cause on layers whose tiles are lower than the parent's."""
+"""Cause on layers where the step's tiles are lower than its parent's."""
 WEIGHTS_ASKED_FOR = (
-    "with so few steps a part's weights are all asked for at the start. Reads from the L2 are fewer, but they were not the "
-    "limit. And here a block asks for weights only when all blocks of its cluster have set up their barriers"
+    "on this layer all weights of a block fit its shared memory, and are asked for at the start. Reads from the L2 are fewer, "
+    "but they were not the limit. And here a block asks for weights only when all blocks of its cluster have set up their "
+    "barriers"
 )
-"""Cause on layers whose tiles are as high as the parent's."""
+"""Cause on layers where the step's tiles are as high as its parent's."""
 
 WHYS: Mapping[str, Mapping[str, str]] = {
     "atomic-pool": {
@@ -43,7 +44,8 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     "line-image": {
         "cuda 512x512x32x32-k3": (
             "a read of an image takes an index, and the texture units compute the address. In NVRTC's code the parent "
-            "computes a 64-bit address for each read (`IMAD.WIDE`); the rest of the innermost loop is the same"
+            "computes a 64-bit address for each read (`IMAD.WIDE`); the rest of the innermost loop is the same. On the "
+            "smaller layers the step gains nothing, as predicted"
         ),
     },
     "built-lists": {

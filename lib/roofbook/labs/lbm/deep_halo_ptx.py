@@ -40,10 +40,10 @@ def groups_of(nx: int, ny: int, tiling: Tiling) -> int:
 
 
 def cost(tiling: Tiling) -> float:
-    """Return the modelled time of a step in ns: a share of an exchange, a barrier with what else a step has, and the cells.
+    """Return the modelled time of a step in ns: its share of an exchange, a fixed time with the barrier, and its cells' time.
 
-    The cells' time grows faster than the number of warps that compute them, since few warps only fill each other's waits. The
-    numbers are fitted to an H200, to depths of 3 to 6 with tiles of 16x8, and 2 to 4 with tiles of 32x16: within 0.5 %.
+    The cells' time grows faster than the number of warps that compute them: while warps are few, one more only fills waits.
+    The numbers are fitted to times on an H200, within 0.5 %: depths of 3 to 6 with tiles of 16x8, 2 to 4 with tiles of 32x16.
     """
     rows = [tiling.tile_y + 2 * ring for ring in range(tiling.depth)]
     warps = tiling.wide * sum(rows) / WARP / tiling.depth
@@ -52,10 +52,10 @@ def cost(tiling: Tiling) -> float:
 
 @lru_cache
 def tiling_of(nx: int, ny: int, units: int = BLOCKS_AT_MOST, most_bytes: int = LOCAL_BYTES) -> Tiling | None:
-    """Return the tiling with the least cost whose tiles fit the local memory, a group on each; None if there is none.
+    """Return the tiling with the least cost of those that fit the units and the local memory; None if none does.
 
-    units: compute units of the device. There are no more groups than BLOCKS_AT_MOST, however many units there are.
-    most_bytes: largest local memory of a group, by default a launch's by CUDA.
+    units: compute units of the device, each for one group. More than BLOCKS_AT_MOST are not used.
+    most_bytes: largest local memory of a group, by default what a launch by CUDA gives.
     """
     fitting = (
         tiling
@@ -66,7 +66,7 @@ def tiling_of(nx: int, ny: int, units: int = BLOCKS_AT_MOST, most_bytes: int = L
 
 
 def gives_local(device: Device) -> bool:
-    """Return whether a launch on the device gives a group its local memory, more than the kernel can declare: by CUDA."""
+    """Return whether a launch on the device can give a group more local memory than the kernel can declare, as by CUDA."""
     return has(device.backend, "cooperative")
 
 
@@ -85,7 +85,7 @@ class DeepHaloPtx(SeveralSteps):
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
         """Return the bytes that groups exchange in a step, on average: three words of 16 bytes a cell.
 
-        They are those by CUDA, of a device with BLOCKS_AT_MOST compute units or more. Fewer groups exchange less.
+        The tiling is that by CUDA on a device with BLOCKS_AT_MOST compute units or more. Fewer groups exchange less.
         """
         nx, ny = case.params["nx"], case.params["ny"]
         tiling = tiling_of(nx, ny)
@@ -98,7 +98,7 @@ class DeepHaloPtx(SeveralSteps):
 
     @classmethod
     def run_options(cls, case: Case, device: Device) -> Mapping[str, Any] | None:
-        """Return the options; None on other devices, and on those whose compute units do not hold the grid."""
+        """Return the options; None if the device lacks the PTX, or its compute units do not hold the grid."""
         return {} if device.ptx >= 80 and tiling_on(device, case.params["nx"], case.params["ny"]) else None
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:

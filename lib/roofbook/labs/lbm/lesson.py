@@ -112,9 +112,10 @@ LESSON = Lesson(
         ),
         Question(
             "The fastest step of each grid moves few bytes, and its launches are few. What bounds it?",
-            "Mostly instructions. On a data-centre GPU we left out what else could be the limit. Without the exchange two "
-            "small grids still take about three quarters of the time, for arithmetic and shared memory. `1024x1024` takes "
-            "seven eighths without waits for neighbours' words, and `4096x4096` nine tenths without accesses to memory.",
+            "Mostly instructions. On a data-centre GPU we took one thing out of a kernel and timed the rest, whose results are "
+            "then wrong. Without the exchange two small grids still take about three quarters of the time, for arithmetic and "
+            "shared memory. Without waits for neighbours' words `1024x1024` takes seven eighths. Without accesses to memory "
+            "`4096x4096` takes nine tenths.",
         ),
     ),
 )  # fmt: skip

@@ -24,7 +24,7 @@ class WalkWarps(Strips):
 
     kernel_name = "walk_warps"
     steps_of_a_pass = 6
-    """Number of steps of a pass. Six need 194 registers a lane."""
+    """Number of steps of a pass. Six need about 195 registers a lane."""
 
     @classmethod
     def traffic(cls, case: Case, variant: Variant, least: float) -> float:
@@ -78,10 +78,10 @@ class WalkWarps(Strips):
 
 
 class WalkShared(WalkWarps):
-    """Warps that keep the older rows in shared memory, so that more of them run at once, and take one step more a pass."""
+    """Warps that keep their older rows in shared memory, so that more warps run at once. A pass has one step more."""
 
     steps_of_a_pass = 7
-    """Number of steps of a pass. Seven need 161 registers a lane. A warp then owns whole sectors of 32 bytes, 48 columns."""
+    """Number of steps of a pass. Seven need about 160 registers a lane. A warp then owns 48 columns, whole sectors."""
 
 
 WALK = Source.of(
@@ -105,9 +105,11 @@ STEPS = (
     Variant(
         "walk-shared", "walk-velocity",
         WALK.with_knobs(ARITHMETIC="VELOCITY", OLDER="SLOTS", STEPS=7, OWN=48), WalkShared,
-        "The older rows wait in shared memory, in a lane's own slots. So three warps a scheduler fit, with seven steps a pass.",
-        "Two warps a scheduler leave 34 % of the issue slots empty. A third has 168 registers a thread, and the parent needs "
-        "195. Loads and stores take the place of six registers a step, and no lane waits for another: 0.92 of the time.",
+        "A lane keeps older rows in shared memory instead of registers. So three warps a scheduler fit, and a pass has seven "
+        "steps.",
+        "Two warps a scheduler leave 34 % of the issue slots empty. With three, a thread has 168 registers, and the parent "
+        "needs about 195. Shared memory takes the place of six registers a step, and no lane waits for another: 0.92 of the "
+        "time.",
         differs=("source", "plan"), predicts={"large": FEW_PERCENT},
     ),
 )  # fmt: skip

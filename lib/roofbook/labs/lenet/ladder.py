@@ -334,7 +334,8 @@ LADDER = (
     ),
     hopper_step(
         "whole-roles", "whole-fused", ROLES, roles.WholeRoles,
-        "Warpgroups have roles: one fetches images and computes scores, one does layer 1, two do layer 2, all at once.",
+        "Warpgroups have roles, and work at once: one fetches images and computes scores, one computes layer 1, two compute "
+        "layer 2 and the first dense layer, in fp16.",
         "One launch instead of two, and a tenth fewer products; weights in registers. Layers overlap: up to twice as fast.",
         WGMMA, options=ROUNDED, differs=("source", "plan"), shows={"roles": r"setmaxnreg"}, predicts=up_to(2),
     ),

@@ -67,7 +67,7 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     "whole-fused": {
         "cuda": (
             "one block fits on a multiprocessor, so nothing hides the time between its layers. `whole-roles` lets layers "
-            "of different images overlap. It does a tenth fewer products, and gains more than a tenth. Counters of the "
+            "of different images overlap. It computes a tenth fewer products, but takes a third less time. Counters of the "
             "units, by `roofbook profile`, would tell how much of the time is waits"
         ),
     },
