@@ -459,14 +459,14 @@ EARLIER = "of an earlier measurement"
 
 
 NEAR = 1.5
-"""Ratio of two medians up to which a difference of two machines may decide which is the shorter."""
+"""Largest ratio of two medians whose order may be due to a difference of machines."""
 
 
 def fastest(readings: Iterable[Reading]) -> Reading | None:
-    """Return the verified reading with the shortest median, or the one that is faster in the rounds that both share.
+    """Return the fastest verified reading; None for none.
 
-    Runs come from several machines, which differ by the time of a launch alone. So samples of the same round decide where
-    there are some. None for no verified reading.
+    Runs come from several machines, on which even a launch takes different times. So the rounds that two readings share
+    decide which is faster. Without shared rounds the shorter median does.
     """
     timed = sorted((reading for reading in readings if reading.ok), key=lambda reading: reading.median)
     best = next(iter(timed), None)
