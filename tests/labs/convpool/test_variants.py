@@ -24,7 +24,7 @@ from tests.often import often
 from roofbook.devices.contract import Device, DriverFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.labs.convpool import LAB, initialise, peers, plans, vectors, vnni
+from roofbook.labs.convpool import LAB, initialise, parts, peers, plans, vectors, vnni
 from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
@@ -286,6 +286,17 @@ def test_filters_whose_channels_exceed_declared_shared_memory_are_refused(name: 
         case = LAB.case(f"64x64x32x32-k{taps}")
         fits = np.dtype(np.short).itemsize * channels * taps**2 <= 48 << 10
         assert LAB.skip_reason(variant, case) == (None if fits else "not on this case: filters larger than 13x13")
+
+
+@pytest.mark.parametrize("name", ["tensor-parts", "tensor-multicast"])
+def test_a_part_has_two_places_for_weights_or_more_and_each_is_filled_by_one_block(name: str) -> None:
+    """A place is free once the next product has begun. With one place that product's weights would wait for it forever."""
+    for height, taps in product((*parts.TALL, parts.LOW), (3, 5, 13)):
+        layer = {"DEPTH": 1024, "FILTERS": 64, "SIZE": 32, "TAPS": taps}
+        tile = constants(LAB.variant(name).text.with_knobs(**layer, TILE_H=height))
+        if height == parts.LOW or tile["TILES_THAT_FIT"] >= parts.LEAST_STEPS:  # the plan takes no other height
+            assert 2 <= tile["STAGES"] < tile["MOST_STEPS"], "places are used again"
+            assert tile["STAGES"] % tile["SHARING"] == 0, "the blocks that share weights fetch in turns"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from roofbook.devices.contract import Device
 from roofbook.labs.lenet import LAB, producer, roles
+from roofbook.labs.lenet.network import FILES, trained
 from roofbook.labs.lenet.problem import Layer
 from roofbook.spec.kernel_constants import constants
 
@@ -57,3 +58,12 @@ def test_roles_of_the_whole_network_share_out_registers_and_memory_that_a_block_
         "what a launch begins with"
     )
     assert values["SHARED_BYTES"] <= 227 * 1024
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_image_takes_the_last_pooled_maps_of_trained_weights_near_the_end_of_fp16(name: str) -> None:
+    """No value is larger than with pixels that are 255 where a weight is positive and 0 elsewhere, in both layers at once."""
+    weights, _ = trained(name)
+    pooled = 255 * np.maximum(weights["conv1"], 0).sum(axis=(1, 2, 3))
+    last = np.maximum(weights["conv2"], 0).sum(axis=(2, 3)) @ pooled
+    assert last.max() < 54 < np.finfo(np.float16).max, "the plan's docstring says 54"
