@@ -460,6 +460,16 @@ def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_
     assert outcome(cached, "opencl") == verdicts.Verdict("not testable", reason="uncached is not for opencl")
 
 
+def test_a_peer_of_the_same_card_judges_a_claim_whichever_backend_calls_it(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"lab": "lbm", "case": "128x128"}
+    by_opencl: dict[str, Any] = {"backend": "opencl", "run": "20260102T100000Z-bbbbbb"}
+    rows = [row("flat-grid@wg=32x1", 1e-3, **small, **by_opencl), row("openacc", 1e-2, **small)]
+    on_grid = [line for line in judge(tmp_path, *rows, lab="lbm")["openacc"] if line.evidence.case == "128x128"]
+    verdict_on_opencl = outcome(on_grid[0], "opencl")
+    assert verdict_on_opencl.finding and verdict_on_opencl.finding.estimate == pytest.approx(0.1, rel=0.01)
+    assert "across" in verdict_on_opencl.finding.how
+
+
 def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tmp_path: Path) -> None:
     other_run: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
     (tmp_path / "mine").mkdir()
@@ -581,7 +591,7 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
 def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> None:
     """Claims and ladders agree on all recorded rows, also if the newest measurements of both variants share no run."""
     lab_, store = registry.get(lab), Store(RESULTS, ("recorded",))
-    rows = {data.store_device: data.rows for data in recorded(lab_, store)}
+    rows = {data.store_device: data.rows_with_peers for data in recorded(lab_, store)}
     compared = 0
     for line in verdicts.judged(lab_, store):
         piece = line.evidence

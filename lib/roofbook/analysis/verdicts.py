@@ -13,7 +13,7 @@ from ..store.todays_code import rows_of_today
 from .claim_data import ClaimData, MissingData, NotApplicable
 from .evidence import Counted, Evidence, Finding, NotTestable
 from .publication import publication
-from .store_devices import StoreDevice, rows_by_device
+from .store_devices import StoreDevice, peers_by_other_backends, rows_by_device
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -181,8 +181,11 @@ def verdict_on(effects: tuple[float, ...], evidence: Evidence, claim_data: Claim
 def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
     """Return the measurements that the lab's evidence needs, by device: GPUs first, then by name.
 
-    A device's data includes the measurements of its machine's host. Runs in a browser judge no claim.
+    A device's data includes the measurements of its machine's host, and of the peers that another backend runs on this device.
+    Runs in a browser judge no claim.
     """
+    import pandas as pd
+
     every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
     needed = dict.fromkeys(name for piece in every for name in piece.variants(lab))
     if not needed:
@@ -196,8 +199,9 @@ def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, ClaimData]:
             continue
         peaks = store.rows("peaks", scale=SCALE, device=device.slug, backend=backend)
         counted = profiles[(profiles["device"] == device.slug) & (profiles["backend"] == backend)]
+        with_peers = pd.concat([device_rows, peers_by_other_backends(lab, rows, device_rows, device.slug)])
         by_device[device] = ClaimData(
-            lab, device_rows, peaks, counted, backend=backend, kind=device.kind, name=device.name
+            lab, with_peers, peaks, counted, backend=backend, kind=device.kind, name=device.name
         )
     for claim_data in by_device.values():
         claim_data.other_devices = [other for other in by_device.values() if other is not claim_data]
