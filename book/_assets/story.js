@@ -18,8 +18,7 @@
     const [back, forth] = ["‹", "›"].map((sign, index) =>
       make("button", { type: "button", "aria-label": index ? "Next step" : "Step before" }, sign));
     const panel = make("div", { class: "opening-step", "aria-live": "polite" });
-    const down = points.map((point) => parseFloat(point.parentElement.style.top)); // in per cent, finer than a pixel
-    const fastest = down.indexOf(Math.max(...down));
+    const fastest = points.findIndex((point) => "fastest" in point.dataset);
 
     function show(index) {
       slider.value = index;

@@ -45,6 +45,16 @@ def test_points_are_in_ladder_order_and_a_faster_step_is_further_down() -> None:
     assert "fastest peer, lbmpy" in markup and "from 10.0" in markup
 
 
+def test_the_fastest_step_is_marked_where_the_slider_begins_and_named_though_another_median_is_shorter() -> None:
+    """On the machine of an older run all takes less time; in the run that has both steps the newer is faster."""
+    older = [row("older", seconds, run=f"run-{at}") for at, seconds in enumerate((1.0e-4, 1.0e-4, 1.2e-4))]
+    newer = row("newer", 1.1e-4, "older", run="run-2")
+    data = CaseData(frame(row("plain", 1e-2), *older, newer), ["plain", "older", "newer"], "256x256")
+    markup = on_site(str(opening(data).html))
+    assert re.findall(r'data-step="(\w+)"[^>]* data-fastest', markup) == ["newer"]
+    assert ">newer</span>" in markup and "(newer)" in markup
+
+
 def test_the_line_never_rises() -> None:
     path = re.search(r'<path d="([^"]+)"', figure(TIMES))
     assert path

@@ -88,7 +88,7 @@ def opening(data: CaseData) -> Opening:
         f'<s style="top:{_percent(down(10.0**power))}"><small>{escape(_tick(power))}</small></s>'
         for power in range(math.ceil(lowest), math.floor(highest) + 1)
     )
-    dots = "".join(_dot(point, data) for point in points)
+    dots = "".join(_dot(point, data, best) for point in points)
     drawing = (
         f'<div class="opening-plot">{_path(points)}{ticks}{lines}{_labels(points, best, levels)}'
         f'<ol aria-label="Steps of the ladder, by time">{dots}</ol></div>'
@@ -138,8 +138,8 @@ def _sentence(data: CaseData, steps: Sequence[Reading], best: Reading, peer: Rea
     return f"{words}."
 
 
-def _dot(point: _Point, data: CaseData) -> str:
-    """Return a point as an item of a list, which links to its step."""
+def _dot(point: _Point, data: CaseData, best: Reading) -> str:
+    """Return a point as an item of a list, which links to its step; that of the fastest step says so."""
     reading = point.reading
     parent = data.readings.get(reading.parent or "")
     ratio = faster(parent, reading) if parent and parent.ok else None
@@ -151,7 +151,7 @@ def _dot(point: _Point, data: CaseData) -> str:
     name = escape(f"{reading.variant}: {', '.join(filter(None, [show.duration(reading.median), words, needed]))}")
     css = (ratio.word if ratio else "first") + " special" * bool(hardware_of(needs))
     time = f'data-time="{escape(show.duration(reading.median))}"'
-    time += f' data-needs="{escape(MARK.join(needs))}"' * bool(needs)
+    time += f' data-needs="{escape(MARK.join(needs))}"' * bool(needs) + " data-fastest" * (reading is best)
     return (
         f'<li style="left:{_percent(point.across)};top:{_percent(point.down)}"><a class="{css}" title="{name}" '
         f'aria-label="{name}" data-step="{escape(reading.variant)}" {time} '
@@ -180,7 +180,7 @@ def _labels(points: Sequence[_Point], best: Reading, levels: Sequence[tuple[str,
     levels: (class, place, words) of the lines across the figure; their words are at the left, below the bound or above a peer.
     """
     order = sorted(points, key=lambda point: (point.reading is not best, point is not points[0], -point.gain))
-    chosen = [point for point in order if point.gain > 1]
+    chosen = [point for point in order if point.gain > 1 or point.reading is best]
     wide, narrow = (_fitting(chosen, points, levels, width) for width in (WIDE, NARROW))
     return "".join(_label(point, "both" if id(point) in narrow else "wide") for point in chosen if id(point) in wide)
 
