@@ -107,7 +107,7 @@ STEPS = (
         WALK.with_knobs(ARITHMETIC="VELOCITY", OLDER="SLOTS", STEPS=7, OWN=48), WalkShared,
         "A lane keeps older rows in shared memory instead of registers. So three warps a scheduler fit, and a pass has seven "
         "steps.",
-        "Two warps a scheduler leave 34 % of the issue slots empty. With three, a thread has 168 registers, and the parent "
+        "Two warps a scheduler leave many issue slots empty. With three, a thread has 168 registers, and the parent "
         "needs about 195. Shared memory takes the place of six registers a step, and no lane waits for another: 0.92 of the "
         "time.",
         differs=("source", "plan"), predicts={"large": FEW_PERCENT},

@@ -67,8 +67,8 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     "whole-fused": {
         "cuda": (
             "one block fits on a multiprocessor, so nothing hides the time between its layers. `whole-roles` lets layers "
-            "of different images overlap. It computes a tenth fewer products, but takes a third less time. Counters of the "
-            "units, by `roofbook profile`, would tell how much of the time is waits"
+            "of different images overlap, and gains more than the products that it saves. Counters of the units, by "
+            "`roofbook profile`, would tell how much of the time is waits"
         ),
     },
     "whole-roles": {
