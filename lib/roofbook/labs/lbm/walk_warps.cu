@@ -1,30 +1,37 @@
-// STEPS time steps in one pass over memory. A warp walks down a strip of columns, within a piece of the rows, alone: a lane has two
-// neighbouring columns, and what moves along a row comes from the lane beside it by a shuffle. So no lane waits at a barrier. In each
-// turn a warp reads one row and takes one row each a first step, a second step, ...; a step is one row behind the step before, of which
-// it needs the row that this turn has just computed, and those of the last two turns:
+// STEPS time steps in one pass over memory. A warp walks along the rows of a strip of columns, from the first row of a piece to its
+// last. A lane has two neighbouring columns, a and b. Populations that move along a row come from the lane beside it by a shuffle. In
+// each turn a warp reads one row, gives one row its first step, another its second step, and so on. Each step is one row behind the
+// step before it, and needs three rows of that: the one computed in this turn, and those of the last two turns:
 //
 //   turn              n      n + 1  n + 2  n + 3
 //   the grid's row    r      r + 1  r + 2  r + 3
 //   step 1 of row     r - 1  r      r + 1  r + 2     4, 7, 8 come from the row above: of this turn
-//   step 2 of row     r - 2  r - 1  r      r + 1     0, 1, 3 of the same row: of the last turn
-//   ...                                              2, 5, 6 of the row below: of the turn before that, `older`
+//   step 2 of row     r - 2  r - 1  r      r + 1     0, 1, 3 of the same row: of the last turn, in `kept`
+//   ...                                              2, 5, 6 of the row below: of the turn before that, in `older`
 //   step STEPS        the last step writes the grid
 //
-// At the sides of its strip and at the ends of its piece a warp also computes cells of its neighbours:
+// The outermost columns of a warp lack a neighbour. So each step makes one more column at either side wrong, and strips overlap:
 //
 //   | LEFT columns | OWN columns, which it writes | LEFT columns |     64 columns in all; LEFT is even, and STEPS at least
 //
-// Most turns are plain: no obstacle and no driven row is near, and all rows are of the piece. Their code has none of these cases. It is
-// as short as it can be: warps are apart, so each fetches instructions by itself, and a loop of two turns was a fifth slower.
+// Pieces overlap for the same reason: a warp reads STEPS rows before its piece and STEPS rows behind it.
 //
-// Knob NX, NY:  sides of the grid, NX even
-// Knob STEPS:   steps of a pass
-// Knob OWN:     columns that a warp writes, even, at most 64 - 2 STEPS
-// Knob PIECES:  pieces of the rows
+// Shared memory has slots: a place for two cells of each lane. A lane copies its cells of a row to slots DEEP - 1 turns before it needs
+// them. A lane reads no slots but its own, so there is no barrier.
+//
+// Most turns are plain: no obstacle and no driven row is near, and all rows are in the piece. Their code has none of these cases. The
+// loop's body is one turn, as short as can be: each warp fetches its own instructions, since warps are at different places of the code.
+// A body of two turns was a fifth slower.
+//
+// Knob NX, NY:      sides of the grid, NX even
+// Knob STEPS:       steps of a pass
+// Knob OWN:         columns that a warp writes, even, at most 64 - 2 STEPS
+// Knob PIECES:      pieces of the rows
 // Knob EDGE_PIECES: pieces of the rows in the first and the last strip, whose walls make each turn longer
-// Knob OLDER:   REGISTERS  a lane keeps the older rows in registers, six for each step
-//               SLOTS      it keeps them in slots of its own in shared memory, for as many steps as need be
-// Knob OMEGA:   the rate of relaxation
+// Knob OLDER:       REGISTERS  a lane keeps `older` in registers, six for each step
+//                   SLOTS      it keeps them in slots, so that more warps fit on a multiprocessor
+// Knob ARITHMETIC:  of a cell, as in arithmetic.h; MOMENTUM by default
+// Knob OMEGA:       the rate of relaxation
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #ifndef ARITHMETIC
 #define ARITHMETIC MOMENTUM
@@ -34,7 +41,8 @@
 #endif
 #define REGISTERS 1
 #define SLOTS 2
-// Warps that must fit on a multiprocessor, a block each: two or three a scheduler, and so 255 or 168 registers a lane.
+// Warps that must fit on a multiprocessor, a block each. It has four schedulers. Two warps a scheduler leave 255 registers for a lane,
+// three leave 168.
 #if OLDER == SLOTS
 #define WARPS 12
 #else
@@ -42,32 +50,33 @@
 #endif
 #include "arithmetic.h"
 #include "d2q9.h"
-// Rows in shared memory: one that is read, the others on their way.
+// Rows that shared memory holds: one that is read in this turn, the others on their way.
 #define DEEP 4
 constexpr int CELLS = NX * NY, LEFT = (64 - OWN) / 2, STRIPS = (NX + OWN - 1) / OWN;
 constexpr int EDGES = STRIPS < 2 ? STRIPS : 2, ROWS = (NY + PIECES - 1) / PIECES, EDGE_ROWS = (NY + EDGE_PIECES - 1) / EDGE_PIECES;
 constexpr float omega = OMEGA;
-constexpr int AHEAD = 1; // rows whose obstacles are known before they are read
-constexpr int APART = OLDER == SLOTS ? 32 : 1; // from a population that a lane keeps of older rows to the next
-constexpr int LINE = 32 * 8, SLOT = 9 * LINE; // bytes of a population of a row in shared memory, and of all nine
+constexpr int AHEAD = 1; // number of turns by which a row's obstacles are known before its populations
+constexpr int APART = OLDER == SLOTS ? 32 : 1; // distance from a lane's element of `older` to its next one
+constexpr int LINE = 32 * 8, ROW = 9 * LINE; // bytes of a row in shared memory: of one population, and of all nine
 
 // Two neighbouring cells' values of a population.
 struct alignas(8) two {
   float a, b;
 };
-// A population of both cells that moves east, or west: each cell gets its neighbour's.
+// Returns a population after it has moved one cell east, or west: each cell gets that of its neighbour.
 static __device__ __forceinline__ two eastwards(two g) { return {__shfl_up_sync(0xffffffff, g.b, 1), g.a}; }
 static __device__ __forceinline__ two westwards(two g) { return {g.b, __shfl_down_sync(0xffffffff, g.a, 1)}; }
 
-// What a step keeps of the row that the step before computed in the last turn.
+// Populations that a step keeps of the row that the step before computed. They have moved along their row already.
 struct rows {
   two f0, f1, f3, f2, f5, f6;
 };
+// All populations of a lane's two cells of a row.
 struct nine {
   two f0, f1, f2, f3, f4, f5, f6, f7, f8;
 };
 
-// Collides a cell: f becomes g. SPECIAL: it may be an obstacle.
+// Collides a cell in place, and returns its speed. SPECIAL: the cell may be an obstacle.
 template <bool SPECIAL>
 static __device__ __forceinline__ float collide(float &f0, float &f1, float &f2, float &f3, float &f4, float &f5, float &f6, float &f7,
                                                 float &f8, bool solid) {
@@ -80,6 +89,7 @@ static __device__ __forceinline__ float collide(float &f0, float &f1, float &f2,
   return speed;
 }
 
+// Drives a cell, if no population becomes negative by it.
 static __device__ __forceinline__ void drive(float &g1, float &g3, float &g5, float &g6, float &g7, float &g8, float a1, float a2) {
   if (g3 - a1 > 0.0f && g6 - a2 > 0.0f && g7 - a2 > 0.0f) {
     g1 += a1;
@@ -98,9 +108,10 @@ static __device__ __forceinline__ two swapped(two *kept, two next) {
   return before;
 }
 
+// Returns the number of a row: the grid is periodic.
 static __device__ __forceinline__ int wrapped(int y) { return y < 0 ? y + NY : y >= NY ? y - NY : y; }
 
-// Asks for a row, to a lane's slot in shared memory; i is the index of its cells.
+// Begins to copy a lane's cells of a row to its slots. slot: address of the first; i: index of cell a.
 static __device__ __forceinline__ void ask(unsigned slot, const float *__restrict__ from, int i) {
 #pragma unroll
   for (int k = 0; k < 9; k++) {
@@ -109,7 +120,7 @@ static __device__ __forceinline__ void ask(unsigned slot, const float *__restric
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Returns the row that was asked for DEEP - 1 rows ago.
+// Waits for the row that was asked for DEEP - 1 turns ago, and returns the lane's cells of it.
 static __device__ __forceinline__ nine receive(unsigned slot) {
   asm volatile("cp.async.wait_group %0;" ::"n"(DEEP - 2) : "memory");
   nine f;
@@ -121,7 +132,11 @@ static __device__ __forceinline__ nine receive(unsigned slot) {
   return f;
 }
 
-// One turn: `row` is the row that was read, f its populations; `walls` has a bit a row, for both cells.
+// Takes all steps of one turn. SPECIAL: the turn may not be plain.
+// row, f: the row that was read, and its populations
+// walls:  the obstacles of the rows of this turn, see the kernel
+// own:    whether the warp writes the lane's columns
+// w1, w2: what a driven cell gains in an axial and in a diagonal direction; last1, last2: the same for the last step of the pass
 template <bool SPECIAL>
 static __device__ __forceinline__ void take(rows (&kept)[STEPS], two *older, nine f, float (&speeds)[STEPS], float *__restrict__ to, int x,
                                             int row, unsigned walls, bool own, int top, int bottom, float w1, float w2, float last1,
@@ -136,17 +151,17 @@ static __device__ __forceinline__ void take(rows (&kept)[STEPS], two *older, nin
     older += 3 * APART;
     before.f2 = f.f2, before.f5 = eastwards(f.f5), before.f6 = westwards(f.f6);
     before.f0 = f.f0, before.f1 = eastwards(f.f1), before.f3 = westwards(f.f3);
-    const int here = row - t;
+    const int y = row - t; /* the row of step t; row -2 is row NY - 2 */
     const bool solid_a = SPECIAL && walls >> (AHEAD + t) & 1, solid_b = SPECIAL && walls >> (16 + AHEAD + t) & 1;
     const float a = collide<SPECIAL>(g.f0.a, g.f1.a, g.f2.a, g.f3.a, g.f4.a, g.f5.a, g.f6.a, g.f7.a, g.f8.a, solid_a);
     const float b = collide<SPECIAL>(g.f0.b, g.f1.b, g.f2.b, g.f3.b, g.f4.b, g.f5.b, g.f6.b, g.f7.b, g.f8.b, solid_b);
     if (SPECIAL) {
-      if (here == NY - 2 || here == -2) {
+      if (y == NY - 2 || y == -2) {
         const float a1 = t == STEPS ? last1 : w1, a2 = t == STEPS ? last2 : w2;
         if (!solid_a) drive(g.f1.a, g.f3.a, g.f5.a, g.f6.a, g.f7.a, g.f8.a, a1, a2);
         if (!solid_b) drive(g.f1.b, g.f3.b, g.f5.b, g.f6.b, g.f7.b, g.f8.b, a1, a2);
       }
-      if (here >= top && here < bottom) speeds[t - 1] += a + b;
+      if (y >= top && y < bottom) speeds[t - 1] += a + b;
     } else {
       speeds[t - 1] += a + b;
     }
@@ -163,9 +178,9 @@ static __device__ __forceinline__ void take(rows (&kept)[STEPS], two *older, nin
 extern "C" __global__ void __launch_bounds__(32, WARPS)
     walk_warps(const float *__restrict__ from, float *__restrict__ to, const char *__restrict__ obstacles, float *sums, int step,
                float w1, float w2, float last1, float last2) {
-  __shared__ float2 rows_ahead[DEEP][9][32]; /* nine populations of a row; a lane has a slot */
+  __shared__ float2 rows_ahead[DEEP][9][32]; /* a slot for each row, population and lane */
   const int lane = threadIdx.x, inner = blockIdx.x - EDGES * EDGE_PIECES;
-  const bool edge = inner < 0;
+  const bool edge = inner < 0; /* the blocks of the strips at the edges come first */
   const int strip = edge ? blockIdx.x % EDGES * (STRIPS - 1) : 1 + inner % (STRIPS - EDGES);
   const int top = edge ? blockIdx.x / EDGES * EDGE_ROWS : inner / (STRIPS - EDGES) * ROWS;
   const int bottom = min(NY, top + (edge ? EDGE_ROWS : ROWS)), column = strip * OWN - LEFT + 2 * lane;
@@ -180,8 +195,9 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
 #endif
   rows kept[STEPS] = {};
   float speeds[STEPS] = {};
-  unsigned walls = 0; /* obstacles: a bit a row, the row after the one that is read is the lowest; cell b from bit 16 on */
-  unsigned short pair = 0; /* both cells' obstacles of a further row, on their way */
+  unsigned walls = 0; /* obstacles, a bit a row: after `read`, bit k is of row + AHEAD - k for cell a, and bit 16 + k for cell b */
+  unsigned short pair = 0; /* both cells' bytes of the map of obstacles, of the next row, on their way */
+  /* Takes the next row's obstacles into `walls`, and asks for those of the row after it. */
   const auto look = [&](int row) {
     walls = (walls << 1 & 0xfffeffffu) | ((pair & 255) != 0) | ((pair >> 8 != 0) << 16);
     asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(pair) : "l"(obstacles + (wrapped(row) * NX + x)));
@@ -192,22 +208,26 @@ extern "C" __global__ void __launch_bounds__(32, WARPS)
   for (int further = 0; further <= AHEAD; further++) look(row + further);
 #pragma unroll
   for (int further = 0; further < DEEP - 1; further++) {
-    ask(first + further * SLOT, from, wrapped(row + further) * NX + x);
+    ask(first + further * ROW, from, wrapped(row + further) * NX + x);
   }
+  /* Returns the populations of this turn's row, asks for a later row, and moves `walls` on by a row. */
   const auto read = [&]() {
     const nine now = receive(first + slot);
-    ask(first + (slot + (DEEP - 1) * SLOT) % (DEEP * SLOT), from, wrapped(row + DEEP - 1) * NX + x);
-    slot = (slot + SLOT) % (DEEP * SLOT);
+    ask(first + (slot + (DEEP - 1) * ROW) % (DEEP * ROW), from, wrapped(row + DEEP - 1) * NX + x);
+    slot = (slot + ROW) % (DEEP * ROW);
     look(row + AHEAD + 1);
     return now;
   };
   for (; row < bottom + STEPS; row++) {
     const bool inside = row - STEPS >= top && row - 1 < bottom;
-    const bool apart = (row + AHEAD <= NY - 2 || row - STEPS > NY - 2) && (row + AHEAD <= -2 || row - STEPS > -2);
-    if (inside && apart && !__any_sync(0xffffffff, walls))
-      take<false>(kept, older, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
-    else
-      take<true>(kept, older, read(), speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+    const bool undriven = (row + AHEAD <= NY - 2 || row - STEPS > NY - 2) && (row + AHEAD <= -2 || row - STEPS > -2);
+    if (inside && undriven && !__any_sync(0xffffffff, walls)) {
+      const nine f = read();
+      take<false>(kept, older, f, speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+    } else {
+      const nine f = read();
+      take<true>(kept, older, f, speeds, to, x, row, walls, own, top, bottom, w1, w2, last1, last2);
+    }
   }
 #pragma unroll
   for (int t = 0; t < STEPS; t++) {
