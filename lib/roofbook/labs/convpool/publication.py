@@ -102,7 +102,7 @@ PAIRS = (
     ("Every product, by dot products of bytes on a CPU", [("vnni", "vnni-lists-prepared")]),
     ("Every product, by tiles of bytes on a CPU", [("amx", "vnni")]),
     ("Compared with PyTorch on the GPU",
-     [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
+     [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-parts", "torch-tf32")]),
     ("Compared with PyTorch on the host's CPU",
      [("built-lists", "torch-cpu"), ("strips", "torch-cpu"), ("cached-channels", "torch-cpu")]),
     ("Compared with OpenVINO on the host's CPU",
