@@ -294,7 +294,7 @@ def test_a_part_has_two_places_for_weights_or_more_and_each_is_filled_by_one_blo
     for height, taps in product((*parts.TALL, parts.LOW), (3, 5, 13)):
         layer = {"DEPTH": 1024, "FILTERS": 64, "SIZE": 32, "TAPS": taps}
         tile = constants(LAB.variant(name).text.with_knobs(**layer, TILE_H=height))
-        if height == parts.LOW or tile["TILES_THAT_FIT"] >= parts.LEAST_STEPS:  # the plan takes no other height
+        if height == parts.LOW or tile["STAGES_THAT_FIT"] >= parts.LEAST_STEPS:  # the plan takes no other height
             assert 2 <= tile["STAGES"] < tile["MOST_STEPS"], "places are used again"
             assert tile["STAGES"] % tile["SHARING"] == 0, "the blocks that share weights fetch in turns"
 

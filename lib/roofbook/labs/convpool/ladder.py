@@ -233,7 +233,7 @@ LADDER = (
     ),
     hopper_step(
         "tensor-multicast", "tensor-parts", PARTS.with_knobs(SHARING=2), parts.Parts,
-        "Neighbouring tiles of the same filters are in one cluster, and each piece of their weights is fetched once for two "
+        "Neighbouring tiles of the same filters are in one cluster, and the weights of each step are fetched once for two "
         "blocks.",
         "A step is 128 channels at one tap. With tiles of 16 x 8 outputs and 3 x 3 taps it reads 8 KB of weights and 2.6 KB of "
         "pixels from the L2. If two blocks share the weights, each reads half of them.",

@@ -54,7 +54,7 @@ class Parts(OperandTiles):
         """Return whether tiles of `height` rows fill the chip in clusters of PAIR blocks, with room for weights and boxes."""
         sharing = self.of_height(height)["SHARING"]
         parts = self.most_parts(height, PAIR // sharing)
-        fits = self.of_height(height, PARTS=parts)["TILES_THAT_FIT"] >= LEAST_STEPS
+        fits = self.of_height(height, PARTS=parts)["STAGES_THAT_FIT"] >= LEAST_STEPS
         return fits and self.whole_tiles(height) * parts >= FULL * self.device.compute_units
 
     def most_parts(self, height: int, most: int) -> int:
