@@ -23,6 +23,7 @@
 #endif
 #define THREADS 1
 #define BOXES 2
+#include "register_product.h"
 #include "tensor_map.h"
 #include "tma_store.h"
 #include "warpgroup_operands.h"
@@ -45,9 +46,6 @@
 #define RING 4
 #define PRODUCERS 96
 #define IN_PAIR (SIZE_1 / 2)
-
-// Included here, not at the top: the order of the text is part of the identity of recorded rows.
-#include "register_product.h"
 
 // Waits for all warpgroups of the block, which reach it by different instructions: it is not `.aligned`.
 DEVICE void sync_roles() { asm volatile("barrier.sync 8, %0;" ::"n"(WARPGROUPS * 128) : "memory"); }
@@ -129,8 +127,10 @@ DEVICE void store(const float (&c)[44], const void *map, char *box, int pair, in
 }
 #endif
 
+// Computes layer 1 of `count` images, from image `first` of the batch on. map: the description of y for TMA, used by BOXES.
+//
 // A block's n-th image is number first + blockIdx.x + n gridDim.x of the batch. It is in slot n % SLOTS, which was full
-// n / SLOTS times before. The k-th chunk is in place k % RING of the ring.
+// n / SLOTS times before. The block's k-th chunk is in place k % RING of the ring.
 KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RESTRICT y, int first, int count,
                                          const float *RESTRICT weights, const void *RESTRICT map) {
   extern __shared__ __align__(128) char whole[];
@@ -140,7 +140,7 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
   unsigned long long *full = read + RING, *empty = full + SLOTS;
   const int group = threadIdx.x / 128, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
   const int images = (count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-  load_weights_1(slots, weights);  // they stay there until the consumers have them in registers, at sync_roles
+  load_weights_1(slots, weights);  // consumers have them in registers at sync_roles, and the slots are free for images
   if (threadIdx.x == 0) {
     INIT_RING(fetched, read, RING, PRODUCERS);
     for (int s = 0; s < SLOTS; s++) {
@@ -182,11 +182,9 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
             *(unsigned int *)(to + PIXELS + i * PITCH) = two_remainders(two.x, two.y, high);
           }
         }
+        publish_writes();
         arrive(&read[r]);
-        if (chunk == CHUNKS - 1) {
-          publish_writes();
-          arrive(&full[slot]);
-        }
+        if (chunk == CHUNKS - 1) arrive(&full[slot]);
       }
     }
   } else {

@@ -1,28 +1,32 @@
-// The whole network in one kernel of four warpgroups with roles: a block takes its images one after another, and all roles work
-// at once, on different images or on different rows of one. Scores and last pooled maps leave the chip, nothing between the
-// layers does.
+// The whole network in one kernel of four warpgroups with roles. A block takes its images one after another. All roles work at
+// once, on different images or on different rows of one. Only last pooled maps and scores leave the chip.
 //
 //   x ---TMA--> RING --INPUT--> pixels --CONV_1--> pooled --2 x CONV_2--> last pooled --2 x CONV_2--> sums, --INPUT--> scores
-//   fc1 -TMA->  chunks,         fp16,  layer 1,    fp16,    layer 2,      maps, fp32,   first dense   fp32,   second
-//               fp32            2 slots ReLU, pool 2 slots  ReLU, pool    8 slots       layer,        2 slots dense layer
+//   fc1 -TMA->  chunks,         fp16,  layer 1,    fp16,    layer 2,      maps, fp32,   first dense   fp32    second
+//               fp32            2 slots ReLU, pool 2 slots  ReLU, pool    8 slots       layer,                dense layer
 //                   --INPUT--> fc1, fp16, stays                                         8 images at a time
 //
-// When nothing else is left, all roles compute the dense layers of a block's last images. A barrier a chunk of 22 rows, and one
-// a tile of layer 1, tells the next role that these rows are there: the layers of one image overlap as well. Barriers count
-// warps, of which one lane arrives; a slot's are full_N[slot] and empty_N[slot]. CONV_1 multiplies a tile while it stores the
+// When nothing else is left, all roles compute the dense layers of a block's last images.
+//
+// Barriers tell the next role which rows of an image are there: full_1 after each chunk of 22 rows of pixels, full_2 after
+// each strip of pooled maps. So the layers of one image overlap as well. Barriers empty_1 and empty_2 tell the role before
+// that a slot is free. Barriers count warps, and one lane arrives for its warp. CONV_1 multiplies a tile while it stores the
 // one before.
 #include "roles_convolutions.h"
 #include "roles_dense.h"
 #include "roles_input.h"
 #include "roles_memory.h"
 #include "roles_weights.h"
-#define FEWER(n) FEWER_REGISTERS(n)
-#define MORE(n) MORE_REGISTERS(n)
+// Registers of a thread, by role. FEWER_REGISTERS and MORE_REGISTERS make text of their argument as it stands, so these macros
+// put a constant's value in its place before.
+#define RELEASE_REGISTERS(left) FEWER_REGISTERS(left)
+#define REQUEST_REGISTERS(needed) MORE_REGISTERS(needed)
 #define REGISTERS_INPUT 72
 #define REGISTERS_1 152
 #define REGISTERS_2 144
 
-// Converts all images and the first dense layer's weights, and computes scores, BEHIND images later.
+// Converts all images and the first dense layer's weights, and computes scores. Threads of INPUT but those of the warp that
+// fetches.
 DEVICE void input_and_scores(char *shared, Barriers *barriers, int images, float *RESTRICT scores,
                              const float *RESTRICT fc1_bias, const float *RESTRICT fc2_bias, int thread) {
   const float bias_1 = fc1_bias[thread % HIDDEN], bias_2 = fc2_bias[thread % CLASSES];
@@ -37,7 +41,6 @@ DEVICE void input_and_scores(char *shared, Barriers *barriers, int images, float
       convert_image(shared + PIXELS_AT + slot * PIXELS_1, k, slot, ring, barriers, unhoisted(thread));
       convert_dense(shared + DENSE_AT, k + CHUNKS, n * order.share, n * order.share + dense, ring, barriers,
                     unhoisted(thread));
-      if (n == order.spread - 1) arrive_for_warp(&barriers->full_dense);
       k += CHUNKS + dense;
     }
     if (last >= 0 && completes_group(last, images)) {
@@ -57,8 +60,8 @@ KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRI
                                           const float *RESTRICT fc2_bias) {
   extern __shared__ __align__(128) char shared[];
   Barriers *const barriers = (Barriers *)(shared + BARRIERS_AT);
-  // From lane 0, so that the compiler knows that a warp has one role. Without that, one arrival a warp gains nothing, nor does
-  // it alone.
+  // The group's number comes from lane 0, so that the compiler knows that a warp has one role. One lane arrives for its warp.
+  // Either alone gains nothing.
   const int group = __shfl_sync(0xffffffff, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
   const int fetches = group == INPUT && thread == INPUT_THREADS;
   const int images = number_of_images(count);
@@ -83,15 +86,15 @@ KERNEL_OF(WARPGROUPS * 128, 1) void roles(const float *RESTRICT x, float *RESTRI
   publish_writes();
   __syncthreads();
   if (group == INPUT) {
-    FEWER(REGISTERS_INPUT);
+    RELEASE_REGISTERS(REGISTERS_INPUT);
     if (fetches) fetch_others(images, ring, barriers, x, fc1);
     if (thread < INPUT_THREADS) input_and_scores(shared, barriers, images, scores, fc1_bias, fc2_bias, thread);
   } else if (group == CONV_1) {
-    MORE(REGISTERS_1);
+    REQUEST_REGISTERS(REGISTERS_1);
     layer_1(shared, barriers, images, thread);
     help_with_last(shared, images, y, unhoisted(threadIdx.x));
   } else {
-    MORE(REGISTERS_2);
+    REQUEST_REGISTERS(REGISTERS_2);
     layer_2(shared, barriers, images, group - CONV_2, y, thread);
     help_with_last(shared, images, y, unhoisted(threadIdx.x));
   }

@@ -1,6 +1,6 @@
-// Both dense layers of the kernel of roles. The first is a product of single warps (mma): CONV_2 computes it for a group of
-// images, as it waits longest: while INPUT multiplied, layer 1 waited for pixels. INPUT computes the scores. All roles together
-// compute the dense layers of a block's last images.
+// Both dense layers of the kernel of roles. The first is a product of single warps (mma). CONV_2 computes it for a group of
+// images at a time, since it has more time to spare than INPUT: layer 1 waits for pixels as soon as INPUT is late. INPUT
+// computes the scores. All roles together compute the dense layers of a block's last images.
 #pragma once
 #include "mma.h"
 #include "roles_memory.h"
@@ -21,16 +21,17 @@ DEVICE void dense_product(float (&c)[4], uint2 upper, uint2 lower, unsigned int 
       : "r"(upper.x), "r"(lower.x), "r"(upper.y), "r"(lower.y), "r"(b0), "r"(b1));
 }
 
-// Multiplies last pooled maps of a group by the first dense layer's weights, for the values that are this warp's of `warps`: 16
-// of every 16 * warps. A row of the product is a hidden value, a column an image. Maps are rounded to fp16, in which they have
-// as many bits as in TF32, and products half as many instructions.
+// Multiplies a group's last pooled maps by the first dense layer's weights. Each of `warps` warps adds up its part of the
+// VALUES values of an image: 16 of every 16 * warps. A row of the product is a hidden value, a column an image. Maps are
+// rounded to fp16, which has as many bits of precision as TF32, and takes half as many instructions. partial:
+// [warp][image][hidden value].
 DEVICE void hidden_sums(float *partial, const float *maps, const char *dense, int warp, int warps, int lane) {
   const int g = GROUP(lane), t = MEMBER(lane), step = warps * 16;
   const float *const values = maps + g * VALUES;
   const char *const rows = dense + g * VALUES * 2;
   float c[2][4] = {};
-  // A lane has four values side by side: the order of a product's 16 values is free. The next step's operands are read before
-  // this step's products.
+  // A lane reads four values side by side, as a product may add its 16 values in any order. It reads the next step's operands
+  // before this step's products.
   int k = warp * 16 + t * 4;
   float4 value = *(const float4 *)(values + k);
   uint2 row[4];
@@ -55,8 +56,8 @@ DEVICE void hidden_sums(float *partial, const float *maps, const char *dense, in
   }
 }
 
-// Adds the sums of all warps, and writes the scores of `images` images from number `first` of this block on. Threads of INPUT:
-// each has the bias of its hidden value, and that of its class.
+// Adds the sums of all warps to hidden values, and writes the scores of `images` images from number `first` of this block on.
+// Threads of INPUT. bias_1, bias_2: the biases of the thread's hidden value and of its class. weights: [class][hidden value].
 DEVICE void write_scores(int first, int images, float *partial, int warps, const float *weights, float bias_1, float bias_2,
                          float *RESTRICT scores, int thread) {
 #pragma unroll 1
@@ -77,7 +78,7 @@ DEVICE void write_scores(int first, int images, float *partial, int warps, const
   }
 }
 
-// Writes the last pooled maps of images from number `first` of this block on, and clears them.
+// Writes the last pooled maps of `images` images to memory, from number `first` of this block on, and clears those on the chip.
 DEVICE void write_maps(int first, int images, float *maps, float *RESTRICT y, int thread, int threads) {
 #pragma unroll 1
   for (int k = thread; k < images * (VALUES / 4); k += threads) {
@@ -88,17 +89,14 @@ DEVICE void write_maps(int first, int images, float *maps, float *RESTRICT y, in
   }
 }
 
-// Computes the hidden values' sums of a group once CONV_2 has pooled its images, writes its maps and clears them. Threads of
-// CONV_2, both warpgroups.
+// Computes a group's sums for the hidden values, writes its maps and clears them. Threads of both warpgroups of CONV_2, once
+// they have pooled the group's images. No further barrier is needed, since INPUT has converted the group's last image. Before
+// that it has converted all weights, and has read the sums of the group before.
 DEVICE void dense_1(int group, char *shared, Barriers *barriers, float *RESTRICT y, int thread) {
-  const int slot = group % SUM_SLOTS, turn = group / SUM_SLOTS;
   float *const maps = (float *)(shared + MAPS_AT);
-  if (group == 0) wait_for(&barriers->full_dense, 0);
-  if (turn > 0) wait_for(&barriers->empty_3[slot], (turn - 1) % 2);
   sync_layer_2();
-  hidden_sums((float *)(shared + PARTIAL_AT) + slot * PARTIAL_FLOATS, maps, shared + DENSE_AT, thread / 32, WARPS_2,
-              thread % 32);
-  arrive_for_warp(&barriers->full_3[slot]);
+  hidden_sums((float *)(shared + PARTIAL_AT), maps, shared + DENSE_AT, thread / 32, WARPS_2, thread % 32);
+  arrive_for_warp(&barriers->full_3);
   sync_layer_2();
   write_maps(group * DENSE_IMAGES, DENSE_IMAGES, maps, y, thread, WARPS_2 * 32);
   sync_layer_2();
@@ -107,28 +105,27 @@ DEVICE void dense_1(int group, char *shared, Barriers *barriers, float *RESTRICT
 // Computes the scores of a group from the sums that CONV_2 computed. Threads of INPUT.
 DEVICE void dense_2(int group, char *shared, Barriers *barriers, float *RESTRICT scores, float bias_1, float bias_2,
                     int thread) {
-  const int slot = group % SUM_SLOTS;
-  wait_for(&barriers->full_3[slot], group / SUM_SLOTS % 2);
-  write_scores(group * DENSE_IMAGES, DENSE_IMAGES, (float *)(shared + PARTIAL_AT) + slot * PARTIAL_FLOATS, WARPS_2,
-               (const float *)(shared + LAST_AT), bias_1, bias_2, scores, thread);
-  arrive_for_warp(&barriers->empty_3[slot]);
+  wait_for(&barriers->full_3, group % 2);
+  write_scores(group * DENSE_IMAGES, DENSE_IMAGES, (float *)(shared + PARTIAL_AT), WARPS_2, (const float *)(shared + LAST_AT),
+               bias_1, bias_2, scores, thread);
 }
 
-// Says whether image n of a block is the last of a group: of one that is not the block's last images.
+// Returns 1 if image n of a block is the last one of a group of DENSE_IMAGES and not the block's last image, otherwise 0.
 DEVICE int completes_group(int n, int images) { return n % DENSE_IMAGES == DENSE_IMAGES - 1 && n < images - 1; }
 
-// Returns the first of a block's last images: DENSE_IMAGES or fewer, whose dense layers all roles compute when nothing else is
-// left.
+// Returns the number of the first image after all groups that `completes_group` ends. The images from there on, DENSE_IMAGES or
+// fewer, are the block's last images. All roles compute their dense layers, when nothing else is left.
 DEVICE int first_of_last(int images) { return (images - 1) / DENSE_IMAGES * DENSE_IMAGES; }
 
-// Computes a warp's part of the hidden values of the last images, once all roles are here. The sums are where pixels were.
+// Computes a warp's part of the sums for the hidden values of the last images, once all roles are here. Sums go to where
+// pixels were.
 DEVICE void last_hidden_sums(char *shared, int warp, int lane) {
   sync_roles();
   hidden_sums((float *)(shared + PIXELS_AT), (const float *)(shared + MAPS_AT), shared + DENSE_AT, warp, ALL_WARPS, lane);
   sync_roles();
 }
 
-// Does a warp's part of the last images' hidden values, and writes a part of their maps. For the roles that multiply.
+// Computes a warp's part of the last images' sums, and writes a part of their maps. Threads of CONV_1 and CONV_2.
 DEVICE void help_with_last(char *shared, int images, float *RESTRICT y, int thread) {
   const int first = first_of_last(images);
   last_hidden_sums(shared, thread / 32, thread % 32);

@@ -1,10 +1,10 @@
-// Input of the kernel of roles: one thread of the warpgroup INPUT fetches it, others convert it to fp16. It comes as chunks of
-// CHUNK_FLOATS numbers through a ring in shared memory: images, and between the first of them weights of the first dense layer.
+// Input of the kernel of roles. One thread of the warpgroup INPUT fetches images and the first dense layer's weights, in
+// chunks of CHUNK_FLOATS numbers, to a ring in shared memory. The others convert them to fp16.
 #pragma once
 #include "roles_memory.h"
 
-// The order of chunks: those of an image, then a `share` of the dense layer's weights, and so on for the first `spread` images;
-// then only images.
+// The order in which chunks come: after each of the first `spread` images come `share` chunks of the dense layer's weights, or
+// as many as are left. After that come only images.
 struct Order {
   int spread, share;
 };
@@ -14,13 +14,14 @@ DEVICE Order order_of(int images) {
   return {spread, (DENSE_CHUNKS + spread - 1) / spread};
 }
 
-// Returns the number of the dense layer's chunks that follow image n.
+// Returns the number of chunks of weights that follow image n.
 DEVICE int dense_after(Order order, int n) {
   const int left = DENSE_CHUNKS - n * order.share;
   return n >= order.spread ? 0 : left < order.share ? left : order.share;
 }
 
-// Begins to fetch chunk number `chunk` of an array of `floats` floats, as the k-th of all, to its place in the ring.
+// Begins to fetch chunk `chunk` of an array of `floats` floats. It is the k-th chunk that this block fetches, and goes to place
+// k % RING of the ring once that is free.
 DEVICE void fetch(int k, const float *from, int floats, int chunk, char *ring, Barriers *barriers) {
   const int r = k % RING, left = floats - chunk * CHUNK_FLOATS, bytes = (left < CHUNK_FLOATS ? left : CHUNK_FLOATS) * 4;
   if (k >= RING) wait_for(&barriers->read[r], (k / RING - 1) % 2);
@@ -28,7 +29,7 @@ DEVICE void fetch(int k, const float *from, int floats, int chunk, char *ring, B
   tma_load_bytes(ring + r * (CHUNK_FLOATS * 4), from + chunk * CHUNK_FLOATS, bytes, &barriers->fetched[r]);
 }
 
-// Begins to fetch image n as the k-th and following chunks.
+// Begins to fetch the CHUNKS chunks of image n, of which the first is the block's k-th.
 DEVICE void fetch_image(int k, int n, char *ring, Barriers *barriers, const float *RESTRICT x) {
 #pragma unroll 1
   for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -36,7 +37,7 @@ DEVICE void fetch_image(int k, int n, char *ring, Barriers *barriers, const floa
   }
 }
 
-// Fetches all chunks but the first image's.
+// Fetches all chunks of a block but the first image's, which the caller has fetched.
 DEVICE void fetch_others(int images, char *ring, Barriers *barriers, const float *RESTRICT x, const float *RESTRICT fc1) {
   const Order order = order_of(images);
   int k = CHUNKS;
@@ -52,8 +53,8 @@ DEVICE void fetch_others(int images, char *ring, Barriers *barriers, const float
   }
 }
 
-// Converts an image to operands of layer 1, a chunk at a time from chunk k of the ring on. 86 of the threads convert two pixels
-// each: IN_PAIR threads a row, two rows at a time. All loads of a chunk come before its stores, so that they overlap.
+// Converts an image, the block's chunks k to k + CHUNKS - 1, to operands of layer 1. 86 of the threads convert two pixels at a
+// time: IN_PAIR threads a row, two rows at a time. All loads of a chunk come before its stores, so that they overlap.
 DEVICE void convert_image(char *pixels, int k, int slot, const char *ring, Barriers *barriers, int thread) {
   char *const first = pixels + thread / IN_PAIR * REMAINDER_1 + thread % IN_PAIR * 4;
 #pragma unroll 1
@@ -70,13 +71,13 @@ DEVICE void convert_image(char *pixels, int k, int slot, const char *ring, Barri
         if (chunk * (CHUNK_ROWS / 2) + i < SIZE_1 / 2) *(unsigned int *)(to + i * PITCH_1) = two_halves(two[i].x, two[i].y);
       }
     }
-    arrive_for_warp(&barriers->read[k % RING]);
     publish_writes();
+    arrive_for_warp(&barriers->read[k % RING]);
     arrive_for_warp(&barriers->full_1[slot][chunk]);
   }
 }
 
-// Rounds weights of the first dense layer, its chunks `first` to `end` - 1, from chunk k of the ring on.
+// Rounds chunks `first` to `end` - 1 of the first dense layer's weights to fp16. The first of them is the block's k-th chunk.
 DEVICE void convert_dense(char *dense, int k, int first, int end, const char *ring, Barriers *barriers, int thread) {
 #pragma unroll 1
   for (int chunk = first; chunk < end; chunk++, k++) {
@@ -94,6 +95,7 @@ DEVICE void convert_dense(char *dense, int k, int first, int end, const char *ri
       const uint2 halves = {two_halves(four[i].x, four[i].y), two_halves(four[i].z, four[i].w)};
       if (thread + i * INPUT_THREADS < fours) to[i * INPUT_THREADS] = halves;
     }
+    publish_writes();
     arrive_for_warp(&barriers->read[k % RING]);
   }
 }

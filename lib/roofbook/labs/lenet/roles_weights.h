@@ -1,21 +1,22 @@
-// Weights of both convolutions of the kernel of roles. A thread reads those of its products, two at a time, from tables of halves,
-// in which rows and columns beside a filter's are zeros:
+// Weights of both convolutions of the kernel of roles, in shared memory. A thread reads those of its products to registers
+// once, two at a time, from tables in fp16. Each filter has zeros around it:
 //
 //   layer 1:  [odd][filter][row -1 to 7][column -8 - odd to 15 - odd]
 //   layer 2:  [filter][row -1 to 7][column -1 to 7][channel]
 //
-// A thread's rows m and m + 8 of a product (picture in hopper.h) are neighbouring outputs of a row of the image, so that one of
-// them has its weights a column to the right: layer 1, whose pairs are of columns, has a table of each. Bit 2 of m is the row
-// of the two.
+// A thread has rows m and m + 8 of a product (picture in hopper.h). These are neighbouring outputs in a row of the image, so
+// the second one's weights are a column further to the right. In layer 1 a word holds two columns, so there are two tables:
+// `odd` is 1 in the table that is shifted by one column. Bit 2 of m says which row of a pair of output rows it is.
 #pragma once
 #include "roles_memory.h"
 
-// Returns a weight, or the zero beside it; `filter` has its weights of one channel.
+// Returns the weight in row p and column q of a filter of one channel, or 0 outside the filter.
 DEVICE float weight_or_zero(const float *RESTRICT filter, int p, int q) {
   return p >= 0 && p < TAPS && q >= 0 && q < TAPS ? filter[p * TAPS + q] : 0.0f;
 }
 
-// Writes the table of layer 1: a thread has the same two neighbours of all filters.
+// Writes both tables of layer 1. A thread writes the same word of each filter: row p, columns q and q + 1, or q - 1 and q in
+// the second table.
 DEVICE void write_table_1(unsigned int *table, const float *RESTRICT conv1, int thread) {
   const int p = thread / PAIRS_OF_ROW - 1, q = thread % PAIRS_OF_ROW * 2 - 8;
   if (thread >= WORDS_OF_1) return;
@@ -34,7 +35,7 @@ DEVICE void write_table_1(unsigned int *table, const float *RESTRICT conv1, int 
   }
 }
 
-// Writes the table of layer 2: a thread has two channels of one pixel of all filters.
+// Writes the table of layer 2. A thread writes the same word of each filter: row p, column q, two channels.
 DEVICE void write_table_2(unsigned int *table, const float *RESTRICT conv2, int thread) {
   const int channel = thread % 2 * 2, p = thread / 2 / PADDED - 1, q = thread / 2 % PADDED - 1;
   if (thread >= WORDS_OF_2) return;

@@ -30,7 +30,7 @@ DEVICE unsigned long long plain_descriptor(const char *shared, int leading, int 
 // Waits for all threads of a warpgroup. Others go other ways meanwhile, so the barrier is not `.aligned`.
 DEVICE void sync_group(int group) { asm volatile("barrier.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
-// Makes this thread's writes to shared memory visible to matrix units and TMA, for threads that pass the next barrier.
+// Orders this thread's reads and writes of shared memory before what matrix units and TMA do there after the next barrier.
 DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void prefetch(const float *from, int bytes) {
