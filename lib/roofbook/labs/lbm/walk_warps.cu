@@ -23,6 +23,8 @@
 // loop's body is one turn, as short as can be: each warp fetches its own instructions, since warps are at different places of the code.
 // A body of two turns was a fifth slower.
 //
+// A cell relaxes as knob ARITHMETIC of arithmetic.h says, here MOMENTUM by default.
+//
 // Knob NX, NY:      sides of the grid, NX even
 // Knob STEPS:       steps of a pass
 // Knob OWN:         columns that a warp writes, even, at most 64 - 2 STEPS
@@ -30,7 +32,6 @@
 // Knob EDGE_PIECES: pieces of the rows in the first and the last strip, whose walls make each turn longer
 // Knob OLDER:       REGISTERS  a lane keeps `older` in registers, six for each step
 //                   SLOTS      it keeps them in slots, so that more warps fit on a multiprocessor
-// Knob ARITHMETIC:  of a cell, as in arithmetic.h; MOMENTUM by default
 // Knob OMEGA:       the rate of relaxation
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #ifndef ARITHMETIC
