@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -70,12 +70,18 @@ def test_work_is_that_of_both_convolutions() -> None:
     matrices = 49 * 80**2 + 4 * 49 * 34**2
     for name, values in {
         "baseline": maps, "fused-constant": maps, "streams": maps, "registers": maps, "torch-cpu": maps,
-        "unrolled-constant": maps + 2 * matrices, "fused-pool": pooled, "tensor": pooled, "whole": pooled,
+        "unrolled-constant": maps + 2 * matrices, "fused-pool": pooled, "winograd": pooled, "tensor": pooled, "whole": pooled,
         "graph": pooled, "warps": pooled, "warps-ahead": pooled,
         "warpgroup": pooled, "split": maps, "split-boxes": maps, "whole-fused": 86**2 + 16 * 9**2,
         "whole-roles": 86**2 + 16 * 9**2,
     }.items():  # fmt: skip
         assert LAB.traffic(LAB.case("batch-10000"), LAB.variant(name)) == 4 * (10000 * values + weights), name
+
+
+def test_winograd_counts_its_own_products() -> None:
+    """Layer 2 has 34 outputs a row, nine tiles of four."""
+    case, variant = LAB.case("batch-3"), LAB.variant("winograd")
+    assert variant.plan.operations(case, variant, math.inf) == 3 * 2 * 10 * 7 * (4 * 80 * 20 + 4 * 16 * 34 * 9)
 
 
 def test_a_case_is_any_number_of_images_that_32_bits_can_index() -> None:
@@ -333,6 +339,23 @@ def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapp
     assert message.endswith(" of conv2, over its tolerance; compared: conv2, scores")
     with pytest.raises(KeyError, match="scores"):
         largest_error({"conv1": out["conv1"]}, right)
+
+
+def test_winograd_may_err_four_times_as_much_on_average_and_a_plain_step_may_not(
+    batch: Mapping[str, Any], right: Mapping[str, Bounded]
+) -> None:
+    noise, variances = (
+        np.random.default_rng(1).standard_normal(right["pool2"].value.shape),
+        cast(Any, right["variances"]),
+    )
+    allowed = problem.mean_square(right["pool2"].value + 1e-4 * noise, right["pool2"], variances["pool2"])
+    for ratio, names in ((0.9, ["fused-pool", "winograd"]), (3.9, ["winograd"]), (4.1, [])):
+        out = {"pool2": right["pool2"].value + 1e-4 * ratio / allowed * noise, "scores": right["scores"].value}
+        checked = {
+            name: LAB.check(LAB.case("batch-10"), LAB.variant(name), out, right)[0]
+            for name in ("fused-pool", "winograd")
+        }
+        assert [name for name, error in checked.items() if error <= 1] == names, ratio
 
 
 def test_a_library_may_spread_its_errors_over_an_image_and_no_further() -> None:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tests.often import often
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, reported, tuned, vectors, whole
+from roofbook.labs.lenet import LAB, network, peers, reported, tuned, vectors, whole, winograd
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
+from roofbook.spec.kernel_constants import constants
 from roofbook.spec.plan import Case, Runnable, Variant
 
 from ..sweep_points import params
@@ -31,6 +32,7 @@ STEPS = [pytest.param(v, id=v.name) for v in LAB.ladder if v.role == "step"]
 """Steps with kernels, whose images may be computed a part at a time."""
 POOLED = (
     "fused-pool",
+    "winograd",
     "pooled-vectors",
     "halves",
     "tensor",
@@ -202,6 +204,33 @@ def test_any_number_of_work_items_shares_the_images_out(
     """Five images go to one work-item, to two with unequal shares, or to as many as there are images."""
     monkeypatch.setattr(vectors.Vectors, "size", lambda self, layer, count: (min(count, items),))
     assert accepted(LAB.variant(name), 5, run(device, LAB.variant(name), 5))
+
+
+@pytest.mark.parametrize("parts", often([1, 2, 3, 20], lambda parts: parts == 3))
+@pytest.mark.parametrize("units", [1, 500])
+def test_winograd_is_right_with_any_parts_of_an_image_and_groups(
+    device: Device, monkeypatch: pytest.MonkeyPatch, parts: int, units: int
+) -> None:
+    """Two groups take all windows of five images by turns, or each batch of windows has a group of its own."""
+    monkeypatch.setattr(winograd, "parts_of_image", lambda groups, room, steps: parts)
+    monkeypatch.setattr(device, "compute_units", units)
+    assert accepted(LAB.variant("winograd"), 5, run(device, LAB.variant("winograd"), 5))
+
+
+def test_winograd_divides_images_if_they_are_few() -> None:
+    """Undivided images of 10000, 1000 and 100 are 1563, 157 and 16 groups; an H200 runs 264 at once."""
+    assert [winograd.parts_of_image(groups, 264, 20) for groups in (1563, 157, 16)] == [1, 5, 10]
+
+
+def test_ten_products_are_four_outputs_and_no_fewer_points_would_do() -> None:
+    """Some combinations of ten inputs, times the factors, interpolate to the outputs: 28 equations for each, ten unknowns."""
+    points, taps, tile = winograd.points_of(constants(LAB.variant("winograd").text)), 7, 4
+    powers = np.array([[*(float(point) ** j for point in points), float(j == tile - 1)] for j in range(tile)])
+    products = np.einsum("ji,iq->jqi", powers, winograd.factor_matrix(points)).reshape(tile * taps, -1)
+    right = np.array([np.eye(tile + taps - 1)[j + q] for j in range(tile) for q in range(taps)])
+    for count, is_exact in ((10, True), (9, False)):
+        values = np.linalg.lstsq(products[:, :count], right, rcond=None)[0]
+        assert np.allclose(products[:, :count] @ values, right, rtol=0, atol=1e-9) == is_exact
 
 
 def test_explicit_vectors_are_for_a_cpu() -> None:

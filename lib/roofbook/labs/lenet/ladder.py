@@ -21,6 +21,7 @@ from . import (
     warpgroup,
     warps,
     whole,
+    winograd,
 )
 from .problem import CONV2
 
@@ -45,6 +46,7 @@ VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
 FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WARPS = Source.of(HERE / "warps.k", **LAYER)
+WINOGRAD = Source.of(HERE / "winograd.k", POOL=CONV2.pool, **LAYER)
 PTX = frozenset({"ptx"})
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
 PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
@@ -220,6 +222,13 @@ LADDER = (
         "ReLU and pooling in registers: each work-item owns whole pooling windows.",
         "Writes a quarter of layer 1's output and a fourteenth of layer 2's. ReLU and pooling then cost nothing.",
         differs=("source", "plan"), predicts=NO_LOSS,
+    ),
+    Variant(
+        "winograd", "fused-pool", WINOGRAD, winograd.Winograd,
+        "Winograd's algorithm in fp32, along rows: ten products for four outputs and a row of taps, not 28. Weights are "
+        "transformed in each call. The mean errors may be four times those of plain sums, as a library's may.",
+        "2.8 times fewer products. Inputs and outputs must be transformed as well: at most 2.8 times as fast.",
+        options={"transformed": True}, differs=("source", "plan", "options"), predicts={"gpu": up_to(2.8)},
     ),
     Variant(
         "vectors", "registers", VECTORS, vectors.Vectors,

@@ -26,6 +26,7 @@ Shape = tuple[int, ...]
 MOST_IMAGES = 40000  # in a batch: 32-bit indices into the largest map
 SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # for float32
+TRANSFORMS_CLEARANCE = 4  # for Winograd's algorithm: its mean errors may be so many times those of plain sums
 SMALLEST_NORMAL = 2.0**-14  # in fp16: the error of a smaller number is at most d times this, not d times the number
 PART = 10  # images that the reference computes at a time: more would take much memory and leave the cache
 
@@ -325,7 +326,7 @@ def root_mean_square_roundoff(options: Mapping[str, Any]) -> float:
 def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0, spread: bool = False) -> float:
     """Return the largest error over its bound: right if it is <= 1, NaN if `out` holds one; 0 / 0 counts as 0.
 
-    With `spread`, all values of an image's maps get the largest of their bounds. A library may transform the operands (FFT,
+    With `spread`, all values of an image's maps get the largest of their bounds. The operands may be transformed (FFT,
     Winograd); then rounding errors of some values reach all others, even values that are exactly zero.
     """
     if out.shape != right.value.shape:

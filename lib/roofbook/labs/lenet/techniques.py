@@ -27,6 +27,7 @@ TAGS = {
     "pinned": "transfers",
     "registers": "register-tiling staging",
     "fused-pool": "fusion",
+    "winograd": "transformation constant-memory persistent",
     "vectors": "vectors mapping",
     "filter-lanes": "vectors",
     "pooled-vectors": "fusion",
