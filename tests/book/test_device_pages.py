@@ -49,6 +49,7 @@ def test_a_step_without_lines_takes_none_of_the_next_step() -> None:
 
 SETTINGS = """extensions = ["myst_nb", "sphinx_external_toc", "roofbook.book.sphinx_ext"]
 html_theme, nb_execution_mode, external_toc_path, comments_config = "sphinx_book_theme", "off", "_toc.yml", {}
+html_static_path = ["_assets"]
 suppress_warnings = ["etoc.toctree"]
 """
 GLOSSARY = "# Glossary\n\n```{glossary}\nwarp\n  Threads.\n\nblock\n  Warps.\n```\n"
@@ -86,6 +87,8 @@ def book(tmp_path: Path) -> Path:
     folder, recorded = tmp_path / "book", tmp_path / FOLDER / "a"
     (folder / "labs").mkdir(parents=True)
     recorded.mkdir(parents=True)
+    (folder / "_assets").mkdir()
+    (folder / "_assets" / "against.js").write_text("")  # a page with two devices names it
     (folder / "conf.py").write_text(SETTINGS)
     (folder / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n- file: glossary\n- glob: labs/*\n")
     (folder / "index.md").write_text("# A book\n")

@@ -22,7 +22,8 @@ from ..often import often
 
 LABS = [*registry.names(), registry.PEAKS]
 CASES = {
-    "cnn": ("3to5ch-7x34-k3", "2to16ch-16x28-k3"),  # the second for sub-tiles, with as few channels as there may be
+    # The second for sub-tiles, with as few channels as there may be; the third for taps of 5x5.
+    "cnn": ("3to5ch-7x34-k3", "2to16ch-16x28-k3", "3to5ch-7x34-k5"),
     "lbm": ("40x24", "128x128"),  # the second for sides that are powers of two
     "lenet": ("batch-1",),
     "stencil": ("5x13", "7x48", "4x1024", "4x2048"),
