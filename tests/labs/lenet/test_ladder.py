@@ -116,7 +116,7 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
     on_cuda = {variant.name for variant in LADDER if variant.backends == {"cuda"}}
     assert on_cuda == {v.name for v in LADDER if v.needs & {"half2", "mma", "wgmma", "graphs"}}
     on_opencl = {variant.name for variant in LADDER if variant.backends == {"opencl"}}
-    assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors"}
+    assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors", "winograd-vectors"}
     remaining = [v for v in LADDER if v.role == "step" and v.name not in on_cuda | on_opencl]
     assert all(variant.backends == {"opencl", "cuda"} for variant in remaining)
 

@@ -34,6 +34,26 @@ def test_with_avx512_sums_stay_in_whole_registers(name: str, expected: set[int],
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
+def test_with_avx512_winograds_products_are_in_whole_registers(tmp_path: Path) -> None:
+    """Layer 2 reads a broadcast input with each product; layer 1 takes four filters by two rows by seven taps."""
+    loops = [loop for loop in machine_code.innermost_loops(LAB, "winograd-vectors", "batch-1", "winograd", tmp_path)
+             if products(loop, "%")]  # fmt: skip
+    layer_2 = [loop for loop in loops if products(loop, "%zmm") == 2 * 9 and any("{1to16}" in text for text in loop)]
+    assert layer_2 and not any("(%rsp" in text for loop in layer_2 for text in loop), "no sum in memory"
+    assert any(products(loop, "%zmm") == 2 * 4 * 7 for loop in loops)
+    assert not any("%ymm" in text or "call" in text or "gather" in text for loop in loops for text in loop)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not machine_code.has("avx2"), reason="of AVX2, which this CPU has not")
+def test_with_avx2_winograd_on_vectors_is_right(tmp_path: Path) -> None:
+    loops = machine_code.innermost_loops(LAB, "winograd-vectors", "batch-1", "winograd", tmp_path, "haswell")
+    assert any(products(loop, "%ymm") for loop in loops)
+    assert not any("%zmm" in text or "call" in text for loop in loops for text in loop)
+
+
+@pytest.mark.thorough
 @pytest.mark.skipif(not machine_code.has("avx2"), reason="of AVX2, which this CPU has not")
 def test_with_avx2_a_vector_takes_two_registers_and_is_right(tmp_path: Path) -> None:
     """Some sums then go through memory."""

@@ -71,7 +71,7 @@ def test_work_is_that_of_both_convolutions() -> None:
     for name, values in {
         "baseline": maps, "fused-constant": maps, "streams": maps, "registers": maps, "torch-cpu": maps,
         "unrolled-constant": maps + 2 * matrices, "fused-pool": pooled, "winograd": pooled, "tensor": pooled, "whole": pooled,
-        "graph": pooled, "warps": pooled, "warps-ahead": pooled,
+        "graph": pooled, "warps": pooled, "warps-ahead": pooled, "winograd-vectors": pooled,
         "warpgroup": pooled, "split": maps, "split-boxes": maps, "whole-fused": 86**2 + 16 * 9**2,
         "whole-roles": 86**2 + 16 * 9**2,
     }.items():  # fmt: skip
@@ -80,8 +80,10 @@ def test_work_is_that_of_both_convolutions() -> None:
 
 def test_winograd_counts_its_own_products() -> None:
     """Layer 2 has 34 outputs a row, nine tiles of four."""
-    case, variant = LAB.case("batch-3"), LAB.variant("winograd")
-    assert variant.plan.operations(case, variant, math.inf) == 3 * 2 * 10 * 7 * (4 * 80 * 20 + 4 * 16 * 34 * 9)
+    for name in ("winograd", "winograd-vectors"):
+        case, variant = LAB.case("batch-3"), LAB.variant(name)
+        products = 3 * 10 * 7 * (4 * 80 * 20 + 4 * 16 * 34 * 9)
+        assert variant.plan.operations(case, variant, math.inf) == 2 * products
 
 
 def test_a_case_is_any_number_of_images_that_32_bits_can_index() -> None:
@@ -349,11 +351,16 @@ def test_winograd_may_err_four_times_as_much_on_average_and_a_plain_step_may_not
         cast(Any, right["variances"]),
     )
     allowed = problem.mean_square(right["pool2"].value + 1e-4 * noise, right["pool2"], variances["pool2"])
-    for ratio, names in ((0.9, ["fused-pool", "winograd"]), (3.9, ["winograd"]), (4.1, [])):
+    allowed_by_ratio: tuple[tuple[float, list[str]], ...] = (
+        (0.9, ["fused-pool", "winograd", "winograd-vectors"]),
+        (3.9, ["winograd", "winograd-vectors"]),
+        (4.1, []),
+    )
+    for ratio, names in allowed_by_ratio:
         out = {"pool2": right["pool2"].value + 1e-4 * ratio / allowed * noise, "scores": right["scores"].value}
         checked = {
             name: LAB.check(LAB.case("batch-10"), LAB.variant(name), out, right)[0]
-            for name in ("fused-pool", "winograd")
+            for name in ("fused-pool", "winograd", "winograd-vectors")
         }
         assert [name for name, error in checked.items() if error <= 1] == names, ratio
 

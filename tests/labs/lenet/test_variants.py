@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.often import often
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, reported, tuned, vectors, whole, winograd
+from roofbook.labs.lenet import LAB, network, peers, reported, tuned, whole, winograd
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -34,6 +34,7 @@ POOLED = (
     "fused-pool",
     "winograd",
     "pooled-vectors",
+    "winograd-vectors",
     "halves",
     "tensor",
     "warps",
@@ -197,12 +198,12 @@ def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
 
 
 @pytest.mark.parametrize("items", [1, 2, 7])
-@pytest.mark.parametrize("name", ["vectors", "filter-lanes", "pooled-vectors"])
+@pytest.mark.parametrize("name", ["vectors", "filter-lanes", "pooled-vectors", "winograd-vectors"])
 def test_any_number_of_work_items_shares_the_images_out(
     device: Device, monkeypatch: pytest.MonkeyPatch, name: str, items: int
 ) -> None:
     """Five images go to one work-item, to two with unequal shares, or to as many as there are images."""
-    monkeypatch.setattr(vectors.Vectors, "size", lambda self, layer, count: (min(count, items),))
+    monkeypatch.setattr(LAB.variant(name).plan, "size", lambda self, layer, count: (min(count, items),))
     assert accepted(LAB.variant(name), 5, run(device, LAB.variant(name), 5))
 
 
@@ -234,7 +235,7 @@ def test_ten_products_are_four_outputs_and_no_fewer_points_would_do() -> None:
 
 
 def test_explicit_vectors_are_for_a_cpu() -> None:
-    for name in ("vectors", "filter-lanes", "pooled-vectors"):
+    for name in ("vectors", "filter-lanes", "pooled-vectors", "winograd-vectors"):
         assert LAB.variant(name).is_for("opencl", "cpu") and not LAB.variant(name).is_for("opencl", "gpu")
 
 

@@ -47,6 +47,7 @@ FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WARPS = Source.of(HERE / "warps.k", **LAYER)
 WINOGRAD = Source.of(HERE / "winograd.k", POOL=CONV2.pool, **LAYER)
+WINOGRAD_VECTORS = Source.of(HERE / "winograd_vectors.k", POOL=CONV2.pool, **LAYER)
 PTX = frozenset({"ptx"})
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
 PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
@@ -248,6 +249,13 @@ LADDER = (
         "ReLU and pool as well: a row of windows stays in the nearest cache until its last row of outputs.",
         "Nothing is transposed, and only a quarter of layer 1's output is written: this saves more than ReLU and pool cost.",
         ON_CPU, kind="cpu", differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "winograd-vectors", "pooled-vectors", WINOGRAD_VECTORS, winograd.WinogradVectors,
+        "Winograd's algorithm as in `winograd`. Layer 1's vectors are sixteen tiles of four outputs, layer 2's the 16 filters. "
+        "An image's transformed inputs stay in the second cache.",
+        "With the transformations, counted in vector instructions: a third fewer for layer 1, less than half for layer 2.",
+        ON_CPU, kind="cpu", options={"transformed": True}, differs=("source", "plan", "options"), predicts=about(1.9),
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,

@@ -141,7 +141,7 @@ PAIRS = (
     ("The same, with channels in parallel", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
     ("The same, in segments, by op time", [("streams", "constant"), ("pinned", "streams")]),
     ("Blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
-    ("With fewer products, and larger errors", [("winograd", "fused-pool")]),
+    ("With fewer products, and larger errors", [("winograd", "fused-pool"), ("winograd-vectors", "pooled-vectors")]),
     ("On explicit vectors",
      [("vectors", "registers"), ("filter-lanes", "vectors"), ("pooled-vectors", "filter-lanes")]),
     ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool"), ("warpgroup", "tensor")]),

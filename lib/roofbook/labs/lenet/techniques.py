@@ -31,6 +31,7 @@ TAGS = {
     "vectors": "vectors mapping",
     "filter-lanes": "vectors",
     "pooled-vectors": "fusion",
+    "winograd-vectors": "transformation",
     "halves": "precision vectors",
     "tensor": "tensor-cores precision persistent",
     "warps": "tensor-cores precision",

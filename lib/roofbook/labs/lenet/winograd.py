@@ -1,4 +1,4 @@
-"""The step by Winograd's algorithm along rows: ten products for four outputs, where the sums themselves take 28."""
+"""The steps by Winograd's algorithm along rows: ten products for four outputs, where the sums themselves take 28."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .forward import Built, Forward
 from .network import KERNEL
 from .problem import CONV1, LAYERS, Layer
 from .registers import Pooled
+from .vectors import ITEMS
 
 TRANSFORMS = "transforms operands by Winograd's algorithm"
 """Condition: the mean errors may be up to four times those of plain sums in fp32, as those of a library may."""
@@ -87,6 +88,20 @@ class Winograd(Pooled):
         super().close()
         for buffer in {self.matrix, *(buffer for pair in self.factors.values() for buffer in pair)}:
             buffer.release()
+
+
+class WinogradVectors(Winograd):
+    """Work-items for a CPU that each take one image after another. `group` is that of the launch for the factors."""
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.group = (self.numbers["ITEMS"], 1)
+
+    def group_of(self, layer: Layer) -> tuple[int, ...]:
+        return (1,)
+
+    def size(self, layer: Layer, count: int) -> tuple[int, ...]:
+        return (min(count, ITEMS * self.device.compute_units),)
 
 
 def parts_of_image(groups: int, room: int, steps: int) -> int:
