@@ -18,6 +18,8 @@ LIST_LETTERS = 3000
 """Characters of the list of the page's sections, which follows the article in the text and is displayed next to it."""
 BUTTON = '<button class="copybtn o-tooltip--left">'
 """Button that a script adds to each block of code after the page is read."""
+FILES = '<span class="figure-files"><button>'
+"""Buttons for the files of a figure, which a script adds as well."""
 
 Element = tuple[str, str, str]
 """Name of an element, value of its `class`, and its `id`."""
@@ -95,7 +97,7 @@ def _first_screen(page: str) -> str:
         if room <= 0:
             break
     html = "".join([*parts, page[end:][:LIST_LETTERS]])
-    return html + BUTTON * ('class="highlight' in html)
+    return html + BUTTON * ('class="highlight' in html) + FILES * ("<figure" in html)
 
 
 def _matching_rules(sheet: str, can_match: Callable[[str], bool]) -> Iterator[str]:
