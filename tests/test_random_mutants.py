@@ -87,6 +87,6 @@ def test_a_mutant_is_refused_accepted_or_out_of_time(judge: Judge, monkeypatch: 
 @pytest.mark.parametrize("lab", ["stencil", "convpool"])
 def test_most_of_a_sample_are_refused(judge: Judge, lab: str) -> None:
     """Most accepted changes are no mistakes: a bound that is never reached, a branch that a step does not take."""
-    outcomes = [judge.verdict(mutant) for mutant in drawn(lab, 7, seed=11)]
+    outcomes = [judge.verdict(mutant) for mutant in drawn(lab, 30, seed=11)]
     built = [verdict for verdict in outcomes if not verdict.startswith("does not build")]
-    assert len(built) >= 5 and built.count("accepted") <= 0.3 * len(built), outcomes
+    assert len(built) >= 24 and built.count("accepted") <= 0.25 * len(built), outcomes
