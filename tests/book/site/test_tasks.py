@@ -255,7 +255,9 @@ def test_a_published_claim_that_did_not_hold_and_its_evidence(reader: Reader) ->
     reader.click("text=Published claims that did not hold")
     claim = reader.find(".failed-claims > li", has_text="structure of arrays")
     text = " ".join(claim.inner_text().split())
-    assert re.search(r"structure of arrays 128x128, published [\d.]+: .*reversed on NVIDIA [\w ]+, \w+: 0\.\d+ \[", text)
+    assert re.search(
+        r"structure of arrays 128x128, published [\d.]+: .*reversed on NVIDIA [\w ]+, \w+: 0\.\d+ \[", text
+    )
     claim.get_by_text("To measure it again").click()
     command = claim.locator("code", has_text="roofbook run").inner_text()
     assert "fused, soa]'" in command and command.startswith("roofbook run lbm --scale published")
