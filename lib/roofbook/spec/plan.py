@@ -36,6 +36,8 @@ UNFOLDED = "starts from an input that is already unfolded"
 """Condition: the input is written out for a matrix product before the time begins."""
 CHANNELS_LAST = "leaves results channels-last"
 """Condition: the output is channels-last (NHWC); a step's output is channels-first."""
+TRANSFORMS = "transforms operands by Winograd's algorithm"
+"""Condition: the mean errors may be up to TRANSFORMS_CLEARANCE times those of plain sums, as those of a library may."""
 ONE_WORK_ITEM = "one work-item on the host's CPU"
 """`Variant.description` of a kernel for one work-item."""
 
@@ -332,7 +334,8 @@ def stated_conditions(variant: Variant) -> tuple[str, ...]:
     """Return the conditions that the options of a variant state.
 
     `operand_roundoff`: operands are rounded. `precision` or `result_roundoff`: results are, to a type of two bytes.
-    `prepared`: operands are laid out beforehand. `channels_last`: they are, and results keep this order.
+    `prepared`: operands are laid out beforehand. `channels_last`: they are, and results keep this order. `transformed`:
+    products are of operands that Winograd's algorithm transformed.
     """
     options, last = variant.options, bool(variant.options.get("channels_last"))
     precision = PRECISIONS.get(variant.dtype, variant.dtype)
@@ -342,6 +345,7 @@ def stated_conditions(variant: Variant) -> tuple[str, ...]:
         *[f"{ROUNDS_RESULTS} {precision}"] * rounds_results,
         *[LAID_OUT] * (last or bool(options.get("prepared"))),
         *[CHANNELS_LAST] * last,
+        *[TRANSFORMS] * bool(options.get("transformed")),
     )
 
 

@@ -23,6 +23,9 @@ DEVIATIONS = 8
 """Standard deviations that the mean square may exceed its expected value by."""
 CLEARANCE = 1.5
 """Factor that the root mean square may exceed a model's by, since the model leaves some roundings out."""
+TRANSFORMS_CLEARANCE = 4
+"""Factor that the root mean square may exceed that of plain sums by. It is for Winograd's algorithm, whose sums of transformed
+operands are larger than their result, and for a library, which may use it and round between convolution and bias."""
 
 TIMES_ACCURATE = "as a multiple of what is allowed with accurate functions"
 """End of a check's description of its error, if a kernel with `native_functions` may exceed the usual tolerance."""

@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError, one_of
 from ...spec.bands import by_bands
-from ...spec.rounding import CLEARANCE, DEVIATIONS, ROUNDING, mean_square_over
+from ...spec.rounding import CLEARANCE, DEVIATIONS, ROUNDING, TRANSFORMS_CLEARANCE, mean_square_over
 
 Array = NDArray[np.floating]
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
 UNIT_ROUNDOFF = 2.0**-24  # for float32
-TRANSFORMS_CLEARANCE = (
-    4  # for Winograd's algorithm, and for a library, which may use it and round between convolution and bias
-)
 
 _NAME = re.compile(r"([0-9]{1,9})(?:to([0-9]{1,9}))?ch-([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 

@@ -10,21 +10,14 @@ from typing import Any
 from ...devices.contract import Device
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
-from ...spec.plan import Case, Variant, stated_conditions
+from ...spec.plan import Case, Variant
 from .plans import Convolution, layer
-
-TRANSFORMS = "transforms operands by Winograd's algorithm"
-"""Condition: the mean errors may be up to four times those of plain sums in fp32, as those of a library may."""
 
 
 class Winograd(Convolution):
     """Four launches, all timed: values of the filters, values of the input, their products, outputs."""
 
     kernel_name = "multiply"
-
-    @classmethod
-    def conditions(cls, variant: Variant) -> tuple[str, ...]:
-        return (*stated_conditions(variant), TRANSFORMS)
 
     @classmethod
     def refusal(cls, case: Case, variant: Variant) -> str | None:

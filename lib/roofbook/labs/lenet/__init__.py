@@ -14,7 +14,7 @@ from ...devices.backends import CUDA
 from ...spec.lab import NamedCases, Sweep, Work
 from ...spec.plan import Case, Variant
 from ...spec.prediction import SMALL
-from ...spec.rounding import worst
+from ...spec.rounding import TRANSFORMS_CLEARANCE, worst
 from . import data, problem
 from .ladder import LADDER, PEERS, TILED_CONSTANT
 from .network import CLASSES
@@ -105,7 +105,7 @@ class LeNet(NamedCases):
         roundoff, mean = problem.roundoff(variant.options), problem.root_mean_square_roundoff(variant.options)
         names = sorted({"scores", *outputs})
         transforms, peer = bool(variant.options.get("transformed")), variant.role == "peer"
-        clearance = problem.TRANSFORMS_CLEARANCE if transforms else 1.0
+        clearance = TRANSFORMS_CLEARANCE if transforms else 1.0
         ratios = {
             f"largest error of {name}": problem.error_over_bound(
                 outputs[name], reference[name], roundoff, peer or transforms

@@ -26,7 +26,6 @@ Shape = tuple[int, ...]
 MOST_IMAGES = 40000  # in a batch: 32-bit indices into the largest map
 SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # for float32
-TRANSFORMS_CLEARANCE = 4  # for Winograd's algorithm: its mean errors may be so many times those of plain sums
 SMALLEST_NORMAL = 2.0**-14  # in fp16: the error of a smaller number is at most d times this, not d times the number
 PART = 10  # images that the reference computes at a time: more would take much memory and leave the cache
 

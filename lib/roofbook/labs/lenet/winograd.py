@@ -20,18 +20,11 @@ from .problem import CONV1, LAYERS, Layer
 from .registers import Pooled
 from .vectors import ITEMS
 
-TRANSFORMS = "transforms operands by Winograd's algorithm"
-"""Condition: the mean errors may be up to four times those of plain sums in fp32, as those of a library may."""
-
 
 class Winograd(Pooled):
     """Two launches a layer, both timed: factors of the weights, then the convolution. Layer 1 reads factors as constants."""
 
     takes_count = True
-
-    @classmethod
-    def conditions(cls, variant: Variant) -> tuple[str, ...]:
-        return (*super().conditions(variant), TRANSFORMS)
 
     @classmethod
     def operations(cls, case: Case, variant: Variant, least: float) -> float:
