@@ -163,6 +163,10 @@ INLINED = """========= COMPUTE-SANITIZER
 =========     at sync_roles()+0x2100 in /work/kernels/producer.cu:64
 =========     by thread (0,0,0) in block (1,0,0)
 =========
+========= Barrier error detected. Divergent thread(s) in warp.
+=========     at void meet<(int)1, (int)160>()+0x680 in /work/kernels/deep_halo.inc:45
+=========     by thread (0,0,0) in block (2,0,0)
+=========
 ========= Error: Race reported between Write access at deep_halo+0xea0 in /work/kernels/deep_halo.cu:101
 =========     and Read access at add_up(const float (*)[16], int)+0x33c0 in /work/kernels/deep_halo.inc:52 [144 hazards]
 =========
@@ -172,7 +176,7 @@ INLINED = """========= COMPUTE-SANITIZER
 =========     Address 0x82 is misaligned
 =========         Device Frame: copies(float *)
 =========
-========= ERROR SUMMARY: 3 errors
+========= ERROR SUMMARY: 4 errors
 """
 """Reports about functions that are inlined into a kernel, with the frame of the kernel and without it."""
 OF_INLINED = {
@@ -180,6 +184,7 @@ OF_INLINED = {
         "barrier error detected. Divergent thread(s) in block", "deep_halo", ("deep_halo.inc", 45), ("deep_halo.cu", 89)
     ): 1,
     found("barrier error detected. Divergent thread(s) in block", "sync_roles", ("producer.cu", 64)): 1,
+    found("barrier error detected. Divergent thread(s) in warp", "meet", ("deep_halo.inc", 45)): 1,
     found("read-write data race in shared memory", "deep_halo", ("deep_halo.cu", 101), ("deep_halo.inc", 52)): 144,
     found("write of 16 bytes at a misaligned address in shared memory", "copies"): 1,
 }
