@@ -119,11 +119,15 @@ def test_the_code_shows_what_the_variant_says_and_its_parents_does_not(
 def test_barriers_and_tensor_maps_are_used_as_the_manual_of_ptx_asks(
     lab: Lab, variant: Variant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A barrier for a part of a block's threads is not aligned, and a map is acquired before its first box."""
+    """A barrier for a part of a block's threads is not aligned, and maps are acquired before the first box, each of them."""
+    assert variant.source
+    text = variant.source.path.read_text()
+    maps = set(re.findall(r"const void \*(?:RESTRICT )?(\w*map)\b", text))
+    assert maps <= set(re.findall(r"\w+", " ".join(re.findall(r"acquire_map\((.*)\);", text))))
     for code in ptx_of(lab, variant, 90, monkeypatch).values():
         assert not ALIGNED_IN_PARTS.search(code)
         if "cp.async.bulk.tensor" in code:
-            assert "fence.proxy.tensormap::generic.acquire" in code.partition("cp.async.bulk.tensor")[0]
+            assert maps and "fence.proxy.tensormap::generic.acquire" in code.partition("cp.async.bulk.tensor")[0]
 
 
 def test_what_lbm_shows_is_there_to_be_read() -> None:
