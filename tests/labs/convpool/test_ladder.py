@@ -21,6 +21,7 @@ from roofbook.labs.convpool import DENSE, LAB, ZEROS, plans
 from roofbook.labs.convpool.ladder import LADDER
 from roofbook.labs.convpool.peers import TorchConvolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
+from roofbook.labs.convpool.publication import WORDS, FinalProject
 from roofbook.spec.plan import SCALES, Variant
 from roofbook.store import published_results
 
@@ -181,6 +182,23 @@ def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str]
     """Return the counted figures for medians of variants, whose names have _ for -."""
     timed = FakeMedians(point, {name.replace("_", "-"): median for name, median in medians.items()})
     return publication(LAB).counted(cast(Measured, timed))
+
+
+def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> None:
+    """Those with `vnni` and AMX descend from lists, and compute every product again."""
+    seconds = {"lists": 3.0, "vnni-lists": 2.0, "vnni": 1.5, "amx": 1.0, "tiles": 5.0, "tensor-parts": 0.5}
+    measured = SimpleNamespace(
+        cases=[SimpleNamespace(name="a")],
+        seconds=lambda name, case: seconds.get(name),
+        times=lambda name, other, case: f"{seconds[other] / seconds[name]:.2f} times as fast as",
+    )
+    sentence = FinalProject(LAB).finding(cast(Measured, measured))
+    assert sentence == (
+        "On a the fastest kernel that leaves out zeros, `vnni-lists`, is "
+        f"2.50 times as fast as `tiles`, the fastest that multiplies by them {WORDS['dense']}, "
+        f"and 0.25 times as fast as `tensor-parts`, the fastest that multiplies by them {WORDS['tensor']}, "
+        f"and 0.50 times as fast as `amx`, the fastest that multiplies by them {WORDS['bytes']}."
+    )
 
 
 def test_every_published_figure_is_mapped_or_counted() -> None:

@@ -114,21 +114,27 @@ PAIRS = (
 
 
 SPARSE = "lists"
-"""First step that leaves out zeros; those that descend from it do, too."""
+"""First step that leaves out zeros; those that descend from it do, too, up to `BYTES`."""
+BYTES = "vnni"
+"""First step for a CPU that computes every product again, many bytes at once; so do those that descend from it."""
+WORDS = {"dense": "one by one", "tensor": "on tensor cores", "bytes": "many at a time"}
+"""How steps of each kind multiply by zeros."""
 COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
 """Steps whose time is that of the kernels alone."""
 
 
 def _kind(name: str) -> str:
-    """Return `sparse`, `tensor` or `dense`: whether a step leaves out zeros, or else multiplies by them on tensor cores."""
-    ancestors = []
+    """Return `sparse` if a step leaves out zeros, or else how it multiplies by them, as in `WORDS`."""
     step: str | None = name
     while step:
-        ancestors.append(step)
+        if step == BYTES:
+            return "bytes"
+        if step == SPARSE:
+            return "sparse"
+        if step.startswith(("tensor-", "warps-")):
+            return "tensor"
         step = LAB.variant(step).parent
-    if SPARSE in ancestors:
-        return "sparse"
-    return "tensor" if any(ancestor.startswith(("tensor-", "warps-")) for ancestor in ancestors) else "dense"
+    return "dense"
 
 
 class FinalProject(Publication):
@@ -152,8 +158,9 @@ class FinalProject(Publication):
             sparse = fastest.get("sparse")
             comparisons = without_missing(
                 (
-                    f"{measured.times(sparse, fastest[kind], case)} `{fastest[kind]}`, the fastest that multiplies {words}"
-                    for kind, words in (("dense", "by them one by one"), ("tensor", "by them on tensor cores"))
+                    f"{measured.times(sparse, fastest[kind], case)} `{fastest[kind]}`, "
+                    f"the fastest that multiplies by them {words}"
+                    for kind, words in WORDS.items()
                     if sparse and kind in fastest
                 ),
                 ", and ",
