@@ -6,12 +6,14 @@ import csv
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from roofbook.analysis.publication import publication
+from roofbook.analysis.readings import Speedup
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.cnn import GROUPS, LAB, SUBS, plans
 from roofbook.labs.cnn.ladder import LADDER
@@ -261,3 +263,15 @@ def test_these_steps_move_less_than_the_problem_needs() -> None:
 
 def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
     sizes_of.unlisted(LAB, "2to3ch-5x6-k3", "2to3ch-5x1-k3", tmp_path)
+
+
+@pytest.mark.parametrize("interval", [(2.0, 3.0), (0.9, 1.1), (0.3, 0.5)])
+def test_loads_are_only_blamed_where_fewer_of_them_made_a_step_faster(interval: tuple[float, float]) -> None:
+    ratio = Speedup(1.0, *interval, how="")
+    measured: Any = SimpleNamespace(
+        main_case="a", seconds=lambda name, case: None, way=lambda case: [],
+        times=lambda step, reference, case: NOT_MEASURED if step == "unrolled" else "some time of",
+        ratio=lambda step, reference, case: None if step == "unrolled" else ratio,
+    )  # fmt: skip
+    sentence = "With each load serving more outputs, `implicit-gemm` is some time of `fissioned`."
+    assert publication(LAB).finding(measured) == "Loads kept the first ones back. " * (interval[0] > 1) + sentence
