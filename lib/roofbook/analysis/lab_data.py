@@ -294,6 +294,16 @@ class Measured:
         samples = (reading.facts.get("parts") or {}).get(name) if reading and reading.ok else None
         return float(median(samples)) if samples else None
 
+    def ratio_of_parts(self, side: tuple[str, str], reference: tuple[str, str], case: str) -> Speedup | None:
+        """Return how many times as fast a part of a run, (variant, part), is as a reference; None if one has no such part."""
+        readings = []
+        for variant, part in (reference, side):
+            reading = self._reading(variant, case)
+            if reading is None or not reading.ok or any(part not in run.parts for run in reading.runs):
+                return None
+            readings.append(reading.parts_together([part]))
+        return faster(*readings)
+
     def way(self, case: str) -> list[Mattered]:
         """Return the gains on the way to the fastest step of a case, in order."""
         return way(self._data.lab, self.fastest(case), self._data.on(case).readings)

@@ -15,6 +15,7 @@ import pytest
 from tests.often import sample_of
 
 from roofbook import report
+from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
@@ -305,6 +306,35 @@ def test_ours_stand_beside_what_they_are_of() -> None:
     ]
     assert table.html.count("needs hardware counters") == 8
     assert set(frame.status) == {"ok", "missing"} and (frame[frame.our_device == "Some GPU"].status == "ok").all()
+
+
+def test_a_caller_notices_only_what_an_interval_shows() -> None:
+    """In the median `constant` saves a third of the wait, but its runs differ by more; `tiled` saves a third in each."""
+    layers = {
+        "baseline": (0.3, 0.3, 0.3),
+        "constant": (0.1, 0.9, 0.2),
+        "tiled": (0.2, 0.2, 0.2),
+        "linear": (0.3, 0.3, 0.3),
+    }
+    rows_of_runs = [
+        {**measured(name, {"layer": seconds}), "run": f"2026010{day}T100000Z-aaaaaa",
+         "started": pd.Timestamp(f"2026-01-0{day}T10:00:00Z")}
+        for name, of_days in layers.items() for day, seconds in enumerate(of_days, 1)
+    ]  # fmt: skip
+
+    class Waits(Measured):
+        main_case = "batch-10000"
+
+        def fastest(self, case: str) -> str:
+            return "tiled"
+
+        def times(self, variant: str, reference: str, case: str | None = None) -> str:
+            return "some times as fast as"
+
+    waits = Waits(cast(Any, SimpleNamespace(rows_with_peers=pd.DataFrame(rows_of_runs))))
+    answer = publication(LAB).finding(waits)
+    assert "of its parent's wait is saved by `tiled` (1.50). The other steps" in answer
+    assert waits.ratio_of_parts(("tiled", "pass"), ("baseline", "layer"), "batch-10000") is None, "it has no such part"
 
 
 def test_peers_are_others_with_precisions_of_their_own() -> None:

@@ -3,6 +3,7 @@
 The report: milestone optimisations in CUDA: UIUC ECE408, milestone 3.
 """
 
+import math
 from collections.abc import Mapping
 
 from ...analysis import format as show
@@ -182,11 +183,12 @@ class Milestone(Publication):
     def finding(self, measured: Measured) -> str:
         """Return by how much the kernels' time and a caller's time fell, and the steps that a caller notices."""
         case = measured.main_case
-        caller = {
-            variant.name: seconds
+        waits = {
+            variant.name: part
             for variant in LAB.ladder
-            if (seconds := measured.part(variant.name, case, "layer") or measured.part(variant.name, case, "pass"))
+            if (part := next((part for part in ("layer", "pass") if measured.part(variant.name, case, part)), None))
         }
+        caller = {name: measured.part(name, case, part) or math.inf for name, part in waits.items()}
         if BASELINE not in caller or not (fastest := measured.fastest(case)) or len(caller) < FEW:
             return ""
         best = min(caller, key=lambda name: caller[name])
@@ -197,10 +199,11 @@ class Milestone(Publication):
         )
         words += f", which is {show.factor(caller[BASELINE] / caller[best])} times as fast. "
         noticed = []
-        for name, seconds in caller.items():
+        for name, part in waits.items():
             parent = LAB.variant(name).parent
-            if parent in caller and caller[parent] / seconds > NOTICED:
-                noticed.append(f"`{name}` ({show.factor(caller[parent] / seconds)})")
+            ratio = measured.ratio_of_parts((name, part), (parent, waits[parent]), case) if parent in waits else None
+            if ratio and ratio.word == "faster" and ratio.estimate > NOTICED:
+                noticed.append(f"`{name}` ({show.factor(ratio.estimate)})")
         comparison = (
             f"More than a tenth of its parent's wait is saved by {joined(noticed)}"
             if noticed
