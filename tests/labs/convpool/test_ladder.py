@@ -185,7 +185,7 @@ def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str]
 
 
 def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> None:
-    """Those with `vnni` and AMX descend from lists, and compute every product again."""
+    """Steps by VNNI and AMX descend from lists, and compute every product again."""
     seconds = {"lists": 3.0, "vnni-lists": 2.0, "vnni": 1.5, "amx": 1.0, "tiles": 5.0, "tensor-parts": 0.5}
     measured = SimpleNamespace(
         cases=[SimpleNamespace(name="a")],
