@@ -44,6 +44,12 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "launch, so the next one was already in the queue"
         ),
     },
+    "warps": {
+        "cuda batch-100": (
+            "the prediction is for a full chip. A hundred images are fewer than an H200 has multiprocessors, so the time is "
+            "that of one image's way through a block, and of a launch for each layer"
+        ),
+    },
     "warpgroup": {
         "cuda": (
             "a hundred images are fewer than an H200 has multiprocessors. Each block has one image, so there is no "
