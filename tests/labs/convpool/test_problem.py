@@ -258,7 +258,64 @@ def test_wide_weights_are_one_of_each_filter_that_no_byte_holds() -> None:
     assert np.abs(arrays["weight"]).max() <= 60, "what is timed stays as it is"
     names = {v.name: LAB.verified_on(v) for v in LAB.all_variants()}
     assert {names[name] for name in ("sequential", "lists", "tiles", "both-sparse")} == {"wide"}
-    assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "torch-fp32", "initialisation")} == {""}
+    assert {names[name] for name in ("strips", "tensor-int8", "torch-bf16", "torch-fp32", "initialisation")} == {""}
+    assert {name for name, inputs_name in names.items() if inputs_name == "narrow"} == {"torch-fp16", "torch-compiled"}
+
+
+FP16_PEER = LAB.variant("torch-fp16")
+
+
+def in_fp16(layer: Layer, x: Int16, weight: Int16) -> np.ndarray:
+    """Return exact results of a layer, rounded to fp16 as a library with sums in fp32 does, as integers."""
+    with np.errstate(over="ignore"):
+        return np.rint(reference(layer, x, weight)["out"].astype(np.float16).astype(np.float64))
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("layer", PUBLISHED, ids=lambda layer: layer.name)
+def test_results_rounded_to_fp16_are_right_on_the_inputs_on_which_they_are_verified(layer: Layer, seed: int) -> None:
+    case, drawn = LAB.case(layer.name, "published"), inputs(layer, seed)
+    narrow = LAB.verification_inputs(case, LAB.verified_on(FP16_PEER), drawn)
+    right = LAB.reference(case, narrow)
+    assert right["out"].max() < 65504 and LAB.check(case, FP16_PEER, {"out": in_fp16(layer, **narrow)}, right)[0] == 0
+    assert (right["out"] > 2048).mean() > 0.05, "fp16 rounds results above 2048"
+    assert (narrow["weight"] != 0).tolist() == (problem.irregular(drawn)["weight"] != 0).tolist()
+
+
+def test_narrow_inputs_show_mistakes_in_fp16() -> None:
+    layer = PUBLISHED[2]
+    case, drawn = LAB.case(layer.name, "published"), inputs(layer, 11)
+    narrow = LAB.verification_inputs(case, LAB.verified_on(FP16_PEER), drawn)
+    right, x, weight = LAB.reference(case, narrow), narrow["x"], narrow["weight"]
+    halves = [
+        in_fp16(layer, x, part) for part in (weight * (np.arange(layer.depth) % 2 == i)[:, None, None] for i in (0, 1))
+    ]
+    products = np.einsum("ocij,cyx->oyx", weight.astype(np.int64), x.astype(np.int64))
+    mutants = {
+        "a channel forgotten": in_fp16(
+            layer, np.where(np.arange(layer.depth)[:, None, None] == 40, np.int16(0), x), weight
+        ),
+        "a tap forgotten": in_fp16(layer, x, np.where(np.arange(25).reshape(5, 5) == 24, np.int16(0), weight)),
+        "an entry a list": in_fp16(layer, x, np.where(np.cumsum(weight != 0, axis=3) <= 1, weight, np.int16(0))),
+        "two parts, each pooled": np.add(*halves),
+        "kernels not moved": np.maximum(products[:, :26, :26].reshape(128, 13, 2, 13, 2).max(axis=(2, 4)), 0),
+        "rounded to bf16": (np.frexp(right["out"])[0] * 256).round() / 256 * 2.0 ** np.frexp(right["out"])[1],
+    }
+    for name, out in mutants.items():
+        assert LAB.check(case, FP16_PEER, {"out": out}, right)[0] > right["out"].size / 50, name
+
+
+def test_results_that_exceed_fp16_are_wrong_and_said_to_be_infinite() -> None:
+    """As with the inputs of a layer with 1024 channels, or with a filter without zeros that is not narrowed."""
+    layer = PUBLISHED[2]
+    case, drawn = LAB.case(layer.name, "published"), problem.irregular(inputs(layer, 11))
+    right = LAB.reference(case, drawn)
+    assert right["out"].max() > 65520
+    error, allowed, compared = LAB.check(case, FP16_PEER, {"out": in_fp16(layer, **drawn)}, right)
+    assert (error, allowed) == (3, 0)
+    assert compared == "outputs of 21632 that are not right to 4.9e-04 of their size, 3 of them infinite"
+    large = Layer(1024, 1024, 32, 3)
+    assert reference(large, **inputs(large, 0))["out"].max() > 65520, "the timed inputs exceed fp16 there"
 
 
 def test_irregular_inputs_have_lists_of_all_lengths_and_the_same_share_of_zeros() -> None:

@@ -15,7 +15,7 @@ from ...spec.lab import NamedCases, Series, Sweep, Work
 from ...spec.plan import Case, Variant
 from . import plans
 from .ladder import BOTH, LADDER, LISTS, PEERS, STRIPS
-from .problem import CASES, check, inputs, irregular, named, reference, widened
+from .problem import CASES, check, inputs, irregular, named, narrowed, reference, widened
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
 """Steps that compute every product, from the report's to the fastest."""
@@ -79,8 +79,9 @@ class SparseConvolution(NamedCases):
         )
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return inputs with their values permuted and, for "wide", with some weights that need 16 bits."""
-        return widened(irregular(inputs)) if name == "wide" else irregular(inputs)
+        """Return inputs with their values permuted; some weights need 16 bits for "wide", and all are small for "narrow"."""
+        change = {"wide": widened, "narrow": narrowed}.get(name, dict)
+        return change(irregular(inputs))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return reference(plans.layer(case), inputs["x"], inputs["weight"])
@@ -93,7 +94,9 @@ class SparseConvolution(NamedCases):
         roundoff = float(variant.options.get("result_roundoff", 0.0))
         wrong, count = check(outputs["out"], reference["out"], roundoff)
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
-        return float(wrong), 0.0, f"outputs of {count} that are not {allowed}"
+        infinite = int(np.count_nonzero(np.isinf(outputs["out"])))
+        note = f", {infinite} of them infinite" if infinite else ""
+        return float(wrong), 0.0, f"outputs of {count} that are not {allowed}{note}"
 
     def series(self, scale: str) -> Sequence[Series]:
         layer = CASES[scale][0]

@@ -306,7 +306,8 @@ PEERS = (
     ),
     pytorch.on_gpu(
         "torch-fp16", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
-        "Operands are exact, results are rounded to fp16.", "fp16", exact_operands=True, channels_last=True,
+        "Operands are exact, results are rounded to fp16, which ends at 65504. Larger results, as with 1024 channels, become "
+        "infinite, so they are wrong.", "fp16", exact_operands=True, channels_last=True,
     ),
     pytorch.on_gpu(
         "torch-bf16", peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
@@ -315,8 +316,8 @@ PEERS = (
     ),
     pytorch.on_gpu(
         "torch-compiled", peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
-        "ReLU and pool become one kernel; the convolution stays the library's.",
-        "fp16", exact_operands=True, channels_last=True, compile=True,
+        "ReLU and pool become one kernel; the convolution stays the library's. Results above 65504 become infinite, as "
+        "with `torch-fp16`.", "fp16", exact_operands=True, channels_last=True, compile=True,
     ),
     pytorch.on_gpu(
         "cublas", peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",

@@ -31,6 +31,11 @@ class TorchConvolution(Call):
         wide, results = variant.options.get("precision") in ("fp32", "tf32"), least - operands
         return operands * (2 if wide else 1) + results / (1 if wide else 2)
 
+    @classmethod
+    def verified_on(cls, variant: Variant) -> str:
+        """Return "narrow", for results that fp16 holds, if they are fp16; "" otherwise."""
+        return "narrow" if variant.options.get("precision") == "fp16" else ""
+
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.x = self.tensor(inputs["x"][None], **self.form)
         self.weight = self.tensor(inputs["weight"], **self.form)
