@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from roofbook.analysis import recorded as module
+from roofbook.analysis.answers import answer
+from roofbook.analysis.conclusions import finding_of_measured
+from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.store_devices import StoreDevice
 from roofbook.spec import registry
@@ -59,6 +62,29 @@ def test_a_file_more_shows_also_one_of_the_peaks(
     add("20260101T000000Z-000002", lab, variant)
     (now,) = recorded(LAB, Store(tmp_path))
     assert (len(now.rows) - rows, len(now.peak_rows) - peaks) in ((1, 0), (0, 1)) and now is not first
+
+
+def test_an_answer_says_of_how_many_steps_it_knows_nothing(tmp_path: Path, add: Callable[..., Any]) -> None:
+    add("20260101T000000Z-000001")
+    (data,) = recorded(LAB, Store(tmp_path))
+    lab_answer = answer(LAB, data.on())
+    assert lab_answer and "fused" not in lab_answer.lacking
+    lacking, count = len(lab_answer.lacking), len(lab_answer.steps)
+    assert count - lacking == 1, "one step of the store has a time"
+    said = f"It is fast. This is of the steps measured on this device: on 128x128, {lacking} of {count} have no measurement."
+    assert finding_of_measured("It is fast.", data.measured) == said
+    assert finding_of_measured("", data.measured) == "", "no answer that could be of some steps alone"
+
+
+@pytest.mark.parametrize(("counts", "words"), [((0, 5), ""), ((1, 5), " 1 of 5 has no"), ((2, 5), " 2 of 5 have no")])
+def test_an_answer_of_all_steps_has_no_such_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, add: Callable[..., Any], counts: tuple[int, int], words: str
+) -> None:
+    add("20260101T000000Z-000001")
+    (data,) = recorded(LAB, Store(tmp_path))
+    monkeypatch.setattr(Measured, "steps_without_measurement", lambda measured, case: counts)
+    text = finding_of_measured("It is fast.", data.measured)
+    assert words in text and (text == "It is fast.") == (not words)
 
 
 def test_a_kernel_that_is_edited_has_no_row_any_more(

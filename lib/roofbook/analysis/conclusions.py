@@ -31,6 +31,17 @@ def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
     return f"The fastest kernel {scope} is {markdown_code(fastest)}: {time}{against}."
 
 
+def finding_of_measured(finding: str, measured: "Measured") -> str:
+    """Return a lab's finding, and that steps have no measurement on the largest case of this device, if some have none."""
+    lacking, steps = measured.steps_without_measurement(measured.main_case)
+    if not (finding and lacking):
+        return finding
+    return (
+        f"{finding} This is of the steps measured on this device: on {measured.main_case}, {lacking} of {steps} "
+        f"{'has' if lacking == 1 else 'have'} no measurement."
+    )
+
+
 def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
     """Return a sentence on each baseline of the speedups in sentences: its description, and the baseline that it replaces.
 

@@ -262,6 +262,11 @@ class Measured:
             return []
         return [rival for rival in (lab_answer.fastest.peer, lab_answer.fastest.faster_peer) if rival]
 
+    def steps_without_measurement(self, case: str) -> tuple[int, int]:
+        """Return (steps without a measurement on a case, all steps that this device can run there); zeros without an answer."""
+        lab_answer = answer(self._data.lab, self._data.on(case))
+        return (len(lab_answer.lacking), len(lab_answer.steps)) if lab_answer else (0, 0)
+
     def seconds(self, variant: str, case: str) -> float | None:
         """Return the median time per unit of a variant on any case with rows; None without a verified one."""
         reading = self._reading(variant, case)

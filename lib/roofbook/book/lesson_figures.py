@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .. import report
 from ..analysis import format as show
+from ..analysis.conclusions import finding_of_measured
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.publication import publication
 from ..analysis.readings import Reading, Speedup, faster
@@ -122,7 +123,8 @@ def answer(data: RecordedData, *, linked: bool) -> str:
         card = card_of(data.lab.name, data.store_device.id, data.scale, measurement)
         return number_of(text, card) if linked else text
 
-    text = publication(data.lab).finding(Measured(data, mark))
+    measured = Measured(data, mark)
+    text = finding_of_measured(publication(data.lab).finding(measured), measured)
     rendered: str = MarkdownIt().render(text)
     return f'<div class="lesson-answer">{rendered}</div>' if rendered else ""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from .. import report
 from ..analysis import predictions
 from ..analysis.answers import answer, main_steps
+from ..analysis.conclusions import finding_of_measured
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
@@ -423,7 +424,7 @@ class Page(ABC):
         from IPython.display import Markdown
 
         measured, published = Measured(self.data, number_of), publication(self.data.lab)
-        answer_text = published.finding(measured)
+        answer_text = finding_of_measured(published.finding(measured), measured)
         parts = [
             f"**The answer.** {answer_text}" * bool(answer_text),
             published.summary(measured),
