@@ -1,14 +1,25 @@
-"""The roofline: which peak rules, and that broken peaks or work are refused."""
+"""The roofline: which peak rules, which launch is a floor, and that broken peaks or work are refused."""
 
+import json
 import math
+from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.roofline import Level, Peaks, bound, work_unit
+from roofbook.analysis.lab_data import LabData
+from roofbook.analysis.recorded import recorded
+from roofbook.analysis.roofline import EMPTY_KERNEL, GRAPH_NODE, Level, Peaks, bound, read_peaks, work_unit
 from roofbook.errors import UsageError
-from roofbook.spec.lab import Work
+from roofbook.labs.lbm.plans import CHost
+from roofbook.labs.lbm.replay import FromC
+from roofbook.paths import project_root
+from roofbook.spec import registry
+from roofbook.spec.lab import DEVICE_CLOCK, HOST_CLOCK, Work
+from roofbook.store.parquet import Store
 
 PEAKS = Peaks([(2**30, 4e12), (2**20, 2e13), (2**24, 9e12)], {"float32": 6e13})
 
@@ -91,3 +102,80 @@ def test_broken_work_and_unknown_dtype_are_refused() -> None:
         bound(Work(1, 1, 1), PEAKS, 1.0, "float16")
     with pytest.raises(UsageError, match="working set"):
         bound(Work(1, 1, 1), PEAKS, math.nan)
+
+
+def peak_row(name: str, seconds: float) -> dict[str, Any]:
+    units, amount = 10, 4096 if name == "copy" else 1
+    return {
+        "variant": name, "dtype": "float32", "status": "ok", "units": units, "bytes": amount,
+        "samples_s": [2 * units * seconds, units * seconds], "extra": json.dumps({"amount": amount}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measured", "alone", "together"),
+    [
+        ({"empty-kernel": 3e-6, "graph-node": 1e-6}, "empty-kernel", "graph-node"),
+        ({"empty-kernel": 3e-6}, "empty-kernel", "empty-kernel"),
+        ({"empty-kernel": 1e-6, "graph-node": 3e-6}, "empty-kernel", "empty-kernel"),
+        ({"graph-node": 1e-6}, "graph-node", "graph-node"),
+        ({}, None, None),
+    ],
+)
+def test_a_launch_is_the_one_that_the_clock_of_the_kernel_shows(
+    measured: dict[str, float], alone: str | None, together: str | None
+) -> None:
+    """The host's loops are faster here than all else, and still no floor: another host is faster."""
+    rows = {"copy": 1e-6, "fma-float32": 1e-6, "launch": 1e-9, "queue": 1e-9, **measured}
+    peaks = read_peaks(pd.DataFrame([peak_row(name, seconds) for name, seconds in rows.items()]))
+    for is_alone, name in ((True, alone), (False, together)):
+        launch = peaks.launch(alone=is_alone)
+        assert (launch and launch.peak) == name
+        floor = bound(Work(0, 1, 1), peaks, 1, launch=launch)
+        assert floor.is_below_launch == (launch is not None)
+        if launch:
+            assert launch.seconds == pytest.approx(measured[launch.peak]) and launch.words.startswith("an empty kernel")
+            assert not bound(Work(0, 1e9, 1), peaks, 1, launch=launch).is_below_launch
+
+
+@pytest.mark.parametrize(
+    ("name", "clock", "units", "peak"),
+    [
+        ("convpool", DEVICE_CLOCK, 1, EMPTY_KERNEL),
+        ("stencil", DEVICE_CLOCK, 23, GRAPH_NODE),
+        ("lbm", HOST_CLOCK, 4000, GRAPH_NODE),
+    ],
+)
+def test_the_launch_of_a_bound_follows_from_the_clock_and_the_units_of_the_lab(
+    name: str, clock: str, units: int, peak: str
+) -> None:
+    lab = registry.get(name)
+    peaks = Peaks(PEAKS.bandwidth, PEAKS.flops, {EMPTY_KERNEL: 3e-6, GRAPH_NODE: 1e-6})
+    case = lab.cases("published")[0]
+    assert (lab.clock, case.units) == (clock, units)
+    data = SimpleNamespace(lab=lab, peaks=peaks, device=SimpleNamespace(kind="gpu"))
+    launches = {floor.launch for floor in LabData.bounds(data, case).values()}  # type: ignore[arg-type]
+    assert launches == {peaks.launch(alone=peak == EMPTY_KERNEL)} and {
+        launch.peak for launch in launches if launch
+    } == {peak}
+
+
+def test_no_recorded_row_is_below_the_launch_of_its_bound() -> None:
+    """The rows are those that launch a kernel for each unit: of a host in C, and of labs that time one unit alone."""
+    store, compared = Store(project_root() / "results"), set[str]()
+    for lab in (registry.get(name) for name in ("lbm", "convpool", "lenet")):
+        for data in recorded(lab, store):
+            launch = data.peaks.launch(alone=lab.clock == DEVICE_CLOCK) if data.peaks else None
+            for case in data.cases if launch else ():
+                readings = data.on(case.name).readings
+                for variant in lab.all_variants():
+                    reading, by_c = readings.get(variant.name), issubclass(variant.plan, CHost | FromC)
+                    if (
+                        launch
+                        and reading
+                        and reading.ok
+                        and (by_c or (lab.clock == DEVICE_CLOCK and reading.role != "probe"))
+                    ):
+                        assert reading.median >= launch.seconds, (lab.name, data.device.name, case.name, variant.name)
+                        compared.add("host in C" if by_c else lab.name)
+    assert compared == {"host in C", "convpool", "lenet"}

@@ -8,7 +8,7 @@ import pytest
 
 from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.roofline import Bound
+from roofbook.analysis.roofline import EMPTY_KERNEL, Bound, Launch
 from roofbook.book.page_html import on_site
 from roofbook.report import answer, ladder
 from roofbook.report.html import with_code
@@ -192,10 +192,15 @@ def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:
 
 
 def test_where_a_launch_takes_longer_than_the_bound_there_is_no_share_of_it() -> None:
-    floor = Bound(1e-6, "memory", launch=4e-6)
+    floor = Bound(1e-6, "memory", launch=Launch(EMPTY_KERNEL, 4e-6))
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": floor})
     text = words(answer(data, answered(LAB, data)))
-    assert "A launch, 4.00 µs, takes longer than its bound, 1.00 µs" in text and "% of its bound" not in text
+    assert (
+        "An empty kernel by the device's clock takes 4.00 µs, longer than the bound, 1.00 µs" in text
+        and "% of its bound" not in text
+    )
     (cell,) = [row.cells for row in ladder(data).rows if row.cells[0].text == "soa"]
-    assert "launch" in [part.text for part in cell] and "'launch': a launch alone" in " ".join(ladder(data).notes)
+    assert "launch" in [
+        part.text for part in cell
+    ] and "'launch': an empty kernel by the device's clock takes 4.00\u202fµs" in " ".join(ladder(data).notes)
     assert not Bound(1e-6, "memory").is_below_launch, "a launch that was not measured"

@@ -13,7 +13,7 @@ from ..errors import one_of
 from ..escaping import markdown
 from ..measure.placement import lacking_instructions, target_of
 from ..measure.stats import ENOUGH_RUNS
-from ..spec.lab import Lab, Series, Sweep
+from ..spec.lab import DEVICE_CLOCK, Lab, Series, Sweep
 from ..spec.plan import Case, Variant
 from ..spec.step_marks import marks
 from ..store.schema import PROFILE
@@ -87,7 +87,8 @@ class LabData(ABC):
         if peaks is None:
             return {}
         variants = [variant for variant in self.lab.all_variants() if variant.dtype in peaks.flops]
-        bounds = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in variants}
+        launch = peaks.launch(alone=self.lab.clock == DEVICE_CLOCK and case.units == 1)
+        bounds = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype, launch) for variant in variants}
         for variant in variants:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
             gpus = int(variant.options.get("devices", 1)) if self.device.kind == "gpu" else 1
@@ -95,7 +96,7 @@ class LabData(ABC):
             less = part < 1 or gpus > 1 or operations < work.flops
             if less and not self.lab.skip_reason(variant, case):
                 share = replace(work, flops=operations / gpus, bytes=part * work.bytes / gpus)
-                of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype)
+                of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype, launch)
                 if of_variant.seconds < bounds[variant.dtype].seconds:
                     bounds[variant.name] = of_variant
         return bounds

@@ -27,6 +27,26 @@ class Level:
     bandwidth: float
 
 
+EMPTY_KERNEL, GRAPH_NODE = "empty-kernel", "graph-node"
+"""Names of the peaks that are a launch: of an empty kernel alone, by the device's clock, and of one in a graph."""
+
+LAUNCHES = {EMPTY_KERNEL: "an empty kernel by the device's clock", GRAPH_NODE: "an empty kernel in a graph"}
+"""Peaks that are the least time of a launch -> their names in sentences. A loop of the host is none: a faster host beats it."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The launch that is the floor of a kernel's time. `peak`: its name in LAUNCHES."""
+
+    peak: str
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """Name of this launch in a sentence."""
+        return LAUNCHES[self.peak]
+
+
 @dataclass(frozen=True)
 class Bound:
     """The floor of a time: no implementation takes less than `seconds` per unit. `roof` names the peak that sets it."""
@@ -35,13 +55,13 @@ class Bound:
     roof: str
     bandwidth: float = math.nan
     flops: float = math.nan
-    launch: float = math.nan
-    """Seconds that the device's cheapest launch takes; NaN if it was not measured."""
+    launch: Launch | None = None
+    """The least time of a launch on the device; None if it was not measured."""
 
     @property
     def is_below_launch(self) -> bool:
         """Whether a launch takes longer: then it, not the bound, is the floor of a kernel that is launched for each unit."""
-        return self.seconds < self.launch
+        return self.launch is not None and self.seconds < self.launch.seconds
 
 
 @dataclass(frozen=True)
@@ -54,8 +74,8 @@ class Peaks:
 
     bandwidth: Sequence[tuple[float, float]]
     flops: Mapping[str, float] = field(default_factory=dict)
-    launch: float = math.nan
-    """Seconds that the cheapest launch of an empty kernel takes, as a node of a graph where there are graphs."""
+    launches: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each of LAUNCHES, as far as measured."""
 
     def __post_init__(self) -> None:
         if not self.bandwidth:
@@ -99,29 +119,42 @@ class Peaks:
                 groups.append([(size, rate)])
         return [Level(group[-1][0], max(rate for _, rate in group)) for group in groups]
 
+    def launch(self, *, alone: bool) -> Launch | None:
+        """Return the least time of a launch; None if none was measured.
+
+        alone: whether the device's clock times one unit at a time. Then the launch is an empty kernel that was timed alike.
+        Otherwise launches may follow each other in a graph, so it is the cheapest of LAUNCHES.
+        """
+        if alone and EMPTY_KERNEL in self.launches:
+            return Launch(EMPTY_KERNEL, self.launches[EMPTY_KERNEL])
+        return min((Launch(*pair) for pair in self.launches.items()), key=lambda launch: launch.seconds, default=None)
+
 
 def memory(peaks: Peaks) -> float:
     """Return the bytes per second of the fastest stream through the largest working set."""
     return max(peaks.bandwidth)[1]
 
 
-def bound(work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32") -> Bound:
+def bound(
+    work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32", launch: Launch | None = None
+) -> Bound:
     """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
-    working_set: bytes that the case touches again and again; it chooses the level of the memory. Work without FLOPs (a copy)
-    needs no peak of its dtype. Errors: UsageError for a dtype without a measured peak, or work that is not positive.
+    working_set: bytes that the case touches again and again; it chooses the level of the memory. launch: the bound's. Work
+    without FLOPs (a copy) needs no peak of its dtype. Errors: UsageError for a dtype without a measured peak, or work that is
+    not positive.
     """
     if not (work.flops >= 0 and work.bytes >= 0 and 0 < work.flops + work.bytes < math.inf):
         raise UsageError(f"work of {work.flops} FLOP and {work.bytes} B per unit; both must be finite and one above 0")
     bandwidth = peaks.bandwidth_for(working_set)
     moving = work.bytes / bandwidth
     if work.flops == 0:
-        return Bound(moving, "memory", bandwidth, launch=peaks.launch)
+        return Bound(moving, "memory", bandwidth, launch=launch)
     if dtype not in peaks.flops:
         raise one_of("dtype of a peak", dtype, list(peaks.flops))
     compute = work.flops / peaks.flops[dtype]
     roof = "memory" if moving >= compute else dtype
-    return Bound(max(moving, compute), roof, bandwidth, peaks.flops[dtype], peaks.launch)
+    return Bound(max(moving, compute), roof, bandwidth, peaks.flops[dtype], launch)
 
 
 def work_unit(dtype: str) -> str:
@@ -131,10 +164,6 @@ def work_unit(dtype: str) -> str:
 
 MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"
 """Groups of the lab `peaks`: bandwidths, operations per second, and the costs of launches and barriers."""
-
-
-LAUNCHES = frozenset({"launch", "queue", "graph-node"})
-"""Names of the peaks that are the cost of a launch of an empty kernel."""
 
 
 def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
@@ -154,7 +183,7 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
     """
     good = rows[(rows["status"] == "ok") & (rows["units"] > 0)]
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}
-    streams, flops, launch = dict[float, float](), dict[str, float](), math.inf
+    streams, flops, launches = dict[float, float](), dict[str, float](), dict[str, float]()
     for row in good.itertuples():
         rate = read_json(row.extra)["amount"] * row.units / min(row.samples_s)
         if group.get(row.variant) == MEMORY:
@@ -162,7 +191,7 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
         elif group.get(row.variant) == ARITHMETIC and row.dtype != "root":
             flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
         elif row.variant in LAUNCHES:
-            launch = min(launch, min(row.samples_s) / row.units)
+            launches[row.variant] = min(float(min(row.samples_s)) / row.units, launches.get(row.variant, math.inf))
     if not streams or "float32" not in flops:
         raise ValueError("no peaks of this device in the store yet")
-    return Peaks(sorted(streams.items()), flops, launch if math.isfinite(launch) else math.nan)
+    return Peaks(sorted(streams.items()), flops, launches)

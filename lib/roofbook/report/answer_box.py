@@ -92,10 +92,11 @@ def _share_text(data: CaseData, reading: Reading) -> str:
         return "Unknown: the peak of its precision was not measured here."
     if is_above_bound(floor, reading):
         return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE_REASON)}."
-    if floor.is_below_launch:
+    if floor.launch and floor.is_below_launch:
+        launch = floor.launch.words
         return (
-            f"A launch, {show.duration(floor.launch)}, takes longer than its bound, {show.duration(floor.seconds)}: "
-            "a share of the bound would say nothing of the kernel."
+            f"{escape(launch[0].upper() + launch[1:])} takes {show.duration(floor.launch.seconds)}, longer than the bound,"
+            f" {show.duration(floor.seconds)}: a share of the bound would say nothing of the kernel."
         )
     share = show.percent(min(1.0, floor.seconds / reading.median))
     roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"

@@ -146,8 +146,21 @@ ABOVE_REASON = "a peak was measured too low, or less work is done than is counte
 """Explanation of a variant that is faster than its bound, which nothing can be."""
 
 
-LAUNCH_NOTE = "'launch': a launch alone takes longer than the bound, so a share of it would say nothing of the kernel."
-"""Note on cells of shares without a share."""
+LAUNCH_NOTE = (
+    "'launch': an empty kernel takes longer than the bound, so a share of it would say nothing of the kernel. The empty "
+    "kernel is timed alone by the device's clock. If many launches are timed together, one in a graph counts if it is cheaper."
+)
+"""Note on cells of shares without a share, in a table of several cases."""
+
+
+def launch_notes(floors: Iterable[Bound | None]) -> list[str]:
+    """Return the note on cells of shares without a share, in a table of one case: what the launch is, and its time."""
+    launches = {floor.launch for floor in floors if floor and floor.is_below_launch and floor.launch}
+    return [
+        f"'launch': {launch.words} takes {show.duration(launch.seconds)}, longer than the bound, so a share of the bound "
+        "would say nothing of the kernel."
+        for launch in launches
+    ]
 
 
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:

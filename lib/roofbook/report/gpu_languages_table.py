@@ -9,6 +9,7 @@ from ..analysis.gpu_languages import MeasuredStep, mean_ratio
 from ..analysis.readings import Speedup
 from ..devices.backends import OPENCL, WEBGPU, WEBGPU_UNCHECKED, label
 from ..measure.stats import CONFIDENCE
+from ..spec.lab import HOST_CLOCK
 from .cell_format import INTERVAL_WORDS
 from .columns import Column, count_column, number_column, ratio_column, table, text_column
 from .html import Cell, StandingNote, Table
@@ -80,7 +81,7 @@ def sentences(steps: Sequence[MeasuredStep]) -> list[str]:
 def _cost_of_launches(steps: Sequence[MeasuredStep]) -> list[str]:
     """Return a sentence for each lab whose times include the host's launches: how much longer its units take by WebGPU."""
     lines = []
-    for lab in dict.fromkeys(step.lab for step in steps if "launches" in step.lab.timed):
+    for lab in dict.fromkeys(step.lab for step in steps if step.lab.clock == HOST_CLOCK):
         seconds = [step.longer for step in steps if step.lab is lab]
         unit, size = show.time_unit(seconds)
         least, most = (show.number(extreme(seconds) / size) for extreme in (min, max))

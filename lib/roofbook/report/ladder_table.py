@@ -25,13 +25,13 @@ from ..measure.stats import CONFIDENCE
 from .cell_format import (
     ABOVE_REASON,
     INTERVAL_WORDS,
-    LAUNCH_NOTE,
     absence_reason,
     bound_of,
     check_cell,
     device_note,
     host_notes,
     is_above_bound,
+    launch_notes,
     native_notes,
     run_notes,
     share_cell,
@@ -351,6 +351,6 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         *[f"Bound of variants that move fewer bytes{several_gpus}: {'; '.join(fewer)}."] * bool(fewer),
         *[f"'above': faster than its bound, so the bound is wrong: {ABOVE_REASON}. How many times as fast: {beyond}."]
         * bool(above),
-        *[LAUNCH_NOTE] * any((floor := bound_of(bounds, reading)) and floor.is_below_launch for reading in readings),
+        *launch_notes(bound_of(bounds, reading) for reading in readings),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

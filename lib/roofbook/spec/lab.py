@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from ..devices.contract import Device
 
+DEVICE_CLOCK, HOST_CLOCK = "device", "host"
+"""Clocks that time a lab's steps, see `Lab.clock`."""
+
 AWKWARD_RUNS = 2
 """Number of small cases of awkward sizes on which each variant is verified before it is timed."""
 
@@ -125,6 +128,8 @@ class Lab(ABC):
     """Unit of work that a time is divided by, such as `step`."""
     timed: str
     """Part of the program that a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
+    clock: str = DEVICE_CLOCK
+    """Clock of the steps' times: DEVICE_CLOCK, from the start of the first kernel to the end of the last, or HOST_CLOCK."""
     bases: tuple[str, ...]
     """Baselines of speedups in tables and figures. The first one with a time on the device and case is used."""
     best: str

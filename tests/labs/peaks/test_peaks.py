@@ -255,7 +255,7 @@ def test_swizzled_rows_have_each_piece_once_at_its_place() -> None:
             assert np.array_equal(piece_at_place, rows[row, 16 * piece :][:16].astype(np.uint8))
 
 
-@pytest.mark.parametrize("name", ["launch", "queue"])
+@pytest.mark.parametrize("name", ["launch", "queue", "empty-kernel"])
 def test_a_launch_that_is_missing_is_seen(device: Device, name: str) -> None:
     case = case_of("costs", units=7)
     variant, run, inputs = run_once(device, name, case)

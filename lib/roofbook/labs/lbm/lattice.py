@@ -16,7 +16,7 @@ from ...devices.backends import OPENCL
 from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...spec.lab import Lab, Series, Sweep, Work
+from ...spec.lab import HOST_CLOCK, Lab, Series, Sweep, Work
 from ...spec.plan import Case, Variant
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
@@ -117,6 +117,7 @@ class Lattice(Lab):
     preferred_backend = OPENCL.name
     unit = "step"
     timed = "loop: launches, kernels and reads"
+    clock = HOST_CLOCK
     recorded_runs = 5
     bases = ("sequential-c", "sequential")
     best = "flat-grid"

@@ -124,6 +124,7 @@ LADDER = (
         "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.",
         needs=frozenset({"graphs"}), how="graph",
     ),
+    _peak("empty-kernel", COSTS, COUNT, plans.EmptyKernels, "An empty kernel alone, by the device's clock.", how="alone"),
     _meeting("grid-barrier", "GRID", "One block on every multiprocessor; all wait for all."),
     _meeting("cluster-barrier", "CLUSTER", "The eight blocks of a cluster wait for each other.", blocks=8),
     _meeting("cluster-barrier-relaxed", "RELAXED", "The barrier of a cluster, without ordering accesses to memory.", blocks=8),
@@ -145,7 +146,7 @@ LADDER = (
 SIZES = {
     "test": (256,),
     "quick": (256, 2048, 16384, 98304, 262144),
-    "published": (1024, 4096, 16384, 32768, 65536, 131072, 524288, 2097152),
+    "published": (1024, 4096, 16384, 32768, 65536, 131072, 524288, 1048576, 2097152),
 }
 """KiB of the working sets by scale; `large` has those of `published`."""
 

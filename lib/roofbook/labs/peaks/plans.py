@@ -450,6 +450,17 @@ class Launches(Peak):
         return float(abs(int(outputs["launches"][0]) - case.units)), 0.0, "launches that were not seen"
 
 
+class EmptyKernels(Launches):
+    """Kernels that do nothing, each timed alone, by the clock of a lab's kernels. A unit is one kernel."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.queue = device.queue(profiling=True)
+
+    def run(self) -> float:
+        return sum(self.queue.timed(lambda: self.submit(1)) for _ in range(self.units))
+
+
 class Barriers(Peak):
     """Blocks of 256 that wait for each other, or order their accesses. A unit is one barrier or fence.
 
