@@ -167,11 +167,12 @@ MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"
 
 
 def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
-    """Return the peaks that the bounds and rooflines of `lab` need: streams, and the arithmetic of its variants."""
+    """Return the peaks that the bounds and rooflines of `lab` need: streams, the arithmetic of its variants, and launches."""
     dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
     return tuple(
         peak for peak in registry.get(registry.PEAKS).ladder
-        if peak.options["group"] == MEMORY or (peak.options["group"] == ARITHMETIC and peak.dtype in dtypes)
+        if peak.options["group"] == MEMORY or peak.name in LAUNCHES
+        or (peak.options["group"] == ARITHMETIC and peak.dtype in dtypes)
     )  # fmt: skip
 
 

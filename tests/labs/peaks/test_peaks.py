@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook import report
-from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
+from roofbook.analysis.roofline import LAUNCHES, bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
 from roofbook.labs.peaks import LAB, plans, theory
 from roofbook.measure.case_run import measure_case
@@ -291,10 +291,13 @@ def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_a_lab_needs_the_copies_and_the_roofs_of_its_own_variants(name: str) -> None:
+def test_a_lab_needs_the_copies_the_roofs_of_its_own_variants_and_the_launches_that_are_floors(name: str) -> None:
     lab = registry.get(name)
     needed = {variant.name: variant for variant in needed_peaks(lab)}
-    assert {"copy", "read", "write", "fma-float32"} <= needed.keys() and not {"launch", "root"} & needed.keys()
+    assert {"copy", "read", "write", "fma-float32", *LAUNCHES} <= needed.keys() and not {
+        "launch",
+        "root",
+    } & needed.keys()
     roofs = {variant.dtype for variant in needed.values()}
     assert roofs == {"float32", *(variant.dtype for variant in lab.all_variants())}
 
