@@ -246,6 +246,15 @@ def test_nan_and_other_garbage_count_as_wrong() -> None:
             assert error == garbage.size and not error <= tolerance
 
 
+@pytest.mark.parametrize("name", ["tensor-no-products", "tensor-launch"])
+def test_a_probe_without_products_stores_zeros_and_nothing_else(name: str) -> None:
+    case, right = LAB.case(SMALL, "test"), problem(SMALL)[1]
+    zeros = np.zeros_like(right["out"])
+    assert LAB.check(case, LAB.variant(name), {"out": zeros}, right)[:2] == (0.0, 0.0)
+    for outputs in (right["out"], np.full_like(zeros, plans.SENTINEL)):
+        assert LAB.check(case, LAB.variant(name), {"out": outputs}, right)[0] == np.count_nonzero(outputs) > 0
+
+
 # -- what a run tells --------------------------------------------------------------------------------------------------
 
 

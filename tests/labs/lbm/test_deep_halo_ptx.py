@@ -13,6 +13,7 @@ from roofbook.labs.lbm import deep_halo_ptx
 from roofbook.labs.lbm.lattice import LAB
 from roofbook.labs.lbm.on_chip import Tiling
 from roofbook.peers import cc
+from roofbook.spec.plan import Variant
 
 from ...devices.warps_in_c import InC, closing, operands, sections
 from .test_deep_halo import NX, NY, UNITS, Outcome, compiled_and_run, program_around, reason_to_skip, run_program
@@ -53,9 +54,10 @@ def in_cpp(text: str) -> str:
 
 
 def program_of(
-    language: str, tiling: Tiling, change: tuple[str, str] = ("", ""), *, missing: int = 0, patience: str = "1 << 30"
-) -> str:
-    """Return a program that runs the kernel once, on operands of a file.
+    language: str, tiling: Tiling, change: tuple[str, str] = ("", ""), *, step: Variant = STEP, missing: int = 0,
+    patience: str = "1 << 30",
+) -> str:  # fmt: skip
+    """Return a program that runs the kernel of a step once, on operands of a file.
 
     missing: number of blocks that never begin.
     patience: how often a block looks for the others before it gives up. The kernel's own number is too small here: a busy host
@@ -63,7 +65,7 @@ def program_of(
     """
     knobs = {"NX": NX, "NY": NY, "TILE_X": tiling.tile_x, "TILE_Y": tiling.tile_y, "DEPTH": tiling.depth,
              "PLANES": "LAUNCHED" if language == "cuda" else "DECLARED"}  # fmt: skip
-    text = STEP.text.with_knobs(**knobs).render(language)
+    text = step.text.with_knobs(**knobs).render(language)
     for before, after in (("patience = 1 << 20", f"patience = {patience}"), change):
         assert before in text
         text = text.replace(before, after, 1)
@@ -75,6 +77,12 @@ def program_of(
         f"deep_halo_ptx({operands_of_launch}, numbers[0], numbers[1], numbers[2])",
     )  # fmt: skip
     return f"#define {language.upper()}\n{program}"
+
+
+def speeds_of(folder: Path) -> np.ndarray:
+    """Return the sums of speeds of each step that a program left in a folder."""
+    sums: np.ndarray = np.fromfile(folder / "out", np.float32)[9 * NX * NY :].reshape(UNITS, -1).sum(axis=1)
+    return sums
 
 
 @pytest.fixture
@@ -90,6 +98,24 @@ def thread_sanitizer() -> None:
 )
 def test_is_right_and_has_no_race(language: str, tiling: Tiling, tmp_path: Path) -> None:
     assert run_program(STEP, program_of(language, tiling), tmp_path) == Outcome(right=True, race="")
+
+
+@pytest.mark.usefixtures("thread_sanitizer")
+def test_a_probe_without_steps_leaves_the_cells_as_they_are(tmp_path: Path) -> None:
+    probe = LAB.variant("deep-halo-exchange")
+    assert run_program(probe, program_of("cuda", TILINGS[0], step=probe), tmp_path) == Outcome(right=True, race="")
+
+
+@pytest.mark.usefixtures("thread_sanitizer")
+def test_a_probe_without_waits_is_right_until_the_first_exchange(tmp_path: Path) -> None:
+    probe, (tiling, *_) = LAB.variant("deep-halo-no-waits"), TILINGS
+    outcome = run_program(probe, program_of("cuda", tiling, step=probe), tmp_path)
+    speeds = speeds_of(tmp_path)
+    assert outcome == Outcome(right=False, race="")
+    assert run_program(STEP, program_of("cuda", tiling), tmp_path).right
+    differences = abs(speeds / speeds_of(tmp_path) - 1)
+    assert (differences[: tiling.depth] < 1e-6).all() and (differences[tiling.depth :] > 1e-6).all()
+    assert np.isfinite(speeds).all()
 
 
 @pytest.mark.usefixtures("thread_sanitizer")

@@ -138,9 +138,13 @@ def named(*names: str) -> list[Any]:
 
 
 def simulating() -> list[Variant]:
-    """Return all variants that compute a flow: not the probe, not the queue's empty kernels. Peers have other tests."""
+    """Return all variants that compute a flow: no probe, not the queue's empty kernels. Peers have other tests."""
     without_flow = (plans.QueueOnly, replay.QueueFromC, peers.OnCpu, peers.OnGpu, sharded.Jax)
-    return [v for v in LAB.all_variants() if not grid.computes_nothing(v) and v.plan not in without_flow]
+    return [
+        v
+        for v in LAB.all_variants()
+        if not (grid.computes_nothing(v) or grid.left_out(v)) and v.plan not in without_flow
+    ]
 
 
 VARIANTS = [
@@ -359,6 +363,35 @@ def test_the_probe_changes_nothing_and_is_checked_for_it(device: Device) -> None
     assert LAB.check(case, variant, outputs, right(size, 6))[:2] == (0.0, 0.0)
     computed = run(device, LAB.variant("soa"), case, inputs_of(size))
     assert LAB.check(case, variant, computed, right(size, 6))[0] > 1e-4
+
+
+def test_a_probe_without_steps_may_change_the_driven_row_alone() -> None:
+    size, probe = "40x24", LAB.variant("deep-halo-exchange")
+    case, expected = case_of(size, 5), right(size, 5)
+    f = expected["start"].copy()
+    f[1, -2] += 1e-3
+    outputs = {"f": f, "av_vels": np.zeros(5)}
+    assert LAB.check(case, probe, outputs, expected)[:2] == (0.0, 0.0)
+    assert LAB.check_timed(replace(case, units=100), probe, outputs, lambda small: expected)[:2] == (0.0, 0.0)
+    assert LAB.check(case, probe, {**outputs, "f": expected["f"]}, expected)[0] > 0
+    assert not LAB.check(case, probe, {**outputs, "f": np.full_like(f, np.nan)}, expected)[0] <= 0
+
+
+@pytest.mark.parametrize("name", ["deep-halo-no-waits", "on-chip-no-waits"])
+def test_a_probe_without_waits_is_verified_by_its_first_step(name: str) -> None:
+    size, probe = "40x24", LAB.variant(name)
+    case = LAB.verification_case(case_of(size, 5), probe)
+    assert case.units == 1
+    expected, later = right(size, 1), right(size, 5)
+    outputs = {"f": expected["f"], "av_vels": expected["av_vels"]}
+    measured, allowed, _ = LAB.check(case, probe, outputs, expected)
+    assert measured <= allowed
+    for speeds, is_accepted in (
+        (expected["av_vels"] * 1.05, True), (expected["av_vels"] * 1.2, False), (expected["av_vels"] * np.nan, False)
+    ):  # fmt: skip
+        outputs = {"f": later["f"], "av_vels": np.append(speeds, np.full(99, np.nan))}
+        measured, allowed, _ = LAB.check_timed(replace(case, units=100), probe, outputs, lambda small: expected)
+        assert (measured <= allowed) == is_accepted
 
 
 QUEUED = [pytest.param(v, id=v.name) for v in LAB.all_variants() if v.plan is plans.QueueOnly]

@@ -240,6 +240,20 @@ LADDER = (
         CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8",
         shows={"tensor": r"multicast::cluster"}, predicts=FASTER,
     ),
+    hopper_step(
+        "tensor-no-products", "tensor-parts", PARTS.with_knobs(LEFT_OUT="PRODUCTS_ALONE"), parts.Parts,
+        "No product. Blocks fetch all operands, exchange sums of zero, and store them.",
+        "The time of a launch, of the copies from the L2 and of the exchange.",
+        CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8", role="probe",
+        omits={"tensor": r"wgmma\.mma_async"},
+    ),
+    hopper_step(
+        "tensor-launch", "tensor-parts", PARTS.with_knobs(LEFT_OUT="ALL_BUT_STORES"), parts.Parts,
+        "A launch of the same clusters, whose blocks store zeros and end.",
+        "The least time of any kernel that stores the result.",
+        CLUSTERS, options={"prepared": True, "build": hopper.COMPILER_OPTIONS}, dtype="int8", role="probe",
+        omits={"tensor": r"cp\.async\.bulk"},
+    ),
     Variant(
         "warps-int8", "tiles", WARPS, warps.Warps,
         "Tensor cores from OpenCL, by PTX in the text: products of a warp in int8. Operands are laid out beforehand.",

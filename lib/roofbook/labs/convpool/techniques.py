@@ -36,4 +36,5 @@ TAGS = {
     "amx": "tensor-cores layout",
 }
 
-UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, "initialisation": PROBE, "whole-program": PROBE}
+PROBES = ("tensor-no-products", "tensor-launch", "initialisation", "whole-program")
+UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, **dict.fromkeys(PROBES, PROBE)}

@@ -26,6 +26,9 @@
 // Knob PARTS:   blocks that share the steps of a tile: 1, 2, 4 or 8. The plan chooses PARTS and TILE_H so that blocks fill the
 //               chip. Each block finishes two rows of outputs at least, which are one row of the pool: eight sums of a thread
 // Knob SHARING: tiles whose blocks share weights: 1, 2, 4 or 8. A cluster has at most 8 blocks, so PARTS x SHARING is at most 8
+// Knob LEFT_OUT: NOTHING
+//                PRODUCTS_ALONE  operands are fetched, sums of zero are exchanged and stored: a probe
+//                ALL_BUT_STORES  blocks store zeros and end: a probe
 #include "layer.h"
 #ifndef TILE_H
 #define TILE_H 16
@@ -36,6 +39,12 @@
 #ifndef SHARING
 #define SHARING 1
 #endif
+#ifndef LEFT_OUT
+#define LEFT_OUT NOTHING
+#endif
+#define NOTHING 1
+#define PRODUCTS_ALONE 2
+#define ALL_BUT_STORES 3
 #define TILE_I 64
 #define TILE_W 8
 #define SLICE 128
@@ -148,6 +157,10 @@ DEVICE void fetch_box(char *box, const char *from, unsigned long long *barrier) 
 // parts' values of these sums from the threads of the same number in their blocks, four in a store. The other parts are numbered from 0
 // to PARTS - 2: received[(n * OWN / 4 + k) * 128 + tid] are sums 4 k to 4 k + 3 of those OWN sums, from the n-th of them.
 KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT taps, const char *RESTRICT pixels, int *RESTRICT out) {
+#if LEFT_OUT == ALL_BUT_STORES
+  const int block = blockIdx.y * gridDim.x + blockIdx.x;
+  for (int i = block * blockDim.x + threadIdx.x; i < OUT_AT(FILTERS, 0, 0); i += gridDim.x * gridDim.y * blockDim.x) out[i] = 0;
+#else
   extern __shared__ char shared_memory[];
   constexpr int stages = STAGES;
   // Whether stages are used again, and whether places of boxes are. Then the warpgroup tells the fetching thread when a place is free.
@@ -204,11 +217,13 @@ KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT tap
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
       wait_for(&weights_full[stage], parity);
+#if LEFT_OUT == NOTHING
       const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES);
       wgmma_begin();
 #pragma unroll
       for (int k = 0; k < PRODUCTS; k++) product(c, along_lines(a, k), along_lines(b, k));
       wgmma_commit();
+#endif
       if (step > 0 && (stages_reused || (boxes_reused && tap == 0))) {
         wgmma_wait_but_one();
         if (tid == 0 && stages_reused && step - 1 + stages < steps) {
@@ -267,4 +282,5 @@ KERNEL_OF(160, 1) __cluster_dims__(CLUSTER) void tensor(const char *RESTRICT tap
       }
     }
   }
+#endif
 }

@@ -158,18 +158,30 @@ class DeepHaloPtx(SeveralSteps):
         self.begun.release()
 
 
+DEEP_HALO = Source.of(
+    HERE / "deep_halo_ptx.k", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char",
+    NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=5,
+)  # fmt: skip
 STEPS = (
     Variant(
-        "deep-halo-ptx", "walk-momentum",
-        Source.of(
-            HERE / "deep_halo_ptx.k", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char",
-            NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=5,
-        ),
-        DeepHaloPtx,
+        "deep-halo-ptx", "walk-momentum", DEEP_HALO, DeepHaloPtx,
         "One launch for all steps, by OpenCL too. Groups keep their tiles on the chip and send each other their edges, in "
         "words of 16 bytes with a tag, by PTX. The equilibrium is by momentum and velocity.",
         "A walk of six steps is one launch, and its arithmetic fills few multiprocessors. Here no launch is left, and one "
         "exchange serves several steps: several times as fast.",
         needs=frozenset({"ptx"}), kind="gpu", differs=("source", "plan"), predicts={"small": SEVERAL},
+    ),
+    Variant(
+        "deep-halo-no-waits", "deep-halo-ptx", DEEP_HALO.with_knobs(LEFT_OUT="WAITS"), DeepHaloPtx,
+        "Groups send words and read none, so no group waits for another. The halo is fluid at rest instead. All arithmetic and "
+        "all stores are left. Results are right up to the first exchange.",
+        "The time that is left is that of the cells. The rest of the parent's time is the price of an exchange.",
+        role="probe", needs=frozenset({"ptx"}), kind="gpu",
+    ),
+    Variant(
+        "deep-halo-exchange", "deep-halo-ptx", DEEP_HALO.with_knobs(LEFT_OUT="STEPS"), DeepHaloPtx,
+        "No cell is computed. Groups send words, wait for those of their neighbours, and store sums of zero.",
+        "An exchange by itself, as often as in the parent.",
+        role="probe", needs=frozenset({"ptx"}), kind="gpu",
     ),
 )  # fmt: skip

@@ -36,6 +36,12 @@ def computes_nothing(variant: Variant) -> bool:
     return bool(variant.source and variant.source.settings.get("PROBE"))
 
 
+def left_out(variant: Variant) -> str:
+    """Return what a probe leaves out of its parent's kernel: `WAITS` for other groups, `STEPS` of cells; '' for others."""
+    choice = str(variant.source.settings.get("LEFT_OUT", "NOTHING")) if variant.source else "NOTHING"
+    return "" if choice == "NOTHING" else choice
+
+
 def step_bytes(case: Case, variant: Variant, populations: int, map_reads: int, solid: int) -> float:
     """Return the bytes that a step moves through memory.
 

@@ -104,6 +104,9 @@ QUICK_COUNTS = ("1", "8", "24")
 AWKWARD = ("33x97", "65x19", "64x16", "32x64")
 """Grids with odd sizes, one taller than wide and one wider than tall; the others are for steps that need powers of two."""
 
+ROUGHLY = 0.1
+"""Largest relative error of a mean speed if a group may have read words of a later step at its edges."""
+
 # FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
 # |u| 1 and its sum 1. Counted by hand from the source, one operation for each +, -, *, / and sqrt.
 FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
@@ -198,6 +201,8 @@ class Lattice(Lab):
         steps = int(case.params["check_steps"])
         if grid.computes_nothing(variant):  # an even number: grids have been swapped twice, the first is unchanged
             steps -= steps % 2
+        if grid.left_out(variant) == "WAITS":  # in the first step no group needs what another one computes
+            steps = 1
         return Case(case.name, case.scale, case.params, steps)
 
     def verified_on(self, variant: Variant) -> str:
@@ -221,6 +226,10 @@ class Lattice(Lab):
         if grid.computes_nothing(variant):
             changed = float(np.abs(outputs["f"] - reference["start"]).max())
             return changed, 0.0, "change of a population, where none should change"
+        if grid.left_out(variant) == "STEPS":
+            undriven = np.arange(case.params["ny"]) != case.params["ny"] - 2
+            changed = float(np.abs((outputs["f"] - reference["start"])[:, undriven]).max())
+            return changed, 0.0, "change of a population outside the driven row, where none should change"
         if variant.options.get("bare"):
             f = _open_and_undriven(case, reference["start"])
             measure = "largest error of a population without obstacles or drive, over its tolerance"
@@ -248,8 +257,11 @@ class Lattice(Lab):
         if case.units <= small.units and not grid.computes_nothing(variant):
             return self.check(case, variant, outputs, right(case))
         reference = right(small)
-        if grid.computes_nothing(variant) or "arguments" in outputs:
+        if grid.computes_nothing(variant) or grid.left_out(variant) == "STEPS" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
+        if grid.left_out(variant) == "WAITS":
+            of_first = error_av_vels(outputs["av_vels"][:1], reference["av_vels"][:1])
+            return of_first, ROUGHLY, "relative error of the first step's mean speed"
         f, half = outputs["f"], grid.stores_half(variant)
         ratios = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:

@@ -418,4 +418,11 @@ STEPS = (
         "83 instructions a cell instead of 88. A thread has sixteen cells, whose operations fill each other's waits: 5 %.",
         needs=frozenset({"cooperative"}), predicts=FEW_PERCENT,
     ),
+    Variant(
+        "on-chip-no-waits", "on-chip-velocity", ON_CHIP.with_knobs(ARITHMETIC="VELOCITY", LEFT_OUT="WAITS"), Resident,
+        "A block takes the words that its neighbours left, of whichever step. All arithmetic and all accesses are left. "
+        "Results are right for one step.",
+        "The time that is left is that of the cells. The rest of the parent's time is waits for neighbours.",
+        role="probe", needs=frozenset({"cooperative"}),
+    ),
 )  # fmt: skip

@@ -14,9 +14,16 @@
 // Knob NX, NY:  sides of the grid; NX a multiple of THREADS, NY of ROWS
 // Knob ROWS:    rows of a block, four or more
 // Knob THREADS: threads of a block
+// Knob LEFT_OUT: NOTHING
+//                WAITS   a block takes the words that are there, of whichever step: a probe, right for one step
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "arithmetic.h"
+#ifndef LEFT_OUT
+#define LEFT_OUT NOTHING
+#endif
+#define NOTHING 1
+#define WAITS 2
 constexpr int COLUMNS = NX / THREADS, BLOCKS = NY / ROWS, CELLS = NX * NY;
 typedef unsigned long long word;
 
@@ -58,6 +65,9 @@ static __device__ __forceinline__ word look(const word *slot) {
 }
 static __device__ __forceinline__ float value(word of) { return __uint_as_float((unsigned)of); }
 static __device__ __forceinline__ bool is_of(word seen, int tag) { return (int)(seen >> 32) == tag; }
+#if LEFT_OUT == WAITS
+static __device__ __forceinline__ bool is_since(word seen, int tag) { return (int)(seen >> 32) >= tag; }
+#endif
 
 // The places of a thread's populations in a step: in the cell itself, each in its opposite's place (TURNED), or at the neighbours.
 template <bool TURNED> struct places {
@@ -175,13 +185,17 @@ static __device__ __forceinline__ void step(float *near, word *halo, column (&ke
     };
     take(1);
     take(2);
+#if LEFT_OUT != WAITS
     while (!(is_of(south.straight, tag) && is_of(south.from_west, tag) && is_of(south.from_east, tag))) {
       south = at.look_south();
     }
+#endif
     take(0);
+#if LEFT_OUT != WAITS
     while (!(is_of(north.straight, tag) && is_of(north.from_west, tag) && is_of(north.from_east, tag))) {
       north = at.look_north();
     }
+#endif
     take(ROWS - 1);
 #pragma unroll
     for (int r = 3; r < ROWS - 1; r++) {
@@ -245,6 +259,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     walls[c].of_warp = __reduce_or_sync(0xffffffff, walls[c].own);
   }
   __syncthreads();
+#if LEFT_OUT == WAITS
+  for (int c = 0; c < COLUMNS; c++) { /* the neighbours have begun: their words are of the state before the first step, or newer */
+    const places<false> at(near, halo, block, threadIdx.x + c * THREADS);
+    const auto has_begun = [first](const three &words) {
+      return is_since(words.straight, first) && is_since(words.from_west, first) && is_since(words.from_east, first);
+    };
+    while (!(has_begun(at.look_south()) && has_begun(at.look_north()))) {
+    }
+  }
+#endif
   float *slot = sums + block * (THREADS / 32) + threadIdx.x / 32;
   for (int done = 0; done < steps; done++) {
     const float a1 = done + 1 == steps ? 0.0f : w1, a2 = done + 1 == steps ? 0.0f : w2;

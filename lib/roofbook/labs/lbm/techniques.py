@@ -68,4 +68,5 @@ TAGS = {
     "halo-stored-graph": "graphs",
 }
 
-UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, "no-compute": PROBE}
+PROBES = ("no-compute", "deep-halo-no-waits", "deep-halo-exchange", "on-chip-no-waits")
+UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER, **dict.fromkeys(PROBES, PROBE)}
