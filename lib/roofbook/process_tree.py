@@ -11,6 +11,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +130,12 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     together: bool = False,
     mark: bytes | None = None,
+    stop: threading.Event | None = None,
 ) -> ToolRun:
     """Run a tool to its end, with everything that it starts, and return its output.
 
     limit_s: seconds that it may take, or take since it printed `mark` last. together: standard error is part of the output.
+    stop: ends it as if it were out of time.
     """
     outputs = [bytearray(), bytearray()]
     tree = ProcessTree(
@@ -157,7 +160,7 @@ def run_tool(
                         if mark and mark in key.data[tail:]:
                             clock.restart()
                 clock.tick()
-                out_of_time = clock.is_over()
+                out_of_time = clock.is_over() or (stop is not None and stop.is_set())
         if not out_of_time:
             code = tree.process.wait()
     finally:

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from roofbook.errors import UsageError
 from roofbook.measure import sanitize, sanitizer_worker
 from roofbook.measure.sanitize import CheckedVariant
 from roofbook.process_tree import PatientClock
-from roofbook.report import sanitizer_text
+from roofbook.report import sanitizer_checks, sanitizer_text
 from roofbook.spec import registry
 from roofbook.spec.source import line_directives
 
@@ -407,7 +408,8 @@ def test_a_process_that_dies_after_its_result_is_not_checked_to_its_end(
     code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
     printed = " ".join(out.split())
     assert code == 1 and "nothing found" not in printed
-    assert printed.startswith("tree on 40x24 by compute-sanitizer: not checked to its end; the process under memcheck")
+    words = "tree on 40x24 by compute-sanitizer: not checked to its end, 1 finding before; the process under memcheck"
+    assert words in printed
     assert "ended with exit code 11" in printed
 
 
@@ -429,6 +431,195 @@ def test_nvrtc_takes_the_lines_of_the_kernels_own_files() -> None:
     except Unsupported as none:
         pytest.skip(str(none))
     assert all(f'"{KERNELS / name}"' in ptx for name in ("fused.k", "reduce_tree.inc"))
+
+
+SEVERAL = """
+import json, os, sys, time
+if sys.argv[1] == "--version":
+    print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.0.0 (build 1)")
+    sys.exit()
+order, tool = json.loads(sys.argv[-1]), sys.argv[sys.argv.index("--tool") + 1]
+names = [name for name, _, _ in order["chosen"]]
+open(__file__ + ".calls", "a").write(json.dumps([tool, names]) + "\\n")
+raced = False
+for name in names:
+    print(order["mark"] + name, file=sys.stderr, flush=True)
+    what = ACTS.get(f"{tool} {name}", ACTS.get(name))
+    write = lambda message: print(json.dumps({"variant": name, **message}), file=open(order["out"], "a"), flush=True)
+    write({"stage": "run"})
+    if what == "hang":
+        time.sleep(3600)
+    if what == "crash":
+        os._exit(11)
+    raced |= what == "race"
+    write({"result": RESULT | ({"error": 2.0} if what == "wrong" else {})})
+if raced:
+    print("========= Error: Race reported between Read access at fused+0x90 in LINE:12")
+    print("=========     and Write access at fused+0xb0 in LINE:12 [2 hazards]")
+print("========= ERROR SUMMARY: 0 errors")
+"""
+"""A compute-sanitizer whose variants act as ACTS says, by variant or by tool and variant."""
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Callable[[str], list[Any]]]:
+    """Return a function that makes a compute-sanitizer by its acts, and returns one that lists a tool's processes."""
+
+    def make(acts: dict[str, str]) -> Callable[[str], list[Any]]:
+        script = tmp_path / sanitize.SANITIZER
+        text = SEVERAL.replace("ACTS", repr(acts)).replace("RESULT", repr(RIGHT))
+        script.write_text(f"#!{sys.executable}{text.replace('LINE', str(KERNELS / 'reduce_tree.inc'))}")
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+        def processes(tool: str) -> list[Any]:
+            calls = map(json.loads, Path(f"{script}.calls").read_text().splitlines())
+            return [names for of_tool, names in calls if of_tool == tool]
+
+        return processes
+
+    return make
+
+
+def checked_on_gpu(gpu: Gpu, names: list[str], **options: Any) -> dict[str, CheckedVariant]:
+    lab = registry.get("lbm")
+    cells = [(lab.variant(name), lab.case("40x24", "test")) for name in names]
+    return {check.variant.name: check for check in sanitize.check(lab, cells, gpu, **options)}
+
+
+STEPS = ["fused", "soa", "tree", "in-place"]
+
+
+def test_variants_without_a_finding_share_a_process(gpu: Gpu, several: Callable[..., Any]) -> None:
+    processes = several({})
+    checks = checked_on_gpu(gpu, STEPS)
+    assert list(checks) == STEPS and all(check.clean for check in checks.values())
+    assert all(processes(tool) == [STEPS] for tool in sanitize.TOOLS)
+
+
+def test_more_variants_than_a_process_takes_are_checked_by_several_at_a_time(
+    gpu: Gpu, several: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitize, "MOST_TOGETHER", 3)
+    processes = several({"tree": "race"})
+    checks = checked_on_gpu(gpu, STEPS, jobs=4)
+    assert list(checks) == STEPS and [name for name in STEPS if not checks[name].clean] == ["tree"]
+    assert processes("memcheck").count(STEPS[3:]) == 1 and STEPS[:3] in processes("memcheck")
+
+
+def test_a_finding_is_that_of_the_one_variant_that_has_it_alone(gpu: Gpu, several: Callable[..., Any]) -> None:
+    processes = several({"racecheck tree": "race"})
+    checks = checked_on_gpu(gpu, STEPS)
+    assert [name for name in STEPS if not checks[name].clean] == ["tree"]
+    assert checks["tree"].tools["racecheck"].defects.total() == 2 and not checks["tree"].tools["memcheck"].defects
+    assert processes("memcheck") == [STEPS]
+    assert processes("racecheck") == [STEPS, STEPS[:2], STEPS[2:], ["tree"], ["in-place"]]
+
+
+def test_a_wrong_result_is_confirmed_alone(gpu: Gpu, several: Callable[..., Any]) -> None:
+    processes = several({"initcheck soa": "wrong"})
+    checks = checked_on_gpu(gpu, STEPS)
+    assert [name for name in STEPS if not checks[name].clean] == ["soa"]
+    assert "wrong result" in str(checks["soa"].reason) and ["soa"] in processes("initcheck")
+
+
+def test_a_variant_that_ends_a_process_under_one_tool_costs_no_other(gpu: Gpu, several: Callable[..., Any]) -> None:
+    several({"synccheck soa": "crash"})
+    checks = checked_on_gpu(gpu, STEPS)
+    assert [name for name in STEPS if not checks[name].clean] == ["soa"]
+    text = sanitizer_text.summary(checks["soa"])
+    assert "not checked to its end; the process under synccheck ended with exit code 11" in text
+
+
+def test_a_variant_that_never_ends_is_named_with_its_tool_and_costs_no_other(
+    gpu: Gpu, several: Callable[..., Any]
+) -> None:
+    processes = several({"racecheck soa": "hang"})
+    checks = checked_on_gpu(gpu, STEPS, limit_s=1.5, jobs=2)
+    assert [name for name in STEPS if not checks[name].clean] == ["soa"]
+    assert checks["soa"].reason == "the process under racecheck did not end within 1.5 s; it was at: run"
+    assert processes("racecheck") == [STEPS, ["fused", "tree", "in-place"], ["soa"]]
+    assert "4 variants are clean; wrong or not checked to the end: soa" in sanitizer_text.summary_of_all(
+        [*checks.values()]
+    )
+
+
+def test_processes_that_run_end_where_a_check_is_abandoned(
+    gpu: Gpu, several: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with Ctrl-C: the others do not run to their limit."""
+    monkeypatch.setattr(sanitize, "MOST_TOGETHER", 1)
+    several({"soa": "hang"})
+    lab = registry.get("lbm")
+    cells = [(lab.variant(name), lab.case("40x24", "test")) for name in ("fused", "soa")]
+    checks = sanitize.check(lab, cells, gpu, jobs=8)
+    assert isinstance(checks, Generator) and next(checks).variant.name == "fused"
+    start = time.monotonic()
+    checks.close()
+    assert time.monotonic() - start < 30
+
+
+@pytest.fixture
+def two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = registry.get("lbm")
+    monkeypatch.setattr(lab, "ladder", tuple(v for v in lab.ladder if v.name in ("fused", "tree")))
+    monkeypatch.setattr(registry, "names", lambda: ["lbm"])
+    monkeypatch.setattr(registry, "PEAKS", "lbm")
+
+
+def test_all_labs_are_checked_by_one_command_which_keeps_the_results(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path
+) -> None:
+    several({"racecheck tree": "race"})
+    folder = tmp_path / "results" / "checks"
+    code, out, err = command("check", "all", "all", "--device", "cuda:0", "--jobs", "2", "--out", str(folder))
+    assert (code, err) == (1, "") and out.splitlines()[-1].endswith("4 variants are clean; with findings: tree, tree")
+    assert "fused on 40x24 by compute-sanitizer: nothing found" in out
+    record = json.loads((folder / "lbm.json").read_text())
+    assert (record["lab"], record["sanitizer"], record["limit_s"]) == ("lbm", "2025.3.0.0", 3600)
+    assert record["device"] == gpu.identity() and record["git"]["commit"]
+    clean: dict[str, list[Any]] = {tool: [] for tool in sanitize.TOOLS}
+    assert record["variants"]["fused"]["tools"] == clean and record["variants"]["fused"]["wrong"] is None
+    line = "labs/lbm/reduce_tree.inc:12"
+    kind = "read-write data race in shared memory"
+    finding = {"kind": kind, "kernel": "fused", "lines": [line], "count": 2}
+    assert record["variants"]["tree"]["tools"] == clean | {"racecheck": [finding]}
+    html = sanitizer_checks.checks(folder.parent)
+    assert "2025.3.0.0" in html and kind in html and record["git"]["commit"][:10] in html
+    labs = sanitizer_checks.read(folder.parent)
+    assert [(lab.checked, lab.clean, len(lab.steps)) for lab in labs] == [(["fused", "tree"], 1, 2)] * 2
+
+
+def test_a_kernel_that_changed_since_is_not_checked(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path
+) -> None:
+    several({"memcheck fused": "wrong"})
+    code, _, _ = command("check", "lbm", "all", "--device", "cuda:0", "--out", str(tmp_path / "checks"))
+    path = tmp_path / "checks" / "lbm.json"
+    record = json.loads(path.read_text())
+    assert code == 1 and record["variants"]["fused"]["wrong"].startswith("wrong result")
+    record["variants"]["tree"]["source_sha256"] = "of another text"
+    path.write_text(json.dumps(record))
+    lab = sanitizer_checks.read(tmp_path)[0]
+    assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
+
+
+def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
+    assert sanitizer_checks.checks(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["all", "tree"], "with all labs VARIANT is `all`"),
+        (["lbm", "tree", "--out", "checks"], "--out takes the results of `all` variants on a CUDA device"),
+        (["lbm", "all", "--out", "checks", "--device", host_cpu().spec], "--out takes the results of `all` variants"),
+    ],
+)
+def test_what_keeps_no_results_is_one_line(gpu: Gpu, command: Command, arguments: list[str], words: str) -> None:
+    device = [] if "--device" in arguments else ["--device", "cuda:0"]
+    code, out, err = command("check", *arguments, *device)
+    assert (code, out) == (2, "") and words in err and err.count("\n") == 1
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ..analysis.store_devices import by_extent
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
+from ..report import sanitizer_checks
 from ..report.html import Cell
 from ..report.ladder_descent import GlanceRow
 from ..report.peaks_table import peak_times
@@ -105,6 +106,7 @@ def update(root: Path) -> None:
         partial(_gpu_languages, Store(root / "results", ("recorded",))),
     )
 
+    renew([folder / "sanitizer-checks.html"], now.checks(), partial(sanitizer_checks.checks, root / "results"))
     renew([folder / "webgpu-lacks.html"], now.texts_of_labs(), lambda: lacks().html)
 
     executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}

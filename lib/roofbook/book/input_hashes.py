@@ -19,6 +19,7 @@ from ..devices import provenance
 from ..devices.contract import Device
 from ..devices.find import open_device
 from ..measure import placement
+from ..measure.sanitizer_record import FOLDER
 from ..paths import LIBRARY
 from ..spec import registry
 from ..spec.host_code import hash_of_code
@@ -124,6 +125,11 @@ class InputHashes:
         """Return the inputs of downloads, with all recorded runs."""
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {**self.library(), "published": self._published(), "store": _hash_of(runs)}
+
+    def checks(self) -> dict[str, str]:
+        """Return the inputs of the tables of compute-sanitizer, with its files and the labs' kernels."""
+        paths = sorted((self.root / "results" / FOLDER).glob("*.json"))
+        return {**self._code(), "checks": _hash_of_files((path.name, path.read_bytes()) for path in paths)}
 
     def texts_of_labs(self) -> dict[str, str]:
         """Return the hashes of all labs' code and kernels, for what needs no record."""

@@ -390,40 +390,76 @@ def profile(lab: "Lab", variant: str, case: str, scale: str, device: str, result
 
 
 @app.command()
-@KNOWN_LAB
+@LAB
 @VARIANT
 @click.argument("case", required=False)
 @of_scale(default="test", show_default=True, help=f"{SCALES}.")
 @DEVICE
 @click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
-def check(lab: "Lab", variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
+@seconds("--limit", default=3600.0, help="Seconds that a tool may take for one variant.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes under compute-sanitizer at a time.",
+)
+@click.option("--out", type=UserPath(), help="A folder for a file of each lab, with the results on a CUDA device.")
+def check(
+    lab: str,
+    variant: str,
+    case: str | None,
+    scale: str,
+    device: str,
+    ends: bool,
+    limit: float,
+    jobs: int,
+    out: Path | None,
+) -> None:
     """Look for data races and accesses out of bounds.
 
     Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints findings in the kernel's own
     lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
-    the result is wrong. With `all` for VARIANT, checks every step that runs there:
+    the result is wrong. With `all` for VARIANT, checks every step that runs there, and with `all` for LAB those of all labs:
 
     \b
       roofbook check lbm tree
       roofbook check lbm all 40x24
+      roofbook check all all --device cuda:0 --jobs 8 --out results/checks
     """
     from ..devices.find import open_device
-    from ..measure import sanitize
+    from ..measure import sanitize, sanitizer_record
     from ..measure.progress import Reporter
     from ..paths import project_root
     from ..report import sanitizer_text
+    from ..spec import registry
 
-    opened_device = open_device(device, lab.preferred_backend)
-    chosen_variants = sanitize.choose(lab, variant, case, scale, opened_device)
-    root, failures = project_root(), 0
+    if lab == "all" and variant != "all":
+        raise UsageError("with all labs VARIANT is `all`")
+    labs = [registry.get(name) for name in ((*registry.names(), registry.PEAKS) if lab == "all" else (lab,))]
+    opened_device = open_device(device, labs[0].preferred_backend)
+    if out and (variant != "all" or opened_device.backend != "cuda"):
+        raise UsageError("--out takes the results of `all` variants on a CUDA device")
+    version = sanitize.sanitizer_version() if out else ""
+    root, checks_done = project_root(), list[sanitize.CheckedVariant]()
     with Reporter() as reporter:
-        for checked in sanitize.check(lab, chosen_variants, opened_device, ends=ends, progress=reporter):
-            reporter.end()
-            for finding in sanitizer_text.findings(checked, root):
-                print(finding, end="\n\n")
-            say(sanitizer_text.summary(checked))
-            failures += not checked.clean
-    if failures:
+        for one_lab in labs:
+            chosen_variants = sanitize.choose(one_lab, variant, case, scale, opened_device)
+            checks = list[sanitize.CheckedVariant]()
+            for checked in sanitize.check(
+                one_lab, chosen_variants, opened_device, ends=ends, limit_s=limit, jobs=jobs, progress=reporter
+            ):
+                reporter.end()
+                for finding in sanitizer_text.findings(checked, root):
+                    print(finding, end="\n\n")
+                say(sanitizer_text.summary(checked))
+                checks.append(checked)
+                if out:
+                    sanitizer_record.write(out, one_lab, checks, opened_device, version=version, limit_s=limit)
+            checks_done += checks
+    if variant == "all":
+        say(sanitizer_text.summary_of_all(checks_done))
+    if not all(checked.clean for checked in checks_done):
         sys.exit(1)
 
 

@@ -9,9 +9,12 @@ import re
 import secrets
 import shutil
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from glob import glob
 from importlib import metadata
 from pathlib import Path
@@ -45,7 +48,9 @@ SANITIZER_OPTIONS = (
 SANITIZER_PATHS = ("/usr/local/cuda*/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
 """Patterns of paths at which compute-sanitizer is looked for if it is not on PATH."""
 LIMIT_S = 3600.0
-"""Seconds that a tool may take for one variant."""
+"""Seconds that a tool may take for one variant, by default."""
+MOST_TOGETHER = 16
+"""Most variants of a process under compute-sanitizer: its start takes ten seconds, a variant mostly less than four."""
 MOST_REPORTS = 10_000
 """Number of reports after which a tool suppresses others."""
 OCLGRIND_VARIABLES = {
@@ -56,6 +61,18 @@ OCLGRIND_VARIABLES = {
     "OCLGRIND_CONSTANT_MEM_SIZE": str(1 << 20),
 }
 """Variables of Oclgrind. Its check of uninitialised values stays off: it crashes on vectors, and refuses `freeze`."""
+
+
+@dataclass
+class ToolOutcome:
+    """What a tool of compute-sanitizer reported of a variant."""
+
+    defects: Counter[Defect] = field(default_factory=Counter)
+    """Number of reports of each defect."""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    """Closing record of the process; empty if it wrote none."""
+    failure: str | None = None
+    """Why the tool could not run the variant, or not to the end."""
 
 
 @dataclass
@@ -74,6 +91,8 @@ class CheckedVariant:
     """Why the tool could not run it, or not to the end."""
     stopped: int | None = None
     """Number of reports after which the tool suppressed others; None if it printed all."""
+    tools: Mapping[str, ToolOutcome] = field(default_factory=dict)
+    """Outcome of each of TOOLS; empty for Oclgrind."""
 
     @property
     def reason(self) -> str | None:
@@ -82,11 +101,16 @@ class CheckedVariant:
             return self.failure or str(self.outcome["reason"])
         if self.outcome["error"] is None:
             return None
-        return reason_if_wrong(self.outcome["error"], self.outcome["tolerance"], self.outcome["compared"])
+        return _reason_if_wrong(self.outcome)
 
     @property
     def clean(self) -> bool:
         return not (self.defects or self.reason or self.stopped)
+
+
+def _reason_if_wrong(result: Mapping[str, Any]) -> str | None:
+    """Return why the result of a closing record is not accepted; None if it is."""
+    return result.get("reason") or reason_if_wrong(result["error"], result["tolerance"], result["compared"])
 
 
 def find_oclgrind() -> Path:
@@ -109,6 +133,14 @@ def find_sanitizer() -> str:
             f"no {SANITIZER}, which checks CUDA kernels: install NVIDIA's CUDA toolkit, on PATH or as {SANITIZER_PATHS[0]}"
         )
     return path
+
+
+def sanitizer_version() -> str:
+    """Return the version of compute-sanitizer, such as `2025.3.0.0`; '' if it prints none."""
+    match = re.search(
+        r"\bVersion (\d[\d.]*)", run_tool([find_sanitizer(), "--version"], limit_s=60, together=True).output
+    )
+    return match[1] if match else ""
 
 
 def choose(lab: Lab, name: str, case: str | None, scale: str, device: Device) -> list[tuple[Variant, Case]]:
@@ -155,21 +187,22 @@ def check(
     device: Device,
     *,
     ends: bool = False,
+    limit_s: float = LIMIT_S,
+    jobs: int = 1,
     progress: Progress = silent,
 ) -> Iterator[CheckedVariant]:
     """Run the tool for `device` on each variant and its case, and yield the results one after the other.
 
-    ends: run only the first and the last group of each launch, by Oclgrind; results are not compared then. Errors: UsageError
-    if the tool is not installed, or does not support `ends`.
+    ends: run only the first and the last group of each launch, by Oclgrind; results are not compared then. limit_s: seconds
+    that a tool may take for one variant. jobs: number of processes under compute-sanitizer at a time. Errors: UsageError if the
+    tool is not installed, or does not support `ends`.
     """
     if not has(device.backend, "counters"):
-        yield from _under_oclgrind(lab, cells, ends=ends, progress=progress)
+        yield from _under_oclgrind(lab, cells, ends=ends, limit_s=limit_s, progress=progress)
         return
     if ends:
         raise UsageError(f"{SANITIZER} runs all groups: it takes no --ends")
-    sanitizer = find_sanitizer()
-    for variant, case in cells:
-        yield _under_sanitizer(sanitizer, lab, variant, case, device, progress)
+    yield from _under_sanitizer(find_sanitizer(), lab, cells, device, limit_s, jobs, progress)
 
 
 def _order(
@@ -179,7 +212,7 @@ def _order(
     out: Path,
     *,
     ends: bool = False,
-    mark: str = "",
+    mark: str,
 ) -> dict[str, Any]:
     """Return the order for `sanitizer_worker`. mark: text that it prints before each variant."""
     pairs = [[variant.name, case.name, case.scale] for variant, case in cells]
@@ -188,11 +221,19 @@ def _order(
     }  # fmt: skip
 
 
-def _run(command: Sequence[str], order: Mapping[str, Any], mark: str = "", **environment: str) -> ToolRun:
-    """Run `sanitizer_worker` with an order under a tool. mark: text that it prints before each variant."""
-    tool_environment = {**own_python.environment(), **registry.environment(), "LC_ALL": "C", **environment}
+def _run(
+    command: Sequence[str],
+    order: Mapping[str, Any],
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+) -> ToolRun:
+    """Run `sanitizer_worker` with an order under a tool. limit_s: seconds for its start, and for each variant."""
+    tool_environment = {**own_python.environment(), **registry.environment(), "LC_ALL": "C", **(environment or {})}
     process = [*command, sys.executable, "-m", f"{__package__}.sanitizer_worker", json.dumps(order)]
-    return run_tool(process, limit_s=LIMIT_S, env=tool_environment, together=True, mark=mark.encode() or None)
+    return run_tool(
+        process, limit_s=limit_s, env=tool_environment, together=True, mark=order["mark"].encode(), stop=stop
+    )
 
 
 _IS_NUMBER = lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool))  # noqa: E731
@@ -202,6 +243,11 @@ _RESULTS: tuple[dict[str, Any], ...] = (
     {"reason": str, "tool": str, "optimised": bool},
 )
 """Shapes of a closing record of `sanitizer_worker`; `reason` is why the variant could not run."""
+
+
+def _new_mark() -> str:
+    """Return text that no kernel prints, for `_order`."""
+    return f"roofbook checks {secrets.token_hex(8)} "
 
 
 @dataclass
@@ -232,10 +278,10 @@ def _read(out: Path, variants: Sequence[Variant]) -> dict[str, _Report]:
     return written
 
 
-def _describe_failure(program: str, run: ToolRun, stage: str, last_words: str) -> str:
+def _describe_failure(program: str, run: ToolRun, stage: str, last_words: str, limit_s: float) -> str:
     """Return why a variant has no closing record. program: what ran it. last_words: the end of its output."""
     if run.out_of_time:
-        end = f"{program} did not end within {LIMIT_S:g} s"
+        end = f"{program} did not end within {limit_s:g} s"
     else:
         end = f"{program} {how_ended(run.code)} ({plain_text(last_words)})"
     return f"{end}; it was at: {stage}" if stage else end
@@ -245,7 +291,7 @@ def _describe_failure(program: str, run: ToolRun, stage: str, last_words: str) -
 
 
 def _under_oclgrind(
-    lab: Lab, cells: Sequence[tuple[Variant, Case]], *, ends: bool, progress: Progress
+    lab: Lab, cells: Sequence[tuple[Variant, Case]], *, ends: bool, limit_s: float, progress: Progress
 ) -> Iterator[CheckedVariant]:
     """Yield results by Oclgrind, from one process; if a variant ends it, the others run in another."""
     settings = {
@@ -258,12 +304,12 @@ def _under_oclgrind(
         while left:
             names = ", ".join(variant.name for variant, _ in left)
             progress(names, "under Oclgrind")
-            out, mark = scratch / f"told-{len(left)}", f"roofbook checks {secrets.token_hex(8)} "
-            run = _run((), _order(lab, left, None, out, ends=ends, mark=mark), mark, **settings)
+            out, mark = scratch / f"told-{len(left)}", _new_mark()
+            run = _run((), _order(lab, left, None, out, ends=ends, mark=mark), limit_s, settings)
             written = _read(out, [variant for variant, _ in left])
             _, *parts = re.split(rf"^{mark}.*\n", run.output, flags=re.M)
             if not parts:
-                raise Failed(_describe_failure("Oclgrind", run, "", run.last_words()))
+                raise Failed(_describe_failure("Oclgrind", run, "", run.last_words(), limit_s))
             done = 0
             for (variant, case), part in zip(left, parts, strict=False):
                 result = written[variant.name].result
@@ -276,7 +322,7 @@ def _under_oclgrind(
                 elif not result:
                     last_words = ToolRun(run.code, part).last_words()
                     result_of_check.failure = _describe_failure(
-                        "Oclgrind", run, written[variant.name].stage, last_words
+                        "Oclgrind", run, written[variant.name].stage, last_words, limit_s
                     )
                 yield result_of_check
                 done += 1
@@ -292,27 +338,92 @@ _SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: ", re.M)
 
 
 def _under_sanitizer(
-    sanitizer: str, lab: Lab, variant: Variant, case: Case, device: Device, progress: Progress
-) -> CheckedVariant:
-    """Return the result of all TOOLS of compute-sanitizer; its outcome is that of the last tool."""
-    result_of_check = CheckedVariant(variant, case, SANITIZER)
-    with scratch_folder() as scratch:
-        for tool in TOOLS:
-            progress(f"{case.name} {variant.name}", f"under {tool}")
-            out = scratch / tool
-            command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
-            run = _run(command, _order(lab, [(variant, case)], device.spec, out))
-            result_of_check.defects += findings.of_sanitizer(run.output)
-            written = _read(out, [variant])[variant.name]
-            if written.result is None or run.code != 0:
-                own_output = "\n".join(line for line in run.output.splitlines() if not line.startswith("="))
-                last_words = ToolRun(run.code, own_output).last_words()
-                result_of_check.failure = _describe_failure(f"the process under {tool}", run, written.stage, last_words)
-                break
-            if not _SUMMARY.search(run.output):
-                result_of_check.failure = (
-                    f"{tool} printed no summary: it did not come to its end ({plain_text(run.last_words())})"
-                )
-                break
-            result_of_check.outcome = written.result
+    sanitizer: str, lab: Lab, cells: Sequence[tuple[Variant, Case]], device: Device, limit_s: float, jobs: int,
+    progress: Progress,
+) -> Iterator[CheckedVariant]:  # fmt: skip
+    """Yield results of all TOOLS of compute-sanitizer."""
+    groups = [cells[at : at + MOST_TOGETHER] for at in range(0, len(cells), MOST_TOGETHER)]
+    stop = threading.Event()
+    with scratch_folder() as scratch, ThreadPoolExecutor(jobs) as pool:
+        try:
+            processes = [partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop) for tool in TOOLS]
+            group_runs = [[pool.submit(_by_tool, process, group) for process in processes] for group in groups]
+            for group, runs in zip(groups, group_runs, strict=True):
+                outcomes = []
+                for tool, run in zip(TOOLS, runs, strict=True):
+                    progress(", ".join(variant.name for variant, _ in group), f"under {tool}")
+                    outcomes.append(run.result())
+                for at, (variant, case) in enumerate(group):
+                    by_tool = dict(zip(TOOLS, (of_group[at] for of_group in outcomes), strict=True))
+                    yield _checked(variant, case, by_tool)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _checked(variant: Variant, case: Case, tools: Mapping[str, ToolOutcome]) -> CheckedVariant:
+    """Return the result of all tools for a variant. Its outcome is a wrong one if a tool had any."""
+    result_of_check = CheckedVariant(variant, case, SANITIZER, tools=tools)
+    for outcome in tools.values():
+        result_of_check.defects += outcome.defects
+    results = [outcome.result for outcome in tools.values() if outcome.result]
+    result_of_check.outcome = next((result for result in results if _reason_if_wrong(result)), next(iter(results), {}))
+    result_of_check.failure = "; ".join(outcome.failure for outcome in tools.values() if outcome.failure) or None
     return result_of_check
+
+
+_ProcessRun = tuple[ToolRun, dict[str, "_Report"], Callable[["_Report"], str]]
+"""Output of a process, its reports by variant, and a function that describes why a report has no accepted end."""
+
+
+def _by_tool(
+    process: Callable[[Sequence[tuple[Variant, Case]]], _ProcessRun], cells: Sequence[tuple[Variant, Case]]
+) -> list[ToolOutcome]:
+    """Return the outcome of one tool for each variant.
+
+    All variants run in one process. Its findings do not name the variant, and one variant can end the process or break the
+    device for the next, so after a finding or a failure each half runs in a process of its own, down to single variants. A
+    variant that takes too long runs alone, and so do the others without it.
+    """
+    run, written, describe_failure = process(cells)
+    defects = findings.of_sanitizer(run.output)
+    is_whole = run.code == 0 and not run.out_of_time and _SUMMARY.search(run.output) is not None
+    if len(cells) == 1:
+        (report,) = written.values()
+        return [
+            ToolOutcome(defects, report.result or {}, None if is_whole and report.result else describe_failure(report))
+        ]
+    late = (
+        next((at for at, (v, _) in enumerate(cells) if written[v.name].result is None), None)
+        if run.out_of_time
+        else None
+    )
+    if late is not None:
+        others = _by_tool(process, [*cells[:late], *cells[late + 1 :]])
+        return [*others[:late], *_by_tool(process, [cells[late]]), *others[late:]]
+    results = [written[variant.name].result for variant, _ in cells]
+    if is_whole and not defects and all(result and not _reason_if_wrong(result) for result in results):
+        return [ToolOutcome(result=result) for result in results if result]
+    half = len(cells) // 2
+    return [*_by_tool(process, cells[:half]), *_by_tool(process, cells[half:])]
+
+
+def _process(
+    sanitizer: str, tool: str, lab: Lab, device: Device, limit_s: float, scratch: Path, stop: threading.Event,
+    cells: Sequence[tuple[Variant, Case]],
+) -> _ProcessRun:  # fmt: skip
+    """Run one tool on variants in one process. Raises Failed once `stop` is set."""
+    if stop.is_set():
+        raise Failed("the check was stopped")
+    out, mark = scratch / secrets.token_hex(8), _new_mark()
+    command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
+    run = _run(command, _order(lab, cells, device.spec, out, mark=mark), limit_s, stop=stop)
+
+    def describe_failure(report: _Report) -> str:
+        if report.result and run.code == 0:
+            return f"{tool} printed no summary: it did not come to its end ({plain_text(run.last_words())})"
+        own_output = "\n".join(line for line in run.output.splitlines() if not line.startswith(("=", mark)))
+        last_words = ToolRun(run.code, own_output).last_words()
+        return _describe_failure(f"the process under {tool}", run, report.stage, last_words, limit_s)
+
+    return run, _read(out, [variant for variant, _ in cells]), describe_failure

@@ -1,5 +1,6 @@
 """Findings of a sanitizer as text: each defect with the kernel's own lines. Serves `roofbook check`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..analysis import format as show
@@ -28,6 +29,16 @@ def summary(check: CheckedVariant) -> str:
     if check.stopped:
         text += f" in the first {check.stopped} reports, after which it fell silent"
     return f"{text}; {_result(check)}"
+
+
+def summary_of_all(checks: Sequence[CheckedVariant]) -> str:
+    """Return one line on several variants: how many are clean, and the names of the others."""
+    with_findings = [check.variant.name for check in checks if check.defects]
+    failed = [check.variant.name for check in checks if not check.clean and not check.defects]
+    parts = [f"{sum(check.clean for check in checks)} of {show.several(len(checks), 'variant')} are clean"]
+    parts += [f"with findings: {', '.join(with_findings)}"] * bool(with_findings)
+    parts += [f"wrong or not checked to the end: {', '.join(failed)}"] * bool(failed)
+    return "; ".join(parts)
 
 
 def _result(check: CheckedVariant) -> str:

@@ -1,0 +1,113 @@
+"""Tables of the steps that compute-sanitizer checked, for the page on the method, from the files of `roofbook check --out`."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..devices.backends import CUDA, HOST
+from ..measure.sanitizer_record import FOLDER
+from ..spec import registry
+from ..spec.plan import Variant
+from .columns import Column, count_column, table, text_column
+
+LABS_CAPTION = "CUDA steps under compute-sanitizer"
+REPORTS_CAPTION = "What compute-sanitizer reports, and what did not end"
+
+
+class Report(NamedTuple):
+    """A finding of a tool, or the reason why the tool or the variant failed."""
+
+    lab: str
+    variant: str
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CheckedLab:
+    """A lab's file, read with the lab's steps of today."""
+
+    name: str
+    record: Mapping[str, Any]
+    steps: Sequence[Variant]
+    """Today's variants with a CUDA kernel."""
+
+    @property
+    def checked(self) -> list[str]:
+        """Names of the steps whose kernel is the one that was checked."""
+        known = self.record["variants"]
+        return [
+            v.name for v in self.steps if v.source and known.get(v.name, {}).get("source_sha256") == v.source.sha256
+        ]
+
+    @property
+    def reports(self) -> list[Report]:
+        """Reports on the checked steps."""
+        return [Report(self.name, name, *report) for name in self.checked for report in self._reports_of(name)]
+
+    def _reports_of(self, name: str) -> Iterator[tuple[str, str]]:
+        variant = self.record["variants"][name]
+        for tool, outcome in variant["tools"].items():
+            if isinstance(outcome, str):
+                yield tool, outcome
+            else:
+                for kind in dict.fromkeys(f"{finding['kind']}, in kernel {finding['kernel']}" for finding in outcome):
+                    yield tool, kind
+        if variant["wrong"]:
+            yield "", variant["wrong"]
+
+    @property
+    def clean(self) -> int:
+        """Number of the checked steps without a report."""
+        return len(self.checked) - len({report.variant for report in self.reports})
+
+    @property
+    def origin(self) -> str:
+        """Commit, device, version of the tool and day."""
+        git, device = self.record["git"] or {}, self.record["device"]
+        commit = str(git.get("commit") or "unknown commit")[:10] + " with changes" * bool(git.get("dirty"))
+        return f"{commit}, {device.get('model', '')}, {self.record['sanitizer']}, {self.record['time'][:10]}"
+
+
+def read(results: Path) -> list[CheckedLab]:
+    """Return the labs with a file, in the order of the book."""
+    labs = []
+    for name in (*registry.names(), registry.PEAKS):
+        path = results / FOLDER / f"{name}.json"
+        if path.is_file():
+            steps = [
+                v for v in registry.get(name).ladder if v.source and CUDA.name in v.backends and HOST not in v.backends
+            ]
+            labs.append(CheckedLab(name, json.loads(path.read_text()), steps))
+    return labs
+
+
+def checks(results: Path) -> str:
+    """Return the tables as HTML; '' if no file is there."""
+    labs = read(results)
+    if not labs:
+        return ""
+    notes = [
+        "Checked: by memcheck, racecheck, synccheck and initcheck on the smallest case of the scale test, with the kernel's "
+        "text as it is today. Clean: no tool reported anything, and the result was right."
+    ]
+    columns: list[Column[CheckedLab]] = [
+        text_column("Lab", "lab", lambda lab: lab.name),
+        count_column("CUDA steps", "steps", lambda lab: len(lab.steps)),
+        count_column("Checked", "checked", lambda lab: len(lab.checked)),
+        count_column("Clean", "clean", lambda lab: lab.clean),
+        text_column("Commit, device, version, day", "origin", lambda lab: lab.origin, "wrap"),
+    ]
+    tables = [table(LABS_CAPTION, columns, labs, notes)]
+    reports = [report for lab in labs for report in lab.reports]
+    if reports:
+        report_columns: list[Column[Report]] = [
+            text_column("Lab", "lab", lambda report: report.lab),
+            text_column("Step", "variant", lambda report: report.variant),
+            text_column("Tool", "tool", lambda report: report.tool),
+            text_column("Report", "report", lambda report: report.text, "wrap"),
+        ]
+        tables.append(table(REPORTS_CAPTION, report_columns, reports, []))
+    return "".join(part.html for part in tables)
