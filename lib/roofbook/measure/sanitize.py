@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from glob import glob
@@ -343,11 +343,14 @@ def _under_sanitizer(
 ) -> Iterator[CheckedVariant]:  # fmt: skip
     """Yield results of all TOOLS of compute-sanitizer."""
     groups = [cells[at : at + MOST_TOGETHER] for at in range(0, len(cells), MOST_TOGETHER)]
-    stop = threading.Event()
-    with scratch_folder() as scratch, ThreadPoolExecutor(jobs) as pool:
+    stop, turns = threading.Event(), threading.Semaphore(jobs)
+    # A thread waits for those of the halves that it starts: at most two for each variant and tool.
+    with scratch_folder() as scratch, ThreadPoolExecutor(2 * len(TOOLS) * max(1, len(cells))) as pool:
         try:
-            processes = [partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop) for tool in TOOLS]
-            group_runs = [[pool.submit(_by_tool, process, group) for process in processes] for group in groups]
+            processes = [
+                partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop, turns) for tool in TOOLS
+            ]
+            group_runs = [[pool.submit(_by_tool, process, group, pool) for process in processes] for group in groups]
             for group, runs in zip(groups, group_runs, strict=True):
                 outcomes = []
                 for tool, run in zip(TOOLS, runs, strict=True):
@@ -377,7 +380,9 @@ _ProcessRun = tuple[ToolRun, dict[str, "_Report"], Callable[["_Report"], str]]
 
 
 def _by_tool(
-    process: Callable[[Sequence[tuple[Variant, Case]]], _ProcessRun], cells: Sequence[tuple[Variant, Case]]
+    process: Callable[[Sequence[tuple[Variant, Case]]], _ProcessRun],
+    cells: Sequence[tuple[Variant, Case]],
+    pool: Executor,
 ) -> list[ToolOutcome]:
     """Return the outcome of one tool for each variant.
 
@@ -385,6 +390,12 @@ def _by_tool(
     device for the next, so after a finding or a failure each half runs in a process of its own, down to single variants. A
     variant that takes too long runs alone, and so do the others without it.
     """
+
+    def by_parts(*parts: Sequence[tuple[Variant, Case]]) -> list[ToolOutcome]:
+        """Return the outcomes of several parts of the variants, which run side by side."""
+        runs = [pool.submit(_by_tool, process, part, pool) for part in parts]
+        return [outcome for run in runs for outcome in run.result()]
+
     run, written, describe_failure = process(cells)
     defects = findings.of_sanitizer(run.output)
     is_whole = run.code == 0 and not run.out_of_time and _SUMMARY.search(run.output) is not None
@@ -399,25 +410,26 @@ def _by_tool(
         else None
     )
     if late is not None:
-        others = _by_tool(process, [*cells[:late], *cells[late + 1 :]])
-        return [*others[:late], *_by_tool(process, [cells[late]]), *others[late:]]
+        outcomes = by_parts([*cells[:late], *cells[late + 1 :]], [cells[late]])
+        return [*outcomes[:late], outcomes[-1], *outcomes[late:-1]]
     results = [written[variant.name].result for variant, _ in cells]
     if is_whole and not defects and all(result and not _reason_if_wrong(result) for result in results):
         return [ToolOutcome(result=result) for result in results if result]
     half = len(cells) // 2
-    return [*_by_tool(process, cells[:half]), *_by_tool(process, cells[half:])]
+    return by_parts(cells[:half], cells[half:])
 
 
 def _process(
     sanitizer: str, tool: str, lab: Lab, device: Device, limit_s: float, scratch: Path, stop: threading.Event,
-    cells: Sequence[tuple[Variant, Case]],
+    turns: threading.Semaphore, cells: Sequence[tuple[Variant, Case]],
 ) -> _ProcessRun:  # fmt: skip
-    """Run one tool on variants in one process. Raises Failed once `stop` is set."""
-    if stop.is_set():
-        raise Failed("the check was stopped")
+    """Run one tool on variants in one process, once `turns` has a place. Raises Failed once `stop` is set."""
     out, mark = scratch / secrets.token_hex(8), _new_mark()
     command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
-    run = _run(command, _order(lab, cells, device.spec, out, mark=mark), limit_s, stop=stop)
+    with turns:
+        if stop.is_set():
+            raise Failed("the check was stopped")
+        run = _run(command, _order(lab, cells, device.spec, out, mark=mark), limit_s, stop=stop)
 
     def describe_failure(report: _Report) -> str:
         if report.result and run.code == 0:
