@@ -8,9 +8,9 @@ from ...devices.contract import Device, Unsupported
 from ...spec.kernel_constants import constants
 from ...spec.kernel_run import ceil_div
 from ...spec.plan import Case, Variant
-from ...spec.prediction import FEW_PERCENT
+from ...spec.prediction import FASTER, FEW_PERCENT, SEVERAL
 from ...spec.source import Source
-from .plans import KeptPartials
+from .plans import GraphedSteps, KeptPartials, WarpSums
 
 HERE = Path(__file__).parent
 
@@ -36,6 +36,14 @@ class Fours(KeptPartials):
         self.groups = self.size[0] * self.size[1] // self.group_size
 
 
+class FoursGraph(GraphedSteps, Fours):
+    """Steps of four cells a work-item, launched as a CUDA graph."""
+
+
+class FoursWarps(WarpSums, Fours):
+    """Steps of four cells a work-item in a graph, with a partial sum a warp."""
+
+
 WIDE = {"group": (128, 1)}
 FOURS = Source.of(
     HERE / "fours.k", LAYOUT="SOA", GRID="ONE", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char"
@@ -53,5 +61,23 @@ STEPS = (
         "The equilibrium as a function of momentum, and no choice where four cells have no obstacle.",
         "Two exact divisions and a root a cell were half of the instructions. Memory is the bound, so little is left to gain.",
         options=WIDE, predicts={"gpu large": FEW_PERCENT},
+    ),
+)  # fmt: skip
+GRAPHED = FOURS.with_knobs(ARITHMETIC="MOMENTUM", PARTIALS="GRAPH")
+GRAPHS = (
+    Variant(
+        "fours-graph", "fours-momentum", GRAPHED, FoursGraph,
+        "The steps of four cells a work-item as a CUDA graph.",
+        "Python's loop takes 20 us a step, the kernel less than 3 on a small grid.",
+        needs=frozenset({"graphs"}), options=WIDE, differs=("source", "plan"),
+        predicts={"small": SEVERAL, "large": FEW_PERCENT},
+    ),
+    Variant(
+        "fours-warps", "fours-graph", GRAPHED.with_knobs(REDUCE="WARPS"), FoursWarps,
+        "A group is one warp, which adds up its speeds by shuffles and stores the sum.",
+        "No barrier, and no idle warps where a row has fewer than 512 cells. Eight barriers a step take some 0.3 us, which no "
+        "other warp of a small grid fills.",
+        needs=frozenset({"graphs"}), options={"group": (32, 1)}, differs=("source", "plan", "options"),
+        predicts={"small": FASTER, "large": FEW_PERCENT},
     ),
 )  # fmt: skip

@@ -47,6 +47,8 @@ ACCELERATED = SELECTED.with_knobs(ACCELERATE="FUSED")
 HOISTED = ACCELERATED.with_knobs(CONSTANTS="HOISTED")
 BYTES = HOISTED.with_knobs(SOLID="char")
 FLAT = BYTES.with_knobs(GRID="ONE")
+SUMMED_BY_WARPS = FLAT.with_knobs(PARTIALS="GRAPH", REDUCE="WARPS")
+COMPARED = SUMMED_BY_WARPS.with_knobs(NEIGHBOUR="COMPARE")
 IN_PLACE = Source.of(
     HERE / "in_place.k", LAYOUT="SOA", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char",
 )  # fmt: skip
@@ -240,6 +242,35 @@ LADDER = (
         "The host leaves the loop: about half a microsecond per launch remains.",
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
+    Variant(
+        "warp-sums", "graph", SUMMED_BY_WARPS, plans.WarpSums,
+        "Each warp adds up its speeds by shuffles and stores the sum.",
+        "Five shuffles take the place of local memory and seven barriers. On a small grid a multiprocessor has one or two "
+        "groups, so nothing fills these waits: a ninth of a step of 128x128.",
+        needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
+    ),
+    Variant(
+        "compared-neighbours", "warp-sums", COMPARED, plans.WarpSums,
+        "Neighbours by comparisons, not by remainders.",
+        "A remainder takes a reciprocal and some 30 instructions, and all loads of populations wait for it: a few per cent of "
+        "a small step.",
+        needs=frozenset({"graphs"}), predicts={"small": FEW_PERCENT},
+    ),
+    Variant(
+        "warps-momentum", "compared-neighbours", COMPARED.with_knobs(OBSTACLE="MOMENTUM"), plans.WarpSums,
+        "The equilibrium as a function of momentum: one reciprocal of the hardware, not two exact divisions.",
+        "Each exact division has a branch for tiny and huge numbers. Two of them and a root stand one after the other.",
+        needs=frozenset({"graphs"}), predicts={"small": FASTER},
+    ),
+    Variant(
+        "loads-at-once", "warps-momentum", COMPARED.with_knobs(OBSTACLE="MOMENTUM", BOUNDED=1), plans.WarpSums,
+        "The compiler knows the size of a group. So it spends eight more registers, and loads the obstacle with the "
+        "populations.",
+        "To save registers it had loaded the obstacle after the sums of populations, so a step waited for the L2 twice. A wait "
+        "is some 0.15 us.",
+        needs=frozenset({"graphs"}), predicts={"small": FASTER},
+    ),
+    *fours.GRAPHS,
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,
         "One grid instead of two: each population is written where one was read (AA pattern).",

@@ -4,6 +4,7 @@
 // Knob REDUCE:      SERIAL  one work-item of the group adds them up;  TREE  by halving
 //                   CELLS   no sum in the group: with PARTIALS = KEPT, a speed a cell
 //                   SUBGROUP  by sums over subgroups, which need no local memory
+//                   WARPS  the same, with a slot a warp: no local memory, no barrier (CUDA)
 // Knob COUNT_CELLS: 1  each step counts the fluid cells anew, like the course's program;  0  the host knows their number
 // Knob PARTIALS:    READ   one slot a group, which the host reads after each step
 //                   KEPT   one row of slots a step, which stays on the device
@@ -26,11 +27,14 @@
 #define TREE 2
 #define CELLS 3
 #define SUBGROUP 4
+#define WARPS 5
 #define READ 1
 #define KEPT 2
 #define GRAPH 3
 #ifdef WIDTH
 #define SLOTS ((nx + WIDTH - 1) / WIDTH * ny)
+#elif REDUCE == WARPS
+#define SLOTS GROUPS(0) * GROUPS(1) * SUBGROUP_COUNT()
 #else
 #define SLOTS GROUPS(0) * GROUPS(1)
 #endif
@@ -41,6 +45,9 @@
 #elif REDUCE == SUBGROUP
 #include "subgroups.h"
 #define REDUCTION "reduce_subgroups.inc"
+#elif REDUCE == WARPS
+#include "subgroups.h"
+#define REDUCTION "reduce_warps.inc"
 #else
 #define REDUCTION "reduce_serial.inc"
 #endif
@@ -60,4 +67,10 @@
 #else
 #define STEP_ARGUMENT
 #define SLOT(group) group
+#endif
+// Finds a warp's slot before the populations are loaded, so that the load of the number of steps overlaps with theirs.
+#if REDUCE == WARPS
+#define FIND_SLOT const int slot = SLOT((GROUP_ID(1) * GROUPS(0) + GROUP_ID(0)) * SUBGROUP_COUNT() + SUBGROUP_NUMBER());
+#else
+#define FIND_SLOT
 #endif

@@ -32,6 +32,8 @@ from .problem import AWKWARD_STEPS, CASES, EX, EY, OPPOSITE, Params
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
 FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
+WARP = 32
+"""Work-items of a warp."""
 MOST_SPEEDS = 1 << 33
 """Bytes of the kept speeds of a chunk that a step may take: the report had no more room either."""
 LAUNCHES = {"quick": 2000, "test": 50}
@@ -461,6 +463,14 @@ class GraphedSteps(KeptPartials):
             arguments = self.arguments(step, (self.done, np.int32(step - done)), last=step == self.units - 1)
             self.queue.launch(self.kernels[step % 2], self.size, self.local, *arguments)
         self.add_up(0, self.units)
+
+
+class WarpSums(GraphedSteps):
+    """A graph of steps in which each warp stores a partial sum of its own."""
+
+    def lay_out(self) -> None:
+        super().lay_out()
+        self.groups *= self.group_size // WARP
 
 
 class QueueOnly(Plan):
