@@ -1,5 +1,6 @@
 """Kernels in today's languages: each beside the best step like it and the step of its method, and none as a library."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ from roofbook.analysis import kernel_languages
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.kernel_languages import Comparison, comparisons
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.report.languages_table import languages
+from roofbook.report.languages_table import languages, leads
 from roofbook.spec import registry
 
 from .inspection import line
@@ -62,6 +63,15 @@ def test_the_table_has_times_lines_and_the_way_to_the_first_result(compared: lis
     assert "per step" in line(table, "triton-steps")
     assert ">deep-halo-pause<" in line(table, "triton-steps") and ">graph<" in line(table, "triton-steps")
     assert "farthest from its step has 0.5" in " ".join(table.notes)
+
+
+def test_a_note_says_where_a_kernel_is_faster_than_the_step_of_its_method(compared: list[Comparison]) -> None:
+    (sentence,) = leads(compared)
+    assert re.fullmatch(
+        r"triton-steps is faster than graph, the step of its method, by these factors: 1\.[45]\d* on 256x256\.",
+        sentence,
+    )
+    assert sentence in languages("Some GPU, CUDA", compared).notes
 
 
 def test_a_kernel_in_another_language_is_no_library() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..analysis import format as show
 from ..analysis.kernel_languages import Comparison
+from ..analysis.sentences import joined
 from .cell_format import check_cell
 from .columns import Column, ratio_column, table
 from .html import Cell, StandingNote, Table
@@ -45,7 +46,7 @@ def languages(device: str, comparisons: Sequence[Comparison]) -> Table:
         Column("Error / allowed", lambda of: replace(check_cell(of.kernel), card_id=of.card), "num"),
     ]  # fmt: skip
     kernels = [comparison.kernel for comparison in comparisons]
-    notes = [*summary(comparisons), *notes_of(kernels, NOTE)]
+    notes = [*summary(comparisons), *leads(comparisons), *notes_of(kernels, NOTE)]
     return table(f"Kernels in today's languages on {device}", columns, comparisons, notes, "peers")
 
 
@@ -57,6 +58,20 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
     least, median, most = (show.factor(value) for value in (min(ratios), statistics.median(ratios), max(ratios)))
     return [
         f"The kernel farthest from its step has {least} of its speed, the nearest {most}, and half of them {median} or more."
+    ]
+
+
+def leads(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a sentence for each kernel that is faster than the step of its method on some case: by how much, and where."""
+    by_pair: dict[tuple[str, str], list[str]] = {}
+    for comparison in comparisons:
+        ratio = comparison.ratio_to_parent()
+        if ratio and comparison.parent and ratio.word == "faster":
+            pair = comparison.kernel.variant, comparison.parent.variant
+            by_pair.setdefault(pair, []).append(f"{show.factor(ratio.estimate)} on {comparison.data.case}")
+    return [
+        f"{kernel} is faster than {step}, the step of its method, by these factors: {joined(ratios)}."
+        for (kernel, step), ratios in by_pair.items()
     ]
 
 
