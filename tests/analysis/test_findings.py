@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from roofbook.analysis.conclusions import about_machines, what_probes_leave
+from roofbook.analysis.format import THIN
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.analysis.recorded import recorded
@@ -36,6 +38,35 @@ def test_without_measurements_there_is_no_answer(lab: str, tmp_path: Any) -> Non
     assert "The answer" not in page.summary().data
 
 
+def measured_spreads(**spreads: tuple[float, int, int]) -> Any:
+    """Return steps on a grid, each with seconds, runs and machines; the first is the fastest."""
+    return cast(Any, SimpleNamespace(
+        fastest=lambda case: next(iter(spreads)), near_fastest=lambda case: [*spreads],
+        spread=lambda name, case: spreads[name][1:], seconds=lambda name, case: spreads.get(name, [None])[0],
+        value=lambda name, case: f"{spreads[name][0]} s",
+    ))  # fmt: skip
+
+
+def test_a_fastest_step_of_fewer_machines_stands_beside_the_next_of_more() -> None:
+    assert about_machines(measured_spreads(a=(1, 3, 1), b=(1.1, 3, 1), c=(1.2, 10, 4), d=(1.3, 12, 5)), "big") == (
+        "`a` has 3 runs and `c` 10, which ran on 1 and on 4 machines or GPUs."
+    )
+    assert about_machines(measured_spreads(a=(1, 3, 2), b=(1.1, 9, 2)), "big") == ""
+
+
+def test_probes_stand_beside_their_step_and_one_without_a_time_is_named() -> None:
+    probes = {"no-waits": "without waits", "nothing": "alone"}
+    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == (
+        "What `step` takes on big without waits (`no-waits`) and alone (`nothing`) is not measured here."
+    )
+    known = measured_spreads(**{"step": (2.0, 3, 1), "no-waits": (1.0, 3, 1), "nothing": (0.5, 3, 1)})
+    assert what_probes_leave(known, "step", "big", probes) == (
+        f"On big `step` takes 2.0 s, and 1.0 s, 50.0{THIN}% of it, without waits (`no-waits`) and 0.5 s, 25.0{THIN}% of it, "
+        "alone (`nothing`)."
+    )
+    assert what_probes_leave(known, "other", "big", probes) == what_probes_leave(known, "step", "big", {}) == ""
+
+
 def test_no_words_are_joined_to_none() -> None:
     assert (joined([]), joined(["a"]), joined(["a", "b", "c"])) == ("", "a", "a, b and c")
 
@@ -46,9 +77,10 @@ def test_lbms_answer_says_whether_the_fastest_kernel_is_past_the_memory_bound() 
 
     def measured(fastest: str) -> Any:
         return cast(Any, SimpleNamespace(
-            cases=[SimpleNamespace(name="big")], seconds=lambda name, case: times[name], memory_bound=lambda name, case: 1e-5,
+            cases=[SimpleNamespace(name="big")], seconds=lambda name, case: times.get(name),
+            memory_bound=lambda name, case: 1e-5,
             fastest=lambda case: fastest, way=lambda case: [], value=lambda name, case: "some time",
-            share_of_bound=lambda name, case: (0.5, "float32"),
+            share_of_bound=lambda name, case: (0.5, "float32"), near_fastest=lambda case: [], spread=lambda name, case: (3, 1),
         ))  # fmt: skip
 
     assert "is the fastest: 50.0" in finding(measured("fused"))

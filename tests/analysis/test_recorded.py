@@ -76,6 +76,14 @@ def test_an_answer_says_of_how_many_steps_it_knows_nothing(tmp_path: Path, add: 
     assert finding_of_measured("", data.measured) == "", "no answer that could be of some steps alone"
 
 
+def test_the_spread_of_a_time_counts_its_runs_and_their_machines(tmp_path: Path, add: Callable[..., Any]) -> None:
+    for number in (1, 2):
+        add(f"20260101T000000Z-00000{number}")
+    (data,) = recorded(LAB, Store(tmp_path))
+    assert data.measured.spread("fused", "128x128") == (2, 1) and data.measured.spread("soa", "128x128") == (0, 0)
+    assert data.measured.near_fastest("128x128") == ["fused"]
+
+
 @pytest.mark.parametrize(("counts", "words"), [((0, 5), ""), ((1, 5), " 1 of 5 has no"), ((2, 5), " 2 of 5 have no")])
 def test_an_answer_of_all_steps_has_no_such_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, add: Callable[..., Any], counts: tuple[int, int], words: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from roofbook.book.input_hashes import InputHashes
 from roofbook.book.lesson_figures import LessonData, count_table, effects_of, lesson_data
 from roofbook.book.manifest import Manifest
 from roofbook.spec import registry
-from roofbook.spec.lesson import LENGTH, lesson
+from roofbook.spec.lesson import LENGTH, Question, lesson
 from roofbook.store.parquet import Store
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +75,18 @@ def test_the_effect_of_a_step_is_that_of_the_store(data: LessonData, page: str, 
     assert words in plain(page) and words in plain(deck)
     devices = {effect.data.store_device for effect in effects_of(data.records, step, data.data)}
     assert len(devices) == len(data.records) > 2
+
+
+def test_a_probe_stands_below_its_question_on_each_case_or_is_not_measured(data: LessonData) -> None:
+    """The step stands in for a probe: it is measured on all devices of the lab."""
+    question = Question("What bounds it?", "Time the rest.", probes=("fused",))
+    text = plain(lesson_page.page(replace(data, lesson=replace(data.lesson, questions=(question,))), ROOT, 1234))
+    _, _, answer_text = text.partition("What bounds it?")
+    for record in data.records:
+        for effect in effects_of([record], LAB.variant("fused"), record):
+            assert f"on {effect.case}, {record.store_device}" in answer_text
+    without_rows = replace(data, records=[], data=None, lesson=replace(data.lesson, questions=(question,)))
+    assert "fused : not measured yet." in plain(lesson_page.page(without_rows, ROOT, 1234))
 
 
 def test_the_count_has_the_bound_of_the_device(data: LessonData) -> None:

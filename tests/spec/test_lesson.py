@@ -28,7 +28,9 @@ def test_a_lesson_has_its_minutes_and_is_about_steps_of_the_lab(lab: Lab, descri
     assert described.starts()[0] == 0 and described.starts()[-1] == LENGTH - described.acts[-1].minutes
     steps = [act.step for act in described.acts if act.step]
     assert len(set(steps)) == len(steps) >= 3
-    for name in [*steps, *(question.step for question in described.questions if question.step)]:
+    probes = [probe for question in described.questions for probe in question.probes]
+    assert all(lab.variant(name).role == "probe" for name in probes)
+    for name in [*steps, *probes, *(question.step for question in described.questions if question.step)]:
         assert lab.variant(name).parent, f"{name} changes no other step, so there is nothing to predict"
     assert {figure for act in described.acts for figure in act.figures} == set(FIGURES)
     assert ANSWER in described.acts[-1].figures

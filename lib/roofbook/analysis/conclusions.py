@@ -1,9 +1,10 @@
 """A lab's conclusions as sentences: its fastest steps, its baselines and its peers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..escaping import markdown_code
+from . import format as show
 from .sentences import joined, without_missing
 
 if TYPE_CHECKING:
@@ -40,6 +41,39 @@ def finding_of_measured(finding: str, measured: "Measured") -> str:
         f"{finding} This is of the steps measured on this device: on {measured.main_case}, {lacking} of {steps} "
         f"{'has' if lacking == 1 else 'have'} no measurement."
     )
+
+
+def what_probes_leave(measured: "Measured", step: str, case: str, probes: Mapping[str, str]) -> str:
+    """Return the share of a step's time that each of its probes takes, or that it is not measured; '' without the step's time.
+
+    probes: name of a probe -> words for its kernel, such as `without products`.
+    """
+    whole = measured.seconds(step, case)
+    if not whole:
+        return ""
+    known, unknown = list[str](), list[str]()
+    for probe, words in probes.items():
+        if seconds := measured.seconds(probe, case):
+            known.append(f"{measured.value(probe, case)}, {show.percent(seconds / whole)} of it, {words} (`{probe}`)")
+        else:
+            unknown.append(f"{words} (`{probe}`)")
+    taken = f"On {case} `{step}` takes {measured.value(step, case)}, and {joined(known)}. " if known else ""
+    lacking = f"What `{step}` takes on {case} {joined(unknown)} is not measured here." if unknown else ""
+    return f"{taken}{lacking}".strip()
+
+
+def about_machines(measured: "Measured", case: str) -> str:
+    """Return the runs and machines of the fastest step, beside those of the nearest step of more machines; '' without such."""
+    fastest = measured.fastest(case)
+    runs, machines = measured.spread(fastest, case)
+    for rival in measured.near_fastest(case):
+        rival_runs, rival_machines = measured.spread(rival, case)
+        if rival_machines > machines:
+            return (
+                f"`{fastest}` has {show.several(runs, 'run')} and `{rival}` {rival_runs}, which ran on {machines} and on "
+                f"{rival_machines} machines or GPUs."
+            )
+    return ""
 
 
 def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:

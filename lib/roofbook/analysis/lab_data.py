@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.backends import CUDA, ON_REQUEST, label
 from ..devices.contract import Device
 from ..errors import one_of
-from ..escaping import markdown
+from ..escaping import markdown, read_json
 from ..measure.placement import lacking_instructions, target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import DEVICE_CLOCK, Lab, Series, Sweep
@@ -19,7 +19,7 @@ from ..spec.step_marks import marks
 from ..store.schema import PROFILE
 from .answers import Mattered, Rival, answer, way
 from .case_data import CaseData
-from .readings import FEW_RUNS, Reading, Speedup, cases_of, faster, fastest, newest
+from .readings import FEW_RUNS, NEAR, Reading, Speedup, cases_of, faster, fastest, newest, text_field
 from .roofline import Bound, Peaks, bound, memory, read_peaks
 from .sentences import ratio_text, time_text
 
@@ -237,6 +237,20 @@ class Measured:
         reading = self._reading(variant, case)
         runs = len(reading.runs) if reading else 0
         return f"in {FEW_RUNS[runs - 1]}" if 0 < runs < ENOUGH_RUNS else "here"
+
+    def spread(self, variant: str, case: str) -> tuple[int, int]:
+        """Return the number of runs behind a variant's time, and of the machines or GPUs that they ran on; zeros without."""
+        reading = self._reading(variant, case)
+        if not (reading and reading.ok):
+            return 0, 0
+        provenances = [read_json(text_field(run.row, "provenance") or "{}") for run in reading.runs]
+        return len(reading.runs), len({(one.get("machine"), (one.get("gpu") or {}).get("uuid")) for one in provenances})
+
+    def near_fastest(self, case: str) -> list[str]:
+        """Return the steps whose times are near the shortest one on a case, shortest first."""
+        steps = [reading for reading in newest(self._data.rows, case, roles=("step",)).values() if reading.ok]
+        ranked = sorted(steps, key=lambda reading: reading.median)
+        return [reading.variant for reading in ranked if reading.median <= NEAR * ranked[0].median]
 
     def fastest(self, case: str) -> str:
         """Return the step with the shortest verified median on a case; the lab's best if none was measured."""

@@ -15,11 +15,22 @@ from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
 from ..spec.lesson import LENGTH, Act, Question, lesson
+from ..spec.plan import Variant
 from ..store.parquet import Store
 from . import slide_files, slides
 from .citation import Citation
 from .input_hashes import InputHashes
-from .lesson_figures import LessonData, change, code, drawn, effect, effect_line, effects_of, lesson_data
+from .lesson_figures import (
+    LessonData,
+    StepEffect,
+    change,
+    code,
+    drawn,
+    effect,
+    effect_line,
+    effects_of,
+    lesson_data,
+)
 from .manifest import Manifest
 from .references import references_of_lab
 from .run_needs import installed_bytes, run_needs, stored_bytes
@@ -142,14 +153,21 @@ def _question(data: LessonData, question: Question) -> str:
     measured = ""
     if question.step and data.data:
         step = data.lab.variant(question.step)
-        effects = effects_of([data.data], step, data.data)
-        lines = "".join(effect_line(effect_on, linked=True) for effect_on in effects)
-        change_words = f"<p><code>{escape(step.name)}</code> over <code>{escape(step.parent or '')}</code>:</p>"
-        measured = f'{change_words}<ul class="effect">{lines}</ul>' if lines else ""
+        measured = _effects(step, effects_of([data.data], step, data.data))
+    for probe in map(data.lab.variant, question.probes):
+        effects = [effect_on for record in data.records for effect_on in effects_of([record], probe, record)]
+        measured += _effects(probe, effects) or f"<p><code>{escape(probe.name)}</code>: not measured yet.</p>"
     return (
         f"<li><p>{with_code(question.text)}</p><details><summary>Answer</summary>\n<p>{with_code(question.answer)}</p>"
         f"{measured}</details></li>"
     )
+
+
+def _effects(step: Variant, effects: Sequence[StepEffect]) -> str:
+    """Return the effects of a step over its parent as a list; '' without any."""
+    lines = "".join(effect_line(effect_on, linked=True) for effect_on in effects)
+    change_words = f"<p><code>{escape(step.name)}</code> over <code>{escape(step.parent or '')}</code>:</p>"
+    return f'{change_words}<ul class="effect">{lines}</ul>' if lines else ""
 
 
 def _homework(lab: Lab, root: Path) -> str:

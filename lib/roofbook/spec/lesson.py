@@ -58,6 +58,8 @@ class Question:
     answer: str
     step: str = ""
     """Step whose measured effect over its parent follows the answer; '' for none."""
+    probes: tuple[str, ...] = ()
+    """Probes whose measured effects over their parents, on each device and case, follow the answer."""
 
 
 @dataclass(frozen=True)

@@ -105,5 +105,12 @@ LESSON = Lesson(
             "The results are integers. Why does the book accept no error at all here?",
             "Sums of integers are exact in any order, unless they overflow. So any difference is a mistake.",
         ),
+        Question(
+            "On a small layer `tensor-parts` takes a few microseconds. What would faster products bring?",
+            "Take the products out and time the rest. `tensor-no-products` still fetches all operands and exchanges sums; "
+            "`tensor-launch` starts the same blocks, which only store zeros. Faster products bring no more than the first "
+            "probe saves, and no kernel in one launch is faster than the second.",
+            probes=("tensor-no-products", "tensor-launch"),
+        ),
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 from collections.abc import Mapping
 
 from ...analysis import format as show
+from ...analysis.conclusions import what_probes_leave
 from ...analysis.evidence import (
     HALF,
     LITTLE,
@@ -119,6 +120,9 @@ BYTES = "vnni"
 """First step for a CPU that computes every product again, many bytes at once; so do those that descend from it."""
 WORDS = {"dense": "one by one", "tensor": "on tensor cores", "bytes": "many at a time"}
 """How steps of each kind multiply by zeros."""
+PROBED = "tensor-parts"
+PROBES = {"tensor-no-products": "without products", "tensor-launch": "with a launch that only stores zeros"}
+"""Probes of this step, with words for what each still does."""
 COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
 """Steps whose time is that of the kernels alone."""
 
@@ -167,7 +171,8 @@ class FinalProject(Publication):
             )
             if comparisons:
                 sentences.append(f"On {case} the fastest kernel that leaves out zeros, `{sparse}`, is {comparisons}.")
-        return " ".join(sentences)
+            sentences.append(what_probes_leave(measured, PROBED, case, PROBES))
+        return " ".join(filter(None, sentences))
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         rows, groups, lists = "grid one block per filter row", "grid one block per filter", "lists"

@@ -112,10 +112,11 @@ LESSON = Lesson(
         ),
         Question(
             "The fastest step of each grid moves few bytes, and its launches are few. What bounds it?",
-            "Mostly instructions. On a data-centre GPU we took one thing out of a kernel and timed the rest. Its results are "
-            "then wrong, so the record does not hold these trials. Most of the time was left each time: on two small grids "
-            "without the exchange, on `1024x1024` without waits for neighbours' words, on `4096x4096` without accesses to "
-            "memory.",
+            "Take one thing out of a kernel and time the rest. Its results are then wrong, so such a kernel is a probe, not a "
+            "step. In `deep-halo-no-waits` and `on-chip-no-waits` no group waits for its neighbours: the time that is left is "
+            "that of the cells. In `deep-halo-exchange` no cell is computed: the time that is left is that of the exchanges. "
+            "Compare both with the step: the larger one is what to work on.",
+            probes=("deep-halo-no-waits", "deep-halo-exchange", "on-chip-no-waits"),
         ),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ...analysis import format as show
 from ...analysis.between_devices import ConsumerCard
-from ...analysis.conclusions import about_bases, peer_comparison
+from ...analysis.conclusions import about_bases, about_machines, peer_comparison, what_probes_leave
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
@@ -40,6 +40,14 @@ OF_PEAK = "the report: of the data sheet's bandwidth"
 HOSTS = "launches in a loop in Python beside one in C; by OpenCL the C loop sets only the argument that changes"
 
 
+WITHOUT_WAITS = "without waits for neighbours"
+PROBES: Mapping[str, Mapping[str, str]] = {
+    "deep-halo-ptx": {
+        "deep-halo-no-waits": WITHOUT_WAITS, "deep-halo-exchange": "with the exchanges alone",
+    },
+    "on-chip-velocity": {"on-chip-no-waits": WITHOUT_WAITS},
+}  # fmt: skip
+"""Step -> its probes, each with words for what it still does."""
 IN_PYTHON = "from a loop in Python"
 IN_C = "c-host@step="
 
@@ -190,7 +198,8 @@ class CourseReport(Publication):
 
         Shares are of the logarithm, so that two steps of the same factor bring equally much.
         """
-        return " ".join(filter(None, (self._way(measured, case.name) for case in measured.cases)))
+        ways = {case.name: self._way(measured, case.name) for case in measured.cases}
+        return " ".join(f"{way}{self._bounds(measured, case)}" for case, way in ways.items() if way)
 
     @staticmethod
     def _way(measured: Measured, case: str) -> str:
@@ -217,6 +226,16 @@ class CourseReport(Publication):
             return f"{words}, so {'arithmetic' if is_arithmetic else 'the chip'} is the limit.\n\n"
         covered = show.percent(math.log(first / seconds) / whole)
         return f"{words}{name} is the fastest: {covered} of the way.\n\n"
+
+    @staticmethod
+    def _bounds(measured: Measured, case: str) -> str:
+        """Return the times of the fastest step's probes, and how few machines it ran on, as a paragraph; '' for neither."""
+        fastest = measured.fastest(case)
+        sentences = [
+            what_probes_leave(measured, fastest, case, PROBES.get(fastest, {})),
+            about_machines(measured, case),
+        ]
+        return f"{' '.join(filter(None, sentences))}\n\n" if any(sentences) else ""
 
     def summary(self, measured: Measured) -> str:
         """Return one paragraph a case. Cases that were not measured are left out."""
