@@ -264,8 +264,7 @@ LADDER = (
     ),
     Variant(
         "loads-at-once", "warps-momentum", COMPARED.with_knobs(OBSTACLE="MOMENTUM", BOUNDED=1), plans.WarpSums,
-        "The compiler knows the size of a group. So it spends eight more registers, and loads the obstacle with the "
-        "populations.",
+        "The compiler knows the size of a group. So it may spend more registers, and loads the obstacle with the populations.",
         "To save registers it had loaded the obstacle after the sums of populations, so a step waited for the L2 twice. A wait "
         "is some 0.15 us.",
         needs=frozenset({"graphs"}), predicts={"small": FASTER},
