@@ -109,7 +109,7 @@ def test_a_probe_without_steps_leaves_the_cells_as_they_are(tmp_path: Path) -> N
 @pytest.mark.usefixtures("thread_sanitizer")
 def test_a_probe_without_waits_is_right_until_the_first_exchange(tmp_path: Path) -> None:
     probe, (tiling, *_) = LAB.variant("deep-halo-no-waits"), TILINGS
-    outcome = run_program(probe, program_of("cuda", tiling, step=probe), tmp_path)
+    outcome = run_program(probe, program_of("opencl", tiling, step=probe), tmp_path)
     speeds = speeds_of(tmp_path)
     assert outcome == Outcome(right=False, race="")
     assert run_program(STEP, program_of("cuda", tiling), tmp_path).right
