@@ -50,6 +50,13 @@ def test_each_dtype_is_bounded_by_its_own_roof() -> None:
     ] * 3
 
 
+def test_a_set_that_the_last_cache_holds_in_part_is_held_against_the_stream_through_one_gibibyte() -> None:
+    streams = {2**29: 1.97e11, 2**31: 1.23e11}
+    assert Peaks([*streams.items()]).bandwidth_for(805e6) == 1.23e11, "a device without that stream"
+    assert Peaks([*streams.items(), (2**30, 1.5e11)]).bandwidth_for(805e6) == 1.5e11
+    assert "1 GiB" in [case.name for case in registry.get("peaks").cases("published")]
+
+
 def test_levels_join_neighbours_of_like_bandwidth() -> None:
     peaks = Peaks([(1, 100.0), (2, 95.0), (4, 90.0), (8, 40.0), (16, 41.0)])
     assert peaks.levels() == [Level(4, 100.0), Level(16, 41.0)]

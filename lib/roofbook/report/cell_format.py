@@ -153,11 +153,11 @@ LAUNCH_NOTE = (
 """Note on cells of shares without a share, in a table of several cases."""
 
 
-def launch_notes(floors: Iterable[Bound | None]) -> list[str]:
-    """Return the note on cells of shares without a share, in a table of one case: what the launch is, and its time."""
+def launch_notes(head: str, floors: Iterable[Bound | None]) -> list[str]:
+    """Return the note that an empty kernel takes longer than some of a case's bounds, and its time. head: before the colon."""
     launches = {floor.launch for floor in floors if floor and floor.is_below_launch and floor.launch}
     return [
-        f"'launch': {launch.words} takes {show.duration(launch.seconds)}, longer than the bound, so a share of the bound "
+        f"{head}: {launch.words} takes {show.duration(launch.seconds)}, longer than the bound, so a share of the bound "
         "would say nothing of the kernel."
         for launch in launches
     ]

@@ -351,6 +351,6 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         *[f"Bound of variants that move fewer bytes{several_gpus}: {'; '.join(fewer)}."] * bool(fewer),
         *[f"'above': faster than its bound, so the bound is wrong: {ABOVE_REASON}. How many times as fast: {beyond}."]
         * bool(above),
-        *launch_notes(bound_of(bounds, reading) for reading in readings),
+        *launch_notes("'launch'", (bound_of(bounds, reading) for reading in readings)),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

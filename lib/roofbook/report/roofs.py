@@ -164,7 +164,7 @@ def roofline_chart(data: CaseData) -> Figure:
         ] * bool(hollow)
         bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
         notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
-        notes += launch_notes(bound_of(data.bounds, readings[name]) for name in names)
+        notes += launch_notes("Launch", (bound_of(data.bounds, readings[name]) for name in names))
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         reached = [tips[name] for name in named] + [tips[name] for name in names if name not in named]

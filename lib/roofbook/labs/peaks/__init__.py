@@ -124,7 +124,10 @@ LADDER = (
         "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.",
         needs=frozenset({"graphs"}), how="graph",
     ),
-    _peak("empty-kernel", COSTS, COUNT, plans.EmptyKernels, "An empty kernel alone, by the device's clock.", how="alone"),
+    _peak(
+        "empty-kernel", COSTS, COUNT, plans.EmptyKernels,
+        "An empty kernel alone, by the device's clock: the fastest of a sample.", how="alone",
+    ),
     _meeting("grid-barrier", "GRID", "One block on every multiprocessor; all wait for all."),
     _meeting("cluster-barrier", "CLUSTER", "The eight blocks of a cluster wait for each other.", blocks=8),
     _meeting("cluster-barrier-relaxed", "RELAXED", "The barrier of a cluster, without ordering accesses to memory.", blocks=8),
