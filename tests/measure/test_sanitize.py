@@ -452,7 +452,7 @@ for name in names:
     if what == "crash":
         os._exit(11)
     raced |= what == "race"
-    write({"result": RESULT | ({"error": 2.0} if what == "wrong" else {})})
+    write({"result": RESULT | ({"error": 2.0} if what == "wrong" or (what == "wrong beside others" and names[1:]) else {})})
 if raced:
     print("========= Error: Race reported between Read access at fused+0x90 in LINE:12")
     print("=========     and Write access at fused+0xb0 in LINE:12 [2 hazards]")
@@ -520,7 +520,9 @@ def test_a_wrong_result_is_confirmed_alone(gpu: Gpu, several: Callable[..., Any]
     processes = several({"initcheck soa": "wrong"})
     checks = checked_on_gpu(gpu, STEPS)
     assert [name for name in STEPS if not checks[name].clean] == ["soa"]
-    assert "wrong result" in str(checks["soa"].reason) and ["soa"] in processes("initcheck")
+    assert "wrong result" in str(checks["soa"].reason) and processes("initcheck") == [STEPS, ["soa"]]
+    several({"initcheck soa": "wrong beside others"})
+    assert all(check.clean for check in checked_on_gpu(gpu, STEPS).values())
 
 
 def test_a_variant_that_ends_a_process_under_one_tool_costs_no_other(gpu: Gpu, several: Callable[..., Any]) -> None:

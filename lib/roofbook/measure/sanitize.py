@@ -388,7 +388,7 @@ def _by_tool(
 
     All variants run in one process. Its findings do not name the variant, and one variant can end the process or break the
     device for the next, so after a finding or a failure each half runs in a process of its own, down to single variants. A
-    variant that takes too long runs alone, and so do the others without it.
+    variant with a wrong result runs alone again. One that takes too long runs alone too, and the others without it.
     """
 
     def by_parts(*parts: Sequence[tuple[Variant, Case]]) -> list[ToolOutcome]:
@@ -412,9 +412,11 @@ def _by_tool(
     if late is not None:
         outcomes = by_parts([*cells[:late], *cells[late + 1 :]], [cells[late]])
         return [*outcomes[:late], outcomes[-1], *outcomes[late:-1]]
-    results = [written[variant.name].result for variant, _ in cells]
-    if is_whole and not defects and all(result and not _reason_if_wrong(result) for result in results):
-        return [ToolOutcome(result=result) for result in results if result]
+    results = [written[variant.name].result or {} for variant, _ in cells]
+    if is_whole and not defects and all(results):
+        wrong = [at for at, result in enumerate(results) if _reason_if_wrong(result)]
+        again = dict(zip(wrong, by_parts(*([cells[at]] for at in wrong)), strict=True))
+        return [again.get(at) or ToolOutcome(result=result) for at, result in enumerate(results)]
     half = len(cells) // 2
     return by_parts(cells[:half], cells[half:])
 
