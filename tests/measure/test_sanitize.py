@@ -603,6 +603,7 @@ def test_a_kernel_that_changed_since_is_not_checked(
     record["variants"]["tree"]["source_sha256"] = "of another text"
     path.write_text(json.dumps(record))
     lab = sanitizer_checks.read(tmp_path)[0]
+    assert "Not checked in lbm, or with another text: tree." in sanitizer_checks.checks(tmp_path)
     assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
 
 
