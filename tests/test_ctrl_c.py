@@ -237,7 +237,7 @@ def test_ctrl_c_after_a_lab_s_program_has_said_all_changes_nothing(tmp_path: Pat
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
-    interrupted(command, place, lambda *_: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
+    interrupted(command, place, lambda *_: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 3)
     stored = rows(place)
     assert set(stored["lab"]) == {"peaks"} and set(stored["status"]) == {"ok"}
     again = process(*command, "-p", "variants", "[fused]", cwd=place)
