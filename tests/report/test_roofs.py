@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from roofbook import report
 from roofbook.analysis import format
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.roofline import GRAPH_NODE, Bound, Launch, Peaks
+from roofbook.analysis.roofline import GRAPH_NODE, Bound, LeastLaunch, Peaks
 from roofbook.errors import UsageError
 from roofbook.report.effect_style import LEGEND
 from roofbook.report.figure import COLOURS
@@ -113,7 +113,7 @@ def test_one_dtype_has_one_roof_and_needs_no_legend() -> None:
 
 def test_a_note_says_that_an_empty_kernel_takes_longer_than_the_bound() -> None:
     table = rows(plain=(50.0, 5e13, "float32"))
-    for launch, noted in ((Launch(GRAPH_NODE, 9e-7), True), (Launch(GRAPH_NODE, 1e-7), False), (None, False)):
+    for launch, noted in ((LeastLaunch(GRAPH_NODE, 9e-7), True), (LeastLaunch(GRAPH_NODE, 1e-7), False), (None, False)):
         figure = chart(table, bounds={"float32": Bound(5e-7, "memory", launch=launch)})
         assert ("Launch: an empty kernel in a graph takes 900" in " ".join(figure.notes)) == noted
 

@@ -8,7 +8,7 @@ import pytest
 
 from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.roofline import EMPTY_KERNEL, Bound, Launch
+from roofbook.analysis.roofline import EMPTY_KERNEL, Bound, LeastLaunch
 from roofbook.book.page_html import on_site
 from roofbook.report import answer, ladder
 from roofbook.report.html import with_code
@@ -192,7 +192,7 @@ def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:
 
 
 def test_where_a_launch_takes_longer_than_the_bound_there_is_no_share_of_it() -> None:
-    floor = Bound(1e-6, "memory", launch=Launch(EMPTY_KERNEL, 4e-6))
+    floor = Bound(1e-6, "memory", launch=LeastLaunch(EMPTY_KERNEL, 4e-6))
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": floor})
     text = words(answer(data, answered(LAB, data)))
     assert (

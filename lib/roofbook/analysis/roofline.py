@@ -35,7 +35,7 @@ LAUNCHES = {EMPTY_KERNEL: "an empty kernel by the device's clock", GRAPH_NODE: "
 
 
 @dataclass(frozen=True)
-class Launch:
+class LeastLaunch:
     """The launch that is the floor of a kernel's time. `peak`: its name in LAUNCHES."""
 
     peak: str
@@ -55,7 +55,7 @@ class Bound:
     roof: str
     bandwidth: float = math.nan
     flops: float = math.nan
-    launch: Launch | None = None
+    launch: LeastLaunch | None = None
     """The least time of a launch on the device; None if it was not measured."""
 
     @property
@@ -119,15 +119,17 @@ class Peaks:
                 groups.append([(size, rate)])
         return [Level(group[-1][0], max(rate for _, rate in group)) for group in groups]
 
-    def launch(self, *, alone: bool) -> Launch | None:
+    def launch(self, *, alone: bool) -> LeastLaunch | None:
         """Return the least time of a launch; None if none was measured.
 
         alone: whether the device's clock times one unit at a time. Then the launch is an empty kernel that was timed alike.
         Otherwise launches may follow each other in a graph, so it is the cheapest of LAUNCHES.
         """
         if alone and EMPTY_KERNEL in self.launches:
-            return Launch(EMPTY_KERNEL, self.launches[EMPTY_KERNEL])
-        return min((Launch(*pair) for pair in self.launches.items()), key=lambda launch: launch.seconds, default=None)
+            return LeastLaunch(EMPTY_KERNEL, self.launches[EMPTY_KERNEL])
+        return min(
+            (LeastLaunch(*pair) for pair in self.launches.items()), key=lambda launch: launch.seconds, default=None
+        )
 
 
 def memory(peaks: Peaks) -> float:
@@ -136,7 +138,7 @@ def memory(peaks: Peaks) -> float:
 
 
 def bound(
-    work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32", launch: Launch | None = None
+    work: "Work", peaks: Peaks, working_set: float, dtype: str = "float32", launch: LeastLaunch | None = None
 ) -> Bound:
     """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
