@@ -75,6 +75,13 @@ def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table
     assert not expected_words - printed_words
 
 
+def test_a_head_as_wide_as_the_terminal_has_no_colon_before_what_all_rows_say() -> None:
+    columns, rows = [Cell("Step"), Cell("0123456789")], [Row([Cell(name), Cell("same")]) for name in "abc"]
+    lines = Table("", columns, rows, pd.DataFrame()).fitted(10).splitlines()
+    assert lines[-2:] == ["0123456789", "same"]
+    assert Table("", columns, rows, pd.DataFrame()).fitted(11).splitlines()[-2:] == ["0123456789:", "same"]
+
+
 @given(tables())
 def test_a_table_that_fits_is_one_line_a_row(table: Table) -> None:
     assume(all(cell.span == 1 for row in table.rows for cell in row.cells))  # else it wraps within the columns it spans

@@ -63,7 +63,8 @@ class _Layout:
         yield drawn[-1][2]
         for column in self.alike:
             name, all_say = self.lines_of_cells[0][column].text, self._cell_at(self.lines_of_cells[1], column).text
-            yield from prose(f"{name}: {all_say}" if name else all_say, self.most)
+            with_colon = f"{name}:" if name and max(map(width, pieces(f"{name}:"))) <= self.most else name
+            yield from prose(f"{with_colon} {all_say}".strip(), self.most)
 
     def _blocks(self) -> list[list[int]]:
         """Return the columns of each block, including those that name the row."""
