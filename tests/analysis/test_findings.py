@@ -48,21 +48,24 @@ def measured_spreads(**spreads: tuple[float, int, int]) -> Any:
 
 
 def test_a_fastest_step_of_fewer_machines_stands_beside_the_next_of_more() -> None:
-    assert about_machines(measured_spreads(a=(1, 3, 1), b=(1.1, 3, 1), c=(1.2, 10, 4), d=(1.3, 12, 5)), "big") == (
-        "`a` has 3 runs and `c` 10, which ran on 1 and on 4 machines or GPUs."
+    spreads = measured_spreads(a=(1, 3, 1), b=(1.1, 3, 1), c=(1.2, 10, 4), d=(1.3, 12, 5))
+    assert about_machines(spreads, ["small", "big"]) == (
+        "On small and big `a` has 3 runs on 1 and `c` 10 on 4 machines or GPUs. "
+        "Other machines may reverse the order of two such steps."
     )
-    assert about_machines(measured_spreads(a=(1, 3, 2), b=(1.1, 9, 2)), "big") == ""
+    assert about_machines(measured_spreads(a=(1, 3, 2), b=(1.1, 9, 2)), ["big"]) == ""
 
 
 def test_probes_stand_beside_their_step_and_one_without_a_time_is_named() -> None:
     probes = {"no-waits": "without waits", "nothing": "alone"}
-    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == (
-        "What `step` takes on big without waits (`no-waits`) and alone (`nothing`) is not measured here."
+    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == ""
+    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1), nothing=(0.5, 3, 1)), "step", "big", probes) == (
+        f"On big `step` takes 2.0 s; alone it takes 0.5 s, 25.0{THIN}% of that (`nothing`). Not measured here: `no-waits`."
     )
     known = measured_spreads(**{"step": (2.0, 3, 1), "no-waits": (1.0, 3, 1), "nothing": (0.5, 3, 1)})
     assert what_probes_leave(known, "step", "big", probes) == (
-        f"On big `step` takes 2.0 s, and 1.0 s, 50.0{THIN}% of it, without waits (`no-waits`) and 0.5 s, 25.0{THIN}% of it, "
-        "alone (`nothing`)."
+        f"On big `step` takes 2.0 s; without waits it takes 1.0 s, 50.0{THIN}% of that (`no-waits`) and alone it takes 0.5 s, "
+        f"25.0{THIN}% of that (`nothing`)."
     )
     assert what_probes_leave(known, "other", "big", probes) == what_probes_leave(known, "step", "big", {}) == ""
 

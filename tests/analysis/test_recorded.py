@@ -71,7 +71,10 @@ def test_an_answer_says_of_how_many_steps_it_knows_nothing(tmp_path: Path, add: 
     assert lab_answer and "fused" not in lab_answer.lacking
     lacking, count = len(lab_answer.lacking), len(lab_answer.steps)
     assert count - lacking == 1, "one step of the store has a time"
-    said = f"It is fast. This is of the steps measured on this device: on 128x128, {lacking} of {count} have no measurement."
+    said = (
+        f"It is fast. On 128x128, {lacking} of the {count} steps that can run here have no measurement, so this answer leaves "
+        "them out."
+    )
     assert finding_of_measured("It is fast.", data.measured) == said
     assert finding_of_measured("", data.measured) == "", "no answer that could be of some steps alone"
 
@@ -84,7 +87,9 @@ def test_the_spread_of_a_time_counts_its_runs_and_their_machines(tmp_path: Path,
     assert data.measured.near_fastest("128x128") == ["fused"]
 
 
-@pytest.mark.parametrize(("counts", "words"), [((0, 5), ""), ((1, 5), " 1 of 5 has no"), ((2, 5), " 2 of 5 have no")])
+@pytest.mark.parametrize(
+    ("counts", "words"), [((0, 5), ""), ((1, 5), " can run here has no"), ((2, 5), " can run here have no")]
+)
 def test_an_answer_of_all_steps_has_no_such_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, add: Callable[..., Any], counts: tuple[int, int], words: str
 ) -> None:

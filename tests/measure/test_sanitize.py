@@ -603,7 +603,7 @@ def test_a_kernel_that_changed_since_is_not_checked(
     record["variants"]["tree"]["source_sha256"] = "of another text"
     path.write_text(json.dumps(record))
     lab = sanitizer_checks.read(tmp_path)[0]
-    assert "Not checked in lbm, or with another text: tree." in sanitizer_checks.checks(tmp_path)
+    assert "Not checked with today's kernel in lbm: tree." in sanitizer_checks.checks(tmp_path)
     assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
 
 
@@ -614,9 +614,12 @@ def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["all", "tree"], "with all labs VARIANT is `all`"),
-        (["lbm", "tree", "--out", "checks"], "--out takes the results of `all` variants on a CUDA device"),
-        (["lbm", "all", "--out", "checks", "--device", host_cpu().spec], "--out takes the results of `all` variants"),
+        (["all", "tree"], "with `all` for LAB, VARIANT must be `all` too"),
+        (["lbm", "tree", "--out", "checks"], "--out needs `all` for VARIANT and a CUDA device"),
+        (
+            ["lbm", "all", "--out", "checks", "--device", host_cpu().spec],
+            "--out needs `all` for VARIANT and a CUDA device",
+        ),
     ],
 )
 def test_what_keeps_no_results_is_one_line(gpu: Gpu, command: Command, arguments: list[str], words: str) -> None:

@@ -22,6 +22,10 @@ def conclusions(lab: "Lab", measured: "Measured") -> str:
     return "\n\n".join([*paragraphs, *about_bases(lab, measured)])
 
 
+PARAGRAPH = "\n\n"
+"""Separator of paragraphs in Markdown."""
+
+
 def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
     """Return one sentence with the fastest step of a case, its time, and its speedup over the baseline if that is known."""
     fastest = measured.fastest(case)
@@ -33,45 +37,62 @@ def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
 
 
 def finding_of_measured(finding: str, measured: "Measured") -> str:
-    """Return a lab's finding, and that steps have no measurement on the largest case of this device, if some have none."""
+    """Return a lab's finding, and how many steps it leaves out, since they have no measurement on this device's main case."""
     lacking, steps = measured.steps_without_measurement(measured.main_case)
     if not (finding and lacking):
         return finding
+    separator = PARAGRAPH if PARAGRAPH in finding else " "
+    has, them = ("has", "it") if lacking == 1 else ("have", "them")
     return (
-        f"{finding} This is of the steps measured on this device: on {measured.main_case}, {lacking} of {steps} "
-        f"{'has' if lacking == 1 else 'have'} no measurement."
+        f"{finding}{separator}On {measured.main_case}, {lacking} of the {show.several(steps, 'step')} that can run here {has} "
+        f"no measurement, so this answer leaves {them} out."
     )
 
 
 def what_probes_leave(measured: "Measured", step: str, case: str, probes: Mapping[str, str]) -> str:
-    """Return the share of a step's time that each of its probes takes, or that it is not measured; '' without the step's time.
+    """Return the share of a step's time that each of its probes takes; '' without a time of the step or of any probe.
 
     probes: name of a probe -> words for its kernel, such as `without products`.
     """
     whole = measured.seconds(step, case)
-    if not whole:
+    seconds = {probe: measured.seconds(probe, case) for probe in probes}
+    times = [
+        f"{words} it takes {measured.value(probe, case)}, {show.percent(taken / whole)} of that (`{probe}`)"
+        for probe, words in probes.items()
+        if whole and (taken := seconds[probe])
+    ]
+    if not times:
         return ""
-    known, unknown = list[str](), list[str]()
-    for probe, words in probes.items():
-        if seconds := measured.seconds(probe, case):
-            known.append(f"{measured.value(probe, case)}, {show.percent(seconds / whole)} of it, {words} (`{probe}`)")
-        else:
-            unknown.append(f"{words} (`{probe}`)")
-    taken = f"On {case} `{step}` takes {measured.value(step, case)}, and {joined(known)}. " if known else ""
-    lacking = f"What `{step}` takes on {case} {joined(unknown)} is not measured here." if unknown else ""
-    return f"{taken}{lacking}".strip()
+    lacking = joined([f"`{probe}`" for probe, taken in seconds.items() if not taken])
+    sentence = f"On {case} `{step}` takes {measured.value(step, case)}; {joined(times)}."
+    return f"{sentence} Not measured here: {lacking}." if lacking else sentence
 
 
-def about_machines(measured: "Measured", case: str) -> str:
-    """Return the runs and machines of the fastest step, beside those of the nearest step of more machines; '' without such."""
+def about_machines(measured: "Measured", cases: Iterable[str]) -> str:
+    """Return a sentence for each fastest step with a near rival that ran on more machines, and the doubt that this leaves.
+
+    It is '' without such a step.
+    """
+    cases_by_sentence: dict[str, list[str]] = {}
+    for case in cases:
+        if sentence := _rival_on_more_machines(measured, case):
+            cases_by_sentence.setdefault(sentence, []).append(case)
+    if not cases_by_sentence:
+        return ""
+    sentences = [f"On {joined(names)} {sentence}." for sentence, names in cases_by_sentence.items()]
+    return " ".join([*sentences, "Other machines may reverse the order of two such steps."])
+
+
+def _rival_on_more_machines(measured: "Measured", case: str) -> str:
+    """Return the runs and machines of the fastest step and of the nearest step of more machines; '' without such a step."""
     fastest = measured.fastest(case)
     runs, machines = measured.spread(fastest, case)
     for rival in measured.near_fastest(case):
         rival_runs, rival_machines = measured.spread(rival, case)
         if rival_machines > machines:
             return (
-                f"`{fastest}` has {show.several(runs, 'run')} and `{rival}` {rival_runs}, which ran on {machines} and on "
-                f"{rival_machines} machines or GPUs."
+                f"`{fastest}` has {show.several(runs, 'run')} on {machines} and `{rival}` {rival_runs} on {rival_machines} "
+                "machines or GPUs"
             )
     return ""
 

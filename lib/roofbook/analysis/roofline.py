@@ -142,9 +142,9 @@ def bound(
 ) -> Bound:
     """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
-    working_set: bytes that the case touches again and again; it chooses the level of the memory. launch: the bound's. Work
-    without FLOPs (a copy) needs no peak of its dtype. Errors: UsageError for a dtype without a measured peak, or work that is
-    not positive.
+    working_set: bytes that the case touches again and again; it chooses the level of the memory. launch: the least time
+    of a launch, for `Bound.launch`. Work without FLOPs (a copy) needs no peak of its dtype. Errors: UsageError for a dtype
+    without a measured peak, or work that is not positive.
     """
     if not (work.flops >= 0 and work.bytes >= 0 and 0 < work.flops + work.bytes < math.inf):
         raise UsageError(f"work of {work.flops} FLOP and {work.bytes} B per unit; both must be finite and one above 0")

@@ -395,16 +395,20 @@ def profile(lab: "Lab", variant: str, case: str, scale: str, device: str, result
 @click.argument("case", required=False)
 @of_scale(default="test", show_default=True, help=f"{SCALES}.")
 @DEVICE
-@click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
+@click.option(
+    "--ends",
+    is_flag=True,
+    help="Run only the first and the last group of each launch: takes seconds, compares no result.",
+)
 @seconds("--limit", default=3600.0, help="Seconds that a tool may take for one variant.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes under compute-sanitizer at a time.",
+    help="Number of processes that run under compute-sanitizer at a time.",
 )
-@click.option("--out", type=UserPath(), help="A folder for a file of each lab, with the results on a CUDA device.")
+@click.option("--out", type=UserPath(), help="Folder for a file of results for each lab. Needs a CUDA device.")
 def check(
     lab: str,
     variant: str,
@@ -420,7 +424,7 @@ def check(
 
     Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints findings in the kernel's own
     lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
-    the result is wrong. With `all` for VARIANT, checks every step that runs there, and with `all` for LAB those of all labs:
+    the result is wrong. `all` for VARIANT checks every step that runs on the device. `all` for LAB as well does so in all labs:
 
     \b
       roofbook check lbm tree
@@ -435,11 +439,11 @@ def check(
     from ..spec import registry
 
     if lab == "all" and variant != "all":
-        raise UsageError("with all labs VARIANT is `all`")
+        raise UsageError("with `all` for LAB, VARIANT must be `all` too")
     labs = [registry.get(name) for name in ((*registry.names(), registry.PEAKS) if lab == "all" else (lab,))]
     opened_device = open_device(device, labs[0].preferred_backend)
     if out and (variant != "all" or opened_device.backend != "cuda"):
-        raise UsageError("--out takes the results of `all` variants on a CUDA device")
+        raise UsageError("--out needs `all` for VARIANT and a CUDA device")
     version = sanitize.sanitizer_version() if out else ""
     root, checks_done = project_root(), list[sanitize.CheckedVariant]()
     with Reporter() as reporter:

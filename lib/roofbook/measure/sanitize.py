@@ -343,12 +343,12 @@ def _under_sanitizer(
 ) -> Iterator[CheckedVariant]:  # fmt: skip
     """Yield results of all TOOLS of compute-sanitizer."""
     groups = [cells[at : at + MOST_TOGETHER] for at in range(0, len(cells), MOST_TOGETHER)]
-    stop, turns = threading.Event(), threading.Semaphore(jobs)
+    stop, slots = threading.Event(), threading.Semaphore(jobs)
     # A thread waits for those of the halves that it starts: at most two for each variant and tool.
     with scratch_folder() as scratch, ThreadPoolExecutor(2 * len(TOOLS) * max(1, len(cells))) as pool:
         try:
             processes = [
-                partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop, turns) for tool in TOOLS
+                partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop, slots) for tool in TOOLS
             ]
             group_runs = [[pool.submit(_by_tool, process, group, pool) for process in processes] for group in groups]
             for group, runs in zip(groups, group_runs, strict=True):
@@ -423,12 +423,12 @@ def _by_tool(
 
 def _process(
     sanitizer: str, tool: str, lab: Lab, device: Device, limit_s: float, scratch: Path, stop: threading.Event,
-    turns: threading.Semaphore, cells: Sequence[tuple[Variant, Case]],
+    slots: threading.Semaphore, cells: Sequence[tuple[Variant, Case]],
 ) -> _ProcessRun:  # fmt: skip
-    """Run one tool on variants in one process, once `turns` has a place. Raises Failed once `stop` is set."""
+    """Run one tool on variants in one process, once one of the `slots` is free. Raises Failed once `stop` is set."""
     out, mark = scratch / secrets.token_hex(8), _new_mark()
     command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
-    with turns:
+    with slots:
         if stop.is_set():
             raise Failed("the check was stopped")
         run = _run(command, _order(lab, cells, device.spec, out, mark=mark), limit_s, stop=stop)

@@ -96,7 +96,7 @@ def _share_text(data: CaseData, reading: Reading) -> str:
         launch = floor.launch.words
         return (
             f"{escape(launch[0].upper() + launch[1:])} takes {show.duration(floor.launch.seconds)}, longer than the bound,"
-            f" {show.duration(floor.seconds)}: a share of the bound would say nothing of the kernel."
+            f" {show.duration(floor.seconds)}: a share of the bound would say nothing about the kernel."
         )
     share = show.percent(min(1.0, floor.seconds / reading.median))
     roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"

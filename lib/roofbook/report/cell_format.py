@@ -147,8 +147,9 @@ ABOVE_REASON = "a peak was measured too low, or less work is done than is counte
 
 
 LAUNCH_NOTE = (
-    "'launch': an empty kernel takes longer than the bound, so a share of it would say nothing of the kernel. The empty "
-    "kernel is timed alone by the device's clock. If many launches are timed together, one in a graph counts if it is cheaper."
+    "'launch': an empty kernel takes longer than the bound, so a share of the bound would say nothing about the kernel. "
+    "The empty kernel is timed alone by the device's clock. If many launches are timed together, one in a graph counts if it "
+    "is cheaper."
 )
 """Note on cells of shares without a share, in a table of several cases."""
 
@@ -158,7 +159,7 @@ def launch_notes(head: str, floors: Iterable[Bound | None]) -> list[str]:
     launches = {floor.launch for floor in floors if floor and floor.is_below_launch and floor.launch}
     return [
         f"{head}: {launch.words} takes {show.duration(launch.seconds)}, longer than the bound, so a share of the bound "
-        "would say nothing of the kernel."
+        "would say nothing about the kernel."
         for launch in launches
     ]
 

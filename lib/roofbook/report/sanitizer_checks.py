@@ -90,12 +90,12 @@ def checks(results: Path) -> str:
     if not labs:
         return ""
     notes = [
-        "Checked: by memcheck, racecheck, synccheck and initcheck on the smallest case of the scale test, with the kernel's "
+        "Checked: by memcheck, racecheck, synccheck and initcheck on the smallest case at scale test, with the kernel's "
         "text as it is today. Clean: no tool reported anything, and the result was right."
     ]
     for lab in labs:
         unchecked = ", ".join(step.name for step in lab.steps if step.name not in lab.checked)
-        notes += [f"Not checked in {lab.name}, or with another text: {unchecked}."] * bool(unchecked)
+        notes += [f"Not checked with today's kernel in {lab.name}: {unchecked}."] * bool(unchecked)
     columns: list[Column[CheckedLab]] = [
         text_column("Lab", "lab", lambda lab: lab.name),
         count_column("CUDA steps", "steps", lambda lab: len(lab.steps)),

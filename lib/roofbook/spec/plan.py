@@ -188,7 +188,7 @@ class Variant:
     needs: frozenset[str] = frozenset()
     """Features that a backend must have to run it, beside those that its source needs; `host` for a program of the host."""
     role: str = "step"
-    """`step`; `base`, a program to compare steps with; `probe`, which shows a cost and computes nothing right; `peer`; `sweep`;
+    """`step`; `base`, a program to compare steps with; `probe`, which shows a cost and has no right result; `peer`; `sweep`;
     or `dsl`, a kernel in a language of today, such as Triton."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the plan, such as the work-group."""

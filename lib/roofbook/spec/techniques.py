@@ -19,7 +19,7 @@ START = "the start of a ladder"
 """Reason: the step has no parent."""
 OTHER_COMPILER = "the same loops by another compiler"
 """Reason: the step is a baseline that changes no line of the algorithm."""
-PROBE = "a probe, which shows a cost and computes nothing right"
+PROBE = "a probe, which shows a cost and gives no result of the lab"
 """Reason: the step's result is no result of the lab."""
 
 MEMORY, WORK, ARITHMETIC, LAUNCHES = "Data and memory", "Work and loops", "Arithmetic", "Launches and waits"

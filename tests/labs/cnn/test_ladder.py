@@ -274,4 +274,4 @@ def test_loads_are_only_blamed_where_fewer_of_them_made_a_step_faster(interval: 
         ratio=lambda step, reference, case: None if step == "unrolled" else ratio,
     )  # fmt: skip
     sentence = "With each load serving more outputs, `implicit-gemm` is some time of `fissioned`."
-    assert publication(LAB).finding(measured) == "Loads kept the first ones back. " * (interval[0] > 1) + sentence
+    assert publication(LAB).finding(measured) == "Loads limited the first kernels. " * (interval[0] > 1) + sentence

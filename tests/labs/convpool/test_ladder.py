@@ -200,8 +200,8 @@ def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> 
         f"2.50 times as fast as `tiles`, the fastest that multiplies by them {WORDS['dense']}, "
         f"and 0.25 times as fast as `tensor-parts`, the fastest that multiplies by them {WORDS['tensor']}, "
         f"and 0.50 times as fast as `amx`, the fastest that multiplies by them {WORDS['bytes']}. "
-        "On a `tensor-parts` takes 0.5 s, and 0.4 s, 80.0\u202f% of it, without products (`tensor-no-products`). "
-        "What `tensor-parts` takes on a with a launch that only stores zeros (`tensor-launch`) is not measured here."
+        "On a `tensor-parts` takes 0.5 s; without products it takes 0.4 s, 80.0\u202f% of that (`tensor-no-products`). "
+        "Not measured here: `tensor-launch`."
     )
 
 

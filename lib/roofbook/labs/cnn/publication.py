@@ -161,11 +161,13 @@ class CourseLab(Publication):
             if variant.role == "step" and seconds and (before is None or seconds < before):
                 by_dtype[variant.dtype] = variant.name
         shares = [
-            f"{dtype} {show.percent(share[0])} of its bound (`{name}`)"
+            f"{show.percent(share[0])} in {dtype} (`{name}`)"
             for dtype, name in by_dtype.items()
             if (share := measured.share_of_bound(name, case)) and share[0] is not None
         ]
-        sentences += [f"On {case} the fastest kernels reach, in {joined(shares)}."] * bool(shares)
+        sentences += [
+            f"On {case} the fastest kernel of each precision reaches this share of its bound: {joined(shares)}."
+        ] * bool(shares)
         held_back = without_missing(
             (
                 f"{words}, `{step}` is {measured.times(step, reference, case)} `{reference}`"
@@ -175,7 +177,7 @@ class CourseLab(Publication):
         )
         ratios = [ratio for _, step, reference in HELD_BACK if (ratio := measured.ratio(step, reference, case))]
         gained = bool(ratios) and all(ratio.word == "faster" for ratio in ratios)
-        sentences += ["Loads kept the first ones back."] * gained
+        sentences += ["Loads limited the first kernels."] * gained
         sentences += [f"{held_back[:1].upper()}{held_back[1:]}."] * bool(held_back)
         gains = sorted(measured.way(case), key=lambda gain: -gain.ratio.estimate)[:MOST_NAMED]
         named = [f"`{gain.step}` ({show.factor(gain.ratio.estimate)})" for gain in gains]

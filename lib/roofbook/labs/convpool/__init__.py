@@ -95,7 +95,7 @@ class SparseConvolution(NamedCases):
             return (
                 float(np.count_nonzero(outputs["out"])),
                 0.0,
-                "outputs that are not zero, as a probe without products stores",
+                "outputs that are not zero, although a probe without products stores zeros",
             )
         roundoff = float(variant.options.get("result_roundoff", 0.0))
         wrong, count = check(outputs["out"], reference["out"], roundoff)

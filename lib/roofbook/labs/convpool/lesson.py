@@ -109,7 +109,7 @@ LESSON = Lesson(
             "On a small layer `tensor-parts` takes a few microseconds. What would faster products bring?",
             "Take the products out and time the rest. `tensor-no-products` still fetches all operands and exchanges sums; "
             "`tensor-launch` starts the same blocks, which only store zeros. Faster products bring no more than the first "
-            "probe saves, and no kernel in one launch is faster than the second.",
+            "probe saves, and no kernel that stores the result is faster than the second.",
             probes=("tensor-no-products", "tensor-launch"),
         ),
     ),

@@ -121,7 +121,7 @@ BYTES = "vnni"
 WORDS = {"dense": "one by one", "tensor": "on tensor cores", "bytes": "many at a time"}
 """How steps of each kind multiply by zeros."""
 PROBED = "tensor-parts"
-PROBES = {"tensor-no-products": "without products", "tensor-launch": "with a launch that only stores zeros"}
+PROBES = {"tensor-no-products": "without products", "tensor-launch": "as a launch that only stores zeros"}
 """Probes of this step, with words for what each still does."""
 COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
 """Steps whose time is that of the kernels alone."""

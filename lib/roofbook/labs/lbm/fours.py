@@ -68,15 +68,15 @@ GRAPHS = (
     Variant(
         "fours-graph", "fours-momentum", GRAPHED, FoursGraph,
         "The steps of four cells a work-item as a CUDA graph.",
-        "Python's loop takes 20 us a step, the kernel less than 3 on a small grid.",
+        "On a small grid Python's loop takes 20 us a step, and the kernel less than 3.",
         needs=frozenset({"graphs"}), options=WIDE, differs=("source", "plan"),
         predicts={"small": SEVERAL, "large": FEW_PERCENT},
     ),
     Variant(
         "fours-warps", "fours-graph", GRAPHED.with_knobs(REDUCE="WARPS"), FoursWarps,
         "A group is one warp, which adds up its speeds by shuffles and stores the sum.",
-        "No barrier, and no idle warps where a row has fewer than 512 cells. Eight barriers a step take some 0.3 us, which no "
-        "other warp of a small grid fills.",
+        "There is no barrier, and no warp is idle if a row has fewer than 512 cells. Eight barriers a step take some 0.3 us. "
+        "On a small grid no other warp fills these waits.",
         needs=frozenset({"graphs"}), options={"group": (32, 1)}, differs=("source", "plan", "options"),
         predicts={"small": FASTER, "large": FEW_PERCENT},
     ),

@@ -246,14 +246,14 @@ LADDER = (
         "warp-sums", "graph", SUMMED_BY_WARPS, plans.WarpSums,
         "Each warp adds up its speeds by shuffles and stores the sum.",
         "Five shuffles take the place of local memory and seven barriers. On a small grid a multiprocessor has one or two "
-        "groups, so nothing fills these waits: a ninth of a step of 128x128.",
+        "groups, so nothing fills these waits. They are some ninth of a step of 128x128.",
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
         "compared-neighbours", "warp-sums", COMPARED, plans.WarpSums,
         "Neighbours by comparisons, not by remainders.",
-        "A remainder takes a reciprocal and some 30 instructions, and all loads of populations wait for it: a few per cent of "
-        "a small step.",
+        "A remainder takes a reciprocal and some 30 instructions. All loads of populations wait for it. On a small grid that "
+        "is a few per cent of a step.",
         needs=frozenset({"graphs"}), predicts={"small": FEW_PERCENT},
     ),
     Variant(
@@ -265,8 +265,8 @@ LADDER = (
     Variant(
         "loads-at-once", "warps-momentum", COMPARED.with_knobs(OBSTACLE="MOMENTUM", BOUNDED=1), plans.WarpSums,
         "The compiler knows the size of a group. So it may spend more registers, and loads the obstacle with the populations.",
-        "To save registers it had loaded the obstacle after the sums of populations, so a step waited for the L2 twice. A wait "
-        "is some 0.15 us.",
+        "To save registers, the compiler loaded the obstacle of `warps-momentum` after the sums of populations. So a step "
+        "waited for the L2 twice. A wait is some 0.15 us.",
         needs=frozenset({"graphs"}), predicts={"small": FASTER},
     ),
     *fours.GRAPHS,

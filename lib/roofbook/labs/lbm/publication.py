@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ...analysis import format as show
 from ...analysis.between_devices import ConsumerCard
-from ...analysis.conclusions import about_bases, about_machines, peer_comparison, what_probes_leave
+from ...analysis.conclusions import PARAGRAPH, about_bases, about_machines, peer_comparison, what_probes_leave
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
@@ -198,8 +198,12 @@ class CourseReport(Publication):
 
         Shares are of the logarithm, so that two steps of the same factor bring equally much.
         """
-        ways = {case.name: self._way(measured, case.name) for case in measured.cases}
-        return " ".join(f"{way}{self._bounds(measured, case)}" for case, way in ways.items() if way)
+        ways = {case.name: way for case in measured.cases if (way := self._way(measured, case.name))}
+        paragraphs = []
+        for case, way in ways.items():
+            fastest = measured.fastest(case)
+            paragraphs += [way, what_probes_leave(measured, fastest, case, PROBES.get(fastest, {}))]
+        return PARAGRAPH.join(filter(None, [*paragraphs, about_machines(measured, ways)]))
 
     @staticmethod
     def _way(measured: Measured, case: str) -> str:
@@ -211,31 +215,21 @@ class CourseReport(Publication):
         whole = math.log(first / bound)
         gains = [gain for gain in measured.way(case) if (measured.seconds(gain.step, case) or math.inf) < first]
         largest = sorted(gains, key=lambda gain: -gain.ratio.estimate)[:MOST_NAMED]
-        shares = [f"`{gain.step}` {show.percent(math.log(gain.ratio.estimate) / whole)}" for gain in largest]
+        shares = [f"`{gain.step}` ({show.percent(math.log(gain.ratio.estimate) / whole)})" for gain in largest]
         words = (
             f"On {case} the way from the report's first program to the memory bound of one pass a time step, "
             f"{show.duration(bound)}, is a factor of {show.factor(first / bound)}. "
         )
-        words += f"The largest parts of it bring {joined(shares)}. " * bool(shares)
+        words += f"The steps with the largest parts of it are {joined(shares)}. " * bool(shares)
         name, limit = f"`{fastest}`, {measured.value(fastest, case)},", measured.share_of_bound(fastest, case)
         if seconds < bound:
             words += (
                 f"{name} is past that bound: it takes several time steps with each pass, or none from memory at all"
             )
             is_arithmetic = limit is not None and limit[1] != "memory"
-            return f"{words}, so {'arithmetic' if is_arithmetic else 'the chip'} is the limit.\n\n"
+            return f"{words}, so {'arithmetic' if is_arithmetic else 'the chip'} is the limit."
         covered = show.percent(math.log(first / seconds) / whole)
-        return f"{words}{name} is the fastest: {covered} of the way.\n\n"
-
-    @staticmethod
-    def _bounds(measured: Measured, case: str) -> str:
-        """Return the times of the fastest step's probes, and how few machines it ran on, as a paragraph; '' for neither."""
-        fastest = measured.fastest(case)
-        sentences = [
-            what_probes_leave(measured, fastest, case, PROBES.get(fastest, {})),
-            about_machines(measured, case),
-        ]
-        return f"{' '.join(filter(None, sentences))}\n\n" if any(sentences) else ""
+        return f"{words}{name} is the fastest: {covered} of the way."
 
     def summary(self, measured: Measured) -> str:
         """Return one paragraph a case. Cases that were not measured are left out."""

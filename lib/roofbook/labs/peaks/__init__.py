@@ -126,7 +126,7 @@ LADDER = (
     ),
     _peak(
         "empty-kernel", COSTS, COUNT, plans.EmptyKernels,
-        "An empty kernel alone, by the device's clock: the fastest of a sample.", how="alone",
+        "One empty kernel, timed by the device's clock. The fastest of a sample counts.", how="alone",
     ),
     _meeting("grid-barrier", "GRID", "One block on every multiprocessor; all wait for all."),
     _meeting("cluster-barrier", "CLUSTER", "The eight blocks of a cluster wait for each other.", blocks=8),
