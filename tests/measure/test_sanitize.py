@@ -603,7 +603,7 @@ def test_a_kernel_that_changed_since_is_not_checked(
     record["variants"]["tree"]["source_sha256"] = "of another text"
     path.write_text(json.dumps(record))
     lab = sanitizer_checks.read(tmp_path)[0]
-    assert "Not checked with today's kernel in lbm: tree." in sanitizer_checks.checks(tmp_path)
+    assert "Not checked in lbm with the kernel of today: tree." in sanitizer_checks.checks(tmp_path)
     assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
 
 

@@ -95,7 +95,7 @@ def checks(results: Path) -> str:
     ]
     for lab in labs:
         unchecked = ", ".join(step.name for step in lab.steps if step.name not in lab.checked)
-        notes += [f"Not checked with today's kernel in {lab.name}: {unchecked}."] * bool(unchecked)
+        notes += [f"Not checked in {lab.name} with the kernel of today: {unchecked}."] * bool(unchecked)
     columns: list[Column[CheckedLab]] = [
         text_column("Lab", "lab", lambda lab: lab.name),
         count_column("CUDA steps", "steps", lambda lab: len(lab.steps)),
