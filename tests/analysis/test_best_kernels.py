@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,18 @@ def test_the_file_of_the_fastest_that_a_head_can_say_is_judged_right(
     assert f"roofbook judge stencil FILE --against {kernel.variant.name}\n" in text
     code, out, err = command("judge", "stencil", "best.cl", *options)
     assert code == 0 and "right on " in out and CASE in out, err
+
+
+def test_a_point_of_a_sweep_of_a_probe_is_no_kernel_of_the_ranking(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, device = registry.get("stencil"), open_device("opencl:0")
+    case, store, role = lab.case(CASE), Store(place / "results"), "probe"
+    ladder = tuple(replace(step, role=role) if step.name == "float4" else step for step in lab.ladder)
+    monkeypatch.setattr(lab, "ladder", ladder)
+    assert {kernel.variant.name for kernel in ranking(lab, store, device, case)} == {"checked", "fused"}
+    lbm = registry.get("lbm")
+    assert lbm.is_probe(lbm.variant("c-host@step=no-compute")) and not lbm.is_probe(lbm.variant("c-host@step=fused"))
 
 
 def test_a_text_that_the_judge_refuses_is_not_given(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

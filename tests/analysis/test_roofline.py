@@ -101,6 +101,13 @@ def test_a_broken_rate_is_refused_in_its_unit() -> None:
             Peaks([(1.0, 1e9)], {dtype: math.nan})
 
 
+@pytest.mark.parametrize("name", [EMPTY_KERNEL, GRAPH_NODE])
+@pytest.mark.parametrize("seconds", [0.0, -1e-6, math.nan, math.inf])
+def test_a_launch_that_takes_no_time_is_refused(name: str, seconds: float) -> None:
+    with pytest.raises(UsageError, match=f"peaks: seconds of {name} is .*; a positive finite number is needed"):
+        Peaks([(1.0, 1e9)], {"float32": 1e12}, {name: seconds})
+
+
 def test_broken_work_and_unknown_dtype_are_refused() -> None:
     for work in (Work(math.nan, 1, 1), Work(0, 0, 0), Work(1, -1, 1), Work(math.inf, 1, 1)):
         with pytest.raises(UsageError, match="work of"):

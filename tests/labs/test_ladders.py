@@ -141,3 +141,22 @@ def test_what_splits_its_operands_counts_as_fp32_and_nothing_else_does() -> None
         split = {variant for variant, source in sources.items() if constants(source).get("PARTS") == 2}
         assert exact_otherwise.pop(name) == split | by_library and split
     assert not any(exact_otherwise.values()), "integers are exact in each type of convpool"
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_no_step_is_turned_into_a_probe(lab: Lab) -> None:
+    """Its result would be accepted, as that of a probe is, and its time would be the fastest."""
+    probes = {variant.name for variant in lab.ladder if lab.is_probe(variant)}
+    assert probes == {variant.name for variant in lab.ladder if variant.role == "probe"}
+    knobs = lab.probe_knobs()
+    assert {name for names in knobs.values() for name in names} <= probes
+    for step in (step for step in lab.ladder if step.source):
+        for knob in knobs.keys() & step.text.settings.keys():
+            for value in {str(lab.variant(probe).text.settings.get(knob)) for probe in knobs[knob]} | {"0", "7"}:
+                with pytest.raises(UsageError, match=f"^{knob} makes a probe, whose result is not right: measure "):
+                    lab.turned(step, {knob: value}, must_differ=True)
+    for variant in lab.all_variants():
+        changed = {
+            name for name in knobs if variant.source and variant.role != "probe" and name in dict(variant.source.knobs)
+        }
+        assert not changed or lab.is_probe(variant), variant.name

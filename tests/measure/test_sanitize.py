@@ -21,7 +21,7 @@ from roofbook.devices import cuda, nvrtc, opencl
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.measure import sanitize, sanitizer_worker
+from roofbook.measure import sanitize, sanitizer_record, sanitizer_worker
 from roofbook.measure.sanitize import CheckedVariant
 from roofbook.process_tree import PatientClock
 from roofbook.report import sanitizer_checks, sanitizer_text
@@ -588,7 +588,7 @@ def test_all_labs_are_checked_by_one_command_which_keeps_the_results(
     assert record["variants"]["tree"]["tools"] == clean | {"racecheck": [finding]}
     html = sanitizer_checks.checks(folder.parent)
     assert "2025.3.0.0" in html and kind in html and record["git"]["commit"][:10] in html
-    labs = sanitizer_checks.read(folder.parent)
+    labs, _ = sanitizer_checks.read(folder.parent)
     assert [(lab.checked, lab.clean, len(lab.steps)) for lab in labs] == [(["fused", "tree"], 1, 2)] * 2
 
 
@@ -602,13 +602,173 @@ def test_a_kernel_that_changed_since_is_not_checked(
     assert code == 1 and record["variants"]["fused"]["wrong"].startswith("wrong result")
     record["variants"]["tree"]["source_sha256"] = "of another text"
     path.write_text(json.dumps(record))
-    lab = sanitizer_checks.read(tmp_path)[0]
+    lab = sanitizer_checks.read(tmp_path)[0][0]
     assert "Not checked in lbm with the kernel of today: tree." in sanitizer_checks.checks(tmp_path)
     assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
 
 
 def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
     assert sanitizer_checks.checks(tmp_path) == ""
+
+
+CHECK_ALL = ["check", "lbm", "all", "--device", "cuda:0", "--out"]
+
+
+@pytest.fixture
+def record(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path
+) -> tuple[Path, dict[str, Any]]:
+    """Return the file that a check without findings wrote, and its content."""
+    several({})
+    assert command(*CHECK_ALL, str(tmp_path / "checks"))[0] == 0
+    path = tmp_path / "checks" / "lbm.json"
+    return path, json.loads(path.read_text())
+
+
+DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a list": lambda record: [record],
+    "another lab": lambda record: record | {"lab": "cnn"},
+    "another field": lambda record: record | {"author": "<b>"},
+    "a field less": lambda record: {name: value for name, value in record.items() if name != "time"},
+    "a number as a device": lambda record: record | {"device": 1},
+    "HTML as a commit": lambda record: record | {"git": record["git"] | {"commit": "<script>alert(1)</script>"}},
+    "a number as a time": lambda record: record | {"time": 1e308},
+    "a time without a zone": lambda record: record | {"time": "2026-11-29"},
+    "a limit of NaN": lambda record: record | {"limit_s": float("nan")},
+    "a variant that is a text": lambda record: record | {"variants": {"fused": "clean"}},
+    "no tool": lambda record: of_fused(record, tools={}),
+    "a tool less": lambda record: of_fused(record, tools={"memcheck": []}),
+    "a finding that is a number": lambda record: of_fused(record, tools={tool: [1] for tool in sanitize.TOOLS}),
+    "another scale": lambda record: of_fused(record, scale="quick"),
+    "half a character": lambda record: of_fused(record, wrong="\udc80"),
+    "a huge text": lambda record: of_fused(record, wrong="x" * 10**6),
+}
+"""What is changed of a record so that `roofbook check --out` cannot have written it."""
+
+
+def of_fused(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a record with other fields of its variant `fused`."""
+    return record | {"variants": record["variants"] | {"fused": record["variants"]["fused"] | fields}}
+
+
+CONTENTS: dict[str, bytes] = {
+    "not UTF-8": b"\xff\xfe{}", "empty": b"", "half": b'{"lab": "lbm"', "deep": b"[" * 100_000, "large": b" " * (9 << 20),
+    "many digits": b"1" * 10_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*DAMAGED, *CONTENTS, "a folder", "a dangling link", "a pipe"])
+def test_a_file_that_is_no_record_is_named_on_the_page_and_not_replaced(
+    record: tuple[Path, dict[str, Any]], command: Command, name: str
+) -> None:
+    path, content = record
+    path.unlink()
+    if name == "a folder":
+        path.mkdir()
+    elif name == "a pipe":
+        os.mkfifo(path)
+    elif name == "a dangling link":
+        path.symlink_to("none")
+    else:
+        path.write_bytes(CONTENTS[name] if name in CONTENTS else json.dumps(DAMAGED[name](content)).encode())
+    html = sanitizer_checks.checks(path.parents[1])
+    assert (
+        "Left out, as <code>roofbook check --out</code> did not write it: lbm.json" in html
+        and "<script>alert" not in html
+    )
+    before = path.lstat()
+    code, out, err = command(*CHECK_ALL, str(path.parent))
+    assert (code, out) == (2, "") and err.startswith(f"error: {path} is no record of checks: ") and err.count("\n") == 1
+    assert path.lstat() == before
+
+
+def test_texts_of_a_record_are_text_on_the_page(record: tuple[Path, dict[str, Any]]) -> None:
+    path, content = record
+    hostile = "<script>alert(1)</script>"
+    finding = {"kind": hostile, "kernel": hostile, "lines": [], "count": 1}
+    changed = of_fused(
+        content, wrong=hostile, tools={tool: [finding] for tool in sanitize.TOOLS} | {"memcheck": hostile}
+    )
+    changed |= {"sanitizer": hostile, "device": content["device"] | {"model": hostile}}
+    changed["variants"] |= {hostile: changed["variants"]["fused"], "unrolled": changed["variants"]["fused"]}
+    path.write_text(json.dumps(changed))
+    html = sanitizer_checks.checks(path.parents[1])
+    assert "<script>" not in html and "&lt;script&gt;" in html and "unrolled" not in html
+
+
+def test_a_record_without_a_commit_or_a_limit_is_read(record: tuple[Path, dict[str, Any]]) -> None:
+    path, content = record
+    path.write_text(json.dumps(content | {"git": None, "limit_s": None}))
+    assert "unknown commit" in sanitizer_checks.checks(path.parents[1])
+
+
+@pytest.mark.parametrize("stops", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_check_that_stops_replaces_no_record_of_more_variants(
+    record: tuple[Path, dict[str, Any]], command: Command, monkeypatch: pytest.MonkeyPatch, stops: Any
+) -> None:
+    path, content = record
+    unfinished = path.with_name("lbm.unfinished.json")
+    whole, tools_check = path.read_bytes(), sanitize.check
+
+    def stopping(*arguments: Any, **options: Any) -> Iterator[CheckedVariant]:
+        yield next(tools_check(*arguments, **options))
+        raise stops
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sanitize, "check", stopping)
+        code, _, err = command(*CHECK_ALL, str(path.parent))
+        words = (
+            f"stopped; the results so far are in {path.parent}\n" if code == 130 else "error: No space left on device\n"
+        )
+        assert code in (2, 130) and err == words and path.read_bytes() == whole
+        assert list(json.loads(unfinished.read_text())["variants"]) == ["fused"]
+        path.unlink()
+        command(*CHECK_ALL, str(path.parent))
+        assert list(json.loads(path.read_text())["variants"]) == ["fused"] and not unfinished.exists()
+    assert command(*CHECK_ALL, str(path.parent))[0] == 0
+    assert json.loads(path.read_text())["variants"].keys() == content["variants"].keys()
+    assert [file.name for file in path.parent.iterdir()] == ["lbm.json"]
+
+
+def test_one_check_at_a_time_writes_to_a_folder(record: tuple[Path, dict[str, Any]], command: Command) -> None:
+    path, _ = record
+    with sanitizer_record.writing(path.parent, [registry.get("lbm")]):
+        code, out, err = command(*CHECK_ALL, str(path.parent))
+    assert (code, out) == (2, "") and err.startswith(f"error: another check writes to {path.parent}: ")
+    assert command(*CHECK_ALL, str(path.parent))[0] == 0
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "closed", "closed/below", "link", ""])
+def test_a_folder_that_cannot_be_written_is_one_line_before_anything_is_checked(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path, out: str
+) -> None:
+    several({})
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir(0o500)
+    (tmp_path / "link").symlink_to("link")
+    if os.getuid() == 0 and out.startswith("closed"):
+        pytest.skip("root may write anywhere")
+    code, printed, err = command(*CHECK_ALL, str(tmp_path / out) if out else "")
+    assert (code, printed) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert not (tmp_path / f"{sanitize.SANITIZER}.calls").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["lbm", "all", "--jobs", jobs] for jobs in ("0", "x", "-1", "1.5", "65", "")),
+        *(["lbm", "all", "--limit", limit] for limit in ("-1", "nan", "0", "x", "")),
+        ["no-lab", "all"], ["lbm", "no-variant"], ["all", "all", "16ch-16x28-k5"], ["all", "all", "40x24"],
+        ["lbm", "all", "40x24", "--out", "checks"], ["lbm", "all", "--scale", "quick", "--out", "checks"],
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_before_anything_is_checked(
+    gpu: Gpu, several: Callable[..., Any], command: Command, tmp_path: Path, arguments: list[str]
+) -> None:
+    several({})
+    code, out, err = command("check", *arguments, "--device", "cuda:0")
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert not (tmp_path / f"{sanitize.SANITIZER}.calls").exists()
 
 
 @pytest.mark.parametrize(

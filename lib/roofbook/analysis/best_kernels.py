@@ -83,7 +83,8 @@ def ranking(lab: Lab, store: Store, device: Device, case: Case) -> list[Ranked]:
         is_today = variant.source is not None and variant.source.sha256 == reading.row["source_sha256"]
         conditions = lab.conditions(variant)
         are_roundings = all(condition.startswith((ROUNDS_OPERANDS, ROUNDS_RESULTS)) for condition in conditions)
-        if reading.ok and is_today and are_roundings and is_here(lab, variant, device, case):
+        is_fit = reading.ok and is_today and are_roundings and not lab.is_probe(variant)
+        if is_fit and is_here(lab, variant, device, case):
             ranked.append(Ranked(variant, reading, conditions))
     if not ranked:
         right = f"roofbook run {lab.name} --device {device.spec} -p cases '[{case.name}]'"

@@ -84,6 +84,7 @@ class Peaks:
             *((f"bandwidth at {size:g} B", rate) for size, rate in self.bandwidth),
             *((f"working set {size:g}", size) for size, _ in self.bandwidth),
             *((f"{work_unit(dtype)}/s of {dtype}", rate) for dtype, rate in self.flops.items()),
+            *((f"seconds of {name}", seconds) for name, seconds in self.launches.items()),
         ]:
             if not (math.isfinite(number) and number > 0):
                 raise UsageError(f"peaks: {name} is {number}; a positive finite number is needed")
@@ -182,7 +183,7 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
     """Return the peaks in the rows of the lab `peaks` of one device and backend. Errors: ValueError if one is missing.
 
     The fastest sample counts, since disturbances only slow a sample down. Of several streams through one working set, and of
-    several ways to compute in one dtype, the fastest is the peak.
+    several ways to compute in one dtype, the fastest is the peak. Errors: UsageError for a sample that is no time.
     """
     good = rows[(rows["status"] == "ok") & (rows["units"] > 0)]
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}

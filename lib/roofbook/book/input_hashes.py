@@ -19,8 +19,8 @@ from ..devices import provenance
 from ..devices.contract import Device
 from ..devices.find import open_device
 from ..measure import placement
-from ..measure.sanitizer_record import FOLDER
-from ..paths import LIBRARY
+from ..measure.sanitizer_record import FOLDER, MOST_BYTES
+from ..paths import LIBRARY, read_regular
 from ..spec import registry
 from ..spec.host_code import hash_of_code
 from ..store.parquet import Store
@@ -128,8 +128,13 @@ class InputHashes:
 
     def checks(self) -> dict[str, str]:
         """Return the inputs of the tables of compute-sanitizer, with its files and the labs' kernels."""
-        paths = sorted((self.root / "results" / FOLDER).glob("*.json"))
-        return {**self._code(), "checks": _hash_of_files((path.name, path.read_bytes()) for path in paths)}
+        files: list[tuple[str, bytes]] = []
+        for path in (self.root / "results" / FOLDER).glob("*.json"):
+            try:
+                files.append((path.name, read_regular(path, MOST_BYTES)))
+            except OSError as error:
+                files.append((path.name, str(error.errno).encode()))
+        return {**self._code(), "checks": _hash_of_files(files)}
 
     def texts_of_labs(self) -> dict[str, str]:
         """Return the hashes of all labs' code and kernels, for what needs no record."""

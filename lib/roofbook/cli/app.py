@@ -163,12 +163,14 @@ def filled(_: click.Context, __: click.Parameter, path_text: str | None) -> str 
 
 
 class UserPath(click.Path):
-    """A file or folder as the user wrote it, with `~` as the home folder."""
+    """A file or folder as the user wrote it, with `~` as the home folder. An empty text, as of an unset variable, is none."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(path_type=Path, **options)
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", parameter, context)
         return super().convert(expanded(value), parameter, context)
 
 

@@ -440,27 +440,38 @@ def check(
 
     if lab == "all" and variant != "all":
         raise UsageError("with `all` for LAB, VARIANT must be `all` too")
+    if out and (case or scale != sanitizer_record.SCALE):
+        raise UsageError(
+            f"--out needs the smallest cases of the scale {sanitizer_record.SCALE}: leave out CASE and --scale"
+        )
     labs = [registry.get(name) for name in ((*registry.names(), registry.PEAKS) if lab == "all" else (lab,))]
     opened_device = open_device(device, labs[0].preferred_backend)
     if out and (variant != "all" or opened_device.backend != "cuda"):
         raise UsageError("--out needs `all` for VARIANT and a CUDA device")
+    chosen = [(one_lab, sanitize.choose(one_lab, variant, case, scale, opened_device)) for one_lab in labs]
     version = sanitize.sanitizer_version() if out else ""
     root, checks_done = project_root(), list[sanitize.CheckedVariant]()
-    with Reporter() as reporter:
-        for one_lab in labs:
-            chosen_variants = sanitize.choose(one_lab, variant, case, scale, opened_device)
-            checks = list[sanitize.CheckedVariant]()
-            for checked in sanitize.check(
-                one_lab, chosen_variants, opened_device, ends=ends, limit_s=limit, jobs=jobs, progress=reporter
-            ):
-                reporter.end()
-                for finding in sanitizer_text.findings(checked, root):
-                    print(finding, end="\n\n")
-                say(sanitizer_text.summary(checked))
-                checks.append(checked)
-                if out:
-                    sanitizer_record.write(out, one_lab, checks, opened_device, version=version, limit_s=limit)
-            checks_done += checks
+    try:
+        with sanitizer_record.writing(out, labs) if out else contextlib.nullcontext(), Reporter() as reporter:
+            for one_lab, cells in chosen:
+                checks = list[sanitize.CheckedVariant]()
+                for checked in sanitize.check(
+                    one_lab, cells, opened_device, ends=ends, limit_s=limit, jobs=jobs, progress=reporter
+                ):
+                    reporter.end()
+                    for finding in sanitizer_text.findings(checked, root):
+                        print(finding, end="\n\n")
+                    say(sanitizer_text.summary(checked))
+                    checks.append(checked)
+                    if out:
+                        is_whole = len(checks) == len(cells)
+                        sanitizer_record.write(
+                            out, one_lab, checks, opened_device, version=version, limit_s=limit, is_whole=is_whole
+                        )
+                    checks_done.append(checked)
+    except KeyboardInterrupt:
+        kept = f"; the results so far are in {out}" if out and checks_done else ""
+        sys.exit(complain(f"stopped{kept}", 130))
     if variant == "all":
         say(sanitizer_text.summary_of_all(checks_done))
     if not all(checked.clean for checked in checks_done):

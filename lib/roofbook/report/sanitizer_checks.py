@@ -1,12 +1,14 @@
 """Tables of the steps that compute-sanitizer checked, for the page on the method, from the files of `roofbook check --out`."""
 
-import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..devices.backends import CUDA, HOST
+from ..errors import UsageError
+from ..measure import sanitizer_record
 from ..measure.sanitizer_record import FOLDER
 from ..spec import registry
 from ..spec.plan import Variant
@@ -67,32 +69,39 @@ class CheckedLab:
     def origin(self) -> str:
         """Commit, device, version of the tool and day."""
         git, device = self.record["git"] or {}, self.record["device"]
-        commit = str(git.get("commit") or "unknown commit")[:10] + " with changes" * bool(git.get("dirty"))
+        commit = ((git.get("commit") or "")[:10] or "unknown commit") + " with changes" * bool(git.get("dirty"))
         return f"{commit}, {device.get('model', '')}, {self.record['sanitizer']}, {self.record['time'][:10]}"
 
 
-def read(results: Path) -> list[CheckedLab]:
-    """Return the labs with a file, in the order of the book."""
-    labs = []
+def read(results: Path) -> tuple[list[CheckedLab], list[str]]:
+    """Return the labs with a record, in the order of the book, and the names of files that are none."""
+    labs, others = [], []
     for name in (*registry.names(), registry.PEAKS):
         path = results / FOLDER / f"{name}.json"
-        if path.is_file():
-            steps = [
-                v for v in registry.get(name).ladder if v.source and CUDA.name in v.backends and HOST not in v.backends
-            ]
-            labs.append(CheckedLab(name, json.loads(path.read_text()), steps))
-    return labs
+        if not os.path.lexists(path):
+            continue
+        try:
+            record = sanitizer_record.read(path)
+        except UsageError:
+            others.append(path.name)
+            continue
+        steps = [
+            v for v in registry.get(name).ladder if v.source and CUDA.name in v.backends and HOST not in v.backends
+        ]
+        labs.append(CheckedLab(name, record, steps))
+    return labs, others
 
 
 def checks(results: Path) -> str:
     """Return the tables as HTML; '' if no file is there."""
-    labs = read(results)
-    if not labs:
+    labs, others = read(results)
+    if not (labs or others):
         return ""
     notes = [
         "Checked: by memcheck, racecheck, synccheck and initcheck on the smallest case at scale test, with the kernel's "
         "text as it is today. Clean: no tool reported anything, and the result was right."
     ]
+    notes += [f"Left out, as `roofbook check --out` did not write it: {', '.join(others)}."] * bool(others)
     for lab in labs:
         unchecked = ", ".join(step.name for step in lab.steps if step.name not in lab.checked)
         notes += [f"Not checked in {lab.name} with the kernel of today: {unchecked}."] * bool(unchecked)

@@ -386,15 +386,18 @@ class Lab(ABC):
         """Return a step with other values of its knobs as a point of a sweep; the step itself if it has these values already.
 
         values: knob -> value as text. A knob is one of the step's source, or an option of its plan (`turnable_options`), whose
-        value is a number or sides such as `16x4`. Raise UsageError for a knob that the step lacks or that is a size, and with
-        `must_differ` if the code stays the same.
+        value is a number or sides such as `16x4`. Raise UsageError for a knob that the step lacks, that is a size or that makes
+        a probe, and with `must_differ` if the code stays the same.
         """
         sizes, known = self.sizes(self.cases(SCALES[0])[0]), self.turnable_options(step)
+        probes = self.probe_knobs()
         knobs: dict[str, int | str] = {}
         options: dict[str, int | tuple[int, ...]] = {}
         for name, value in sorted(values.items()):
             if name in sizes:
                 raise UsageError(f"{name} is a size of the case: choose another case")
+            if name in probes and name in step.text.settings:
+                raise UsageError(f"{name} makes a probe, whose result is not right: measure {', '.join(probes[name])}")
             if name in known:
                 options[name] = _option_value(name, value, known[name])
             else:
@@ -407,6 +410,29 @@ class Lab(ABC):
             return step
         variant = step.at(",".join(changed), ",".join(changed.values()), source if knobs else None, **options)
         return replace(variant, name=turned_name(step.name, changed))
+
+    def is_probe(self, variant: Variant) -> bool:
+        """Return whether a variant is a probe, or a point of a sweep of one."""
+        probes = {step.name for step in self.ladder if step.role == "probe"}
+        return variant.name in probes or (variant.role == "sweep" and variant.parent in probes)
+
+    def probe_knobs(self) -> dict[str, list[str]]:
+        """Return the knobs by which the text of a probe differs from its parent's, each with the names of these probes."""
+        knobs: dict[str, list[str]] = {}
+        for probe in self.ladder:
+            parent = next((step for step in self.ladder if step.name == probe.parent), None)
+            if (
+                probe.role == "probe"
+                and probe.source
+                and parent
+                and parent.source
+                and probe.source.path == parent.source.path
+            ):
+                for name in sorted(
+                    {name for name, _ in probe.source.knobs} - {name for name, _ in parent.source.knobs}
+                ):
+                    knobs.setdefault(name, []).append(probe.name)
+        return knobs
 
     def turnable_options(self, step: Variant) -> dict[str, int | tuple[int, ...]]:
         """Return the options of a step's plan that are numbers or sides, each with a value; those of its sweeps too."""

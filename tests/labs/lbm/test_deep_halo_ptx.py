@@ -104,6 +104,7 @@ def test_is_right_and_has_no_race(language: str, tiling: Tiling, tmp_path: Path)
 def test_a_probe_without_steps_leaves_the_cells_as_they_are(tmp_path: Path) -> None:
     probe = LAB.variant("deep-halo-exchange")
     assert run_program(probe, program_of("cuda", TILINGS[0], step=probe), tmp_path) == Outcome(right=True, race="")
+    assert (speeds_of(tmp_path) == 0).all()
 
 
 @pytest.mark.usefixtures("thread_sanitizer")

@@ -386,6 +386,16 @@ def test_a_probe_without_steps_may_change_the_driven_row_alone() -> None:
     assert LAB.check(case, probe, outputs, expected)[:2] == (0.0, 0.0)
     assert LAB.check_timed(replace(case, units=100), probe, outputs, lambda small: expected)[:2] == (0.0, 0.0)
     assert LAB.check(case, probe, {**outputs, "f": expected["f"]}, expected)[0] > 0
+    for speeds in (
+        np.full(5, np.nan),
+        np.array([0, 0, 0, 0, np.nan]),
+        np.array([0, 0, 1e-9, 0, 0]),
+        expected["av_vels"],
+    ):
+        for units in (5, 100):
+            unstored = {**outputs, "av_vels": speeds}
+            measured, allowed, _ = LAB.check_timed(replace(case, units=units), probe, unstored, lambda small: expected)
+            assert not measured <= allowed
     assert not LAB.check(case, probe, {**outputs, "f": np.full_like(f, np.nan)}, expected)[0] <= 0
 
 
