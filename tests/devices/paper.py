@@ -120,11 +120,12 @@ class Memory(contract.Buffer):
 
 class Kernel(contract.Kernel):
     def __init__(self, name: str, report: Report) -> None:
-        self.name, self.report = name, report
+        self.name, self.report, self.early = name, report, False
 
-    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
-        """Do nothing: only a device can tell whether all blocks fit at once."""
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0, early: bool = False) -> None:
+        """Keep whether launches begin early. Only a device can tell whether all blocks fit at once."""
         assert dynamic_local_bytes <= 227 << 10
+        self.early = early
 
     def resources(self) -> dict[str, int]:
         return {"registers": self.report.registers}

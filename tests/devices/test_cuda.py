@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofbook.devices import cuda, nccl
@@ -195,6 +196,35 @@ def test_what_is_asked_of_a_kernel_is_asked_on_its_own_device(current_device: li
     assert program.kernel("other").resources()["registers"] == 7
     assert program.constant("weights", 12)[0].memory["memptr"] == 100
     assert current_device == [1], "what follows is submitted where it would have been"
+
+
+def test_an_early_launch_gives_the_driver_sizes_arguments_and_its_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def launch(config: Any, function: Any, pointers: Any, extra: None) -> int:
+        launched = config._obj
+        attribute = launched.attributes[0]
+        calls.append((
+            list(launched.grid), list(launched.block), launched.shared_bytes, launched.stream, launched.count, attribute.id,
+            attribute.value.programmatic_stream_serialization_allowed, function.value,
+            ctypes.cast(pointers[0], ctypes.POINTER(ctypes.c_uint64))[0],
+            ctypes.cast(pointers[1], ctypes.POINTER(ctypes.c_int))[0],
+            ctypes.cast(pointers[2], ctypes.POINTER(ctypes.c_float))[0],
+        ))  # fmt: skip
+        return 0 if len(calls) == 1 else 719
+
+    monkeypatch.setattr(cuda, "_driver", lambda: SimpleNamespace(cuLaunchKernelEx=launch))
+    early = cuda.EarlyFunction(5)
+    memory, stream = SimpleNamespace(data=SimpleNamespace(ptr=1 << 40)), SimpleNamespace(ptr=9)
+    early((2, 3), (64, 1), (memory, np.int32(-7), np.float32(0.5)), stream=stream, shared_mem=48)
+    assert calls == [([2, 3, 1], [64, 1, 1], 48, 9, 1, 6, 1, 5, 1 << 40, -7, 0.5)]
+    sizes = ctypes.sizeof(cuda._LaunchAttribute), ctypes.sizeof(cuda._LaunchConfig), cuda._LaunchConfig.stream.offset
+    assert sizes == (72, 56, 32), "as cuda.h has them"
+    with pytest.raises(DriverFailed, match=r"^cuLaunchKernelEx stopped with error 719$"):
+        early((1,), (1,), (memory, np.int32(0), np.float32(0)), stream=stream)
+    monkeypatch.setattr(cuda, "_driver", lambda: SimpleNamespace())
+    with pytest.raises(Unsupported, match="CUDA 12"):
+        early((1,), (1,), (), stream=stream)
 
 
 @pytest.mark.gpu

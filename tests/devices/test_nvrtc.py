@@ -20,7 +20,17 @@ from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Variant
 
 from ..labs.sweep_points import often_tried
-from .paper import ARCHITECTURES, BY_ARCHITECTURE, LABS, compiled, cuda_variants, drive, skip_without_compiler
+from .paper import (
+    ARCHITECTURES,
+    BY_ARCHITECTURE,
+    LABS,
+    Kernel,
+    Queue,
+    compiled,
+    cuda_variants,
+    drive,
+    skip_without_compiler,
+)
 
 ALIGNED_IN_PARTS = re.compile(
     r"\bbar(\.cta)?\.\w+(\.\w+)*\s+[^,;]+,[^;]*;|\bbarrier(\.cta)?\.\w+\.aligned\s+[^,;]+,[^;]*;"
@@ -128,6 +138,35 @@ def test_barriers_and_tensor_maps_are_used_as_the_manual_of_ptx_asks(
         assert not ALIGNED_IN_PARTS.search(code)
         if "cp.async.bulk.tensor" in code:
             assert maps and "fence.proxy.tensormap::generic.acquire" in code.partition("cp.async.bulk.tensor")[0]
+
+
+def test_a_step_that_is_launched_early_touches_no_grid_before_its_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it load populations by ld.global.nc, whose memory no kernel may write while this one runs."""
+    lab = registry.get("lbm")
+    before, wait, after = ptx_of(lab, lab.variant("early-launch"), 90, monkeypatch)["fused"].partition(
+        "griddepcontrol.wait"
+    )
+    assert wait and after.count("griddepcontrol") == 1, "one wait, then one signal"
+    assert not re.search(r"ld\.global(\.nc)?\.f32|\bst\.", before)
+    assert len(re.findall(r"ld\.global\.f32", after)) == 9 and "ld.global.nc.f32" not in after
+    assert re.search(r"ld\.global\.nc\.[bsu]8", before), "the obstacle"
+
+
+def test_all_steps_of_a_graph_but_the_first_are_launched_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other launch: those around a graph read or write the number of steps."""
+    launches: list[tuple[str, bool]] = []
+
+    def launch(queue: Queue, kernel: Kernel, *arguments: Any) -> None:
+        launches.append((kernel.name, kernel.early))
+        launch_on_paper(queue, kernel, *arguments)
+
+    launch_on_paper = Queue.launch
+    monkeypatch.setattr(Queue, "launch", launch)
+    lab = registry.get("lbm")
+    drive(lab, lab.variant("early-launch"), 90, monkeypatch)
+    recorded = launches.index(("count_steps", False))
+    assert recorded > 2 and len(launches) > recorded + 2
+    assert [number for number, (_, early) in enumerate(launches) if early] == list(range(1, recorded))
 
 
 def test_what_lbm_shows_is_there_to_be_read() -> None:

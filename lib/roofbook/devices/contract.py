@@ -56,12 +56,13 @@ class Kernel(ABC):
         """
         return None
 
-    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
-        """Set that launches run all groups at once, or get more local memory than the kernel declares.
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0, early: bool = False) -> None:
+        """Set that launches run all groups at once, or get more local memory than the kernel declares, or may begin early.
 
+        early: before the kernel before has ended, for which the kernel itself then waits (dialect/early_launch.h).
         Raise Unsupported if the backend cannot promise it.
         """
-        raise Unsupported("this backend has no cooperative launch and no dynamic local memory")
+        raise Unsupported("this backend has no cooperative or early launch and no dynamic local memory")
 
     def require_cluster(self, blocks: int) -> None:
         """Set that launches run in clusters of so many neighbouring groups, which the kernel does not declare itself.

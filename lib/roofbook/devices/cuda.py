@@ -58,8 +58,12 @@ class Kernel(contract.Kernel):
         self._device = cupy.cuda.Device()
         self.cooperative, self.dynamic_local_bytes = False, 0
 
-    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0, early: bool = False) -> None:
+        if early and cooperative:
+            raise Unsupported("a launch that begins early and runs all groups at once")
         self.cooperative, self.dynamic_local_bytes = cooperative, dynamic_local_bytes
+        if early:
+            self.function = EarlyFunction(self.function.ptr)
         if dynamic_local_bytes:
             with self._device:
                 self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
@@ -97,6 +101,59 @@ class Kernel(contract.Kernel):
             if any(driver.funcGetAttribute(length, function) > 1 for length in _CLUSTER):
                 return None
             return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, work_items, self.dynamic_local_bytes))
+
+
+class _LaunchAttributeValue(ctypes.Union):
+    """CUlaunchAttributeValue (CUDA Driver API), with the one member that is used here."""
+
+    _fields_ = (("pad", ctypes.c_char * 64), ("programmatic_stream_serialization_allowed", ctypes.c_int))
+
+
+class _LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", _LaunchAttributeValue))
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_LaunchAttribute)), ("count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: a kernel may begin before the one before in its stream has ended."""
+
+
+class EarlyFunction:
+    """Function of a kernel that is launched early, by cuLaunchKernelEx, for whose attributes CuPy has no words.
+
+    It is called as CuPy's functions are.
+    """
+
+    def __init__(self, ptr: int) -> None:
+        """ptr: CUfunction, as CuPy's functions have it."""
+        self.ptr = ptr
+
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], values: Sequence[Any], *, stream: Any, shared_mem: int = 0,
+        enable_cooperative_groups: bool = False,
+    ) -> None:  # fmt: skip
+        driver = _driver()
+        if driver is None or not hasattr(driver, "cuLaunchKernelEx"):
+            raise Unsupported("a launch that begins early: it takes a driver for CUDA 12")
+        arrays = [np.atleast_1d(value if np.isscalar(value) else np.uint64(value.data.ptr)) for value in values]
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        allowed = _LaunchAttributeValue(programmatic_stream_serialization_allowed=1)
+        attribute = _LaunchAttribute(id=_PROGRAMMATIC_STREAM_SERIALIZATION, value=allowed)
+        config = _LaunchConfig(
+            (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared_mem, stream.ptr, ctypes.pointer(attribute), 1
+        )
+        if error := driver.cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(self.ptr), pointers, None):
+            raise DriverFailed(f"cuLaunchKernelEx stopped with error {error}")
 
 
 class Program(contract.Program):

@@ -271,6 +271,13 @@ _LIST = (
     ),
     Technique("graphs", LAUNCHES, "CUDA graphs", "Launches are recorded once, and submitted together.", "CUDA graph"),
     Technique(
+        "early-launch",
+        LAUNCHES,
+        "Programmatic dependent launch",
+        "A kernel is launched before the one before it has ended, and waits for that end itself, once it needs its results.",
+        "launch",
+    ),
+    Technique(
         "persistent",
         LAUNCHES,
         "Persistent launches",

@@ -72,6 +72,7 @@ EXPECTED_KNOBS = {
     "compared-neighbours": {"NEIGHBOUR"},
     "warps-momentum": {"OBSTACLE"},
     "loads-at-once": {"BOUNDED"},
+    "early-launch": {"EARLY"},
     "fours-graph": {"PARTIALS"},
     "fours-warps": {"REDUCE"},
     "half-storage": {"GRID", "REST"},

@@ -269,6 +269,16 @@ LADDER = (
         "waited for the L2 twice. A wait is some 0.15 us.",
         needs=frozenset({"graphs"}), predicts={"small": FASTER},
     ),
+    Variant(
+        "early-launch", "loads-at-once", COMPARED.with_knobs(OBSTACLE="MOMENTUM", BOUNDED=1, EARLY=1), plans.EarlySteps,
+        "A step's kernel is launched before the last one has ended, and waits for that end before it loads populations "
+        "(programmatic dependent launch).",
+        "Between two kernels of a graph a GPU computes nothing for some half a microsecond, a third of a step of 128x128. Now "
+        "the next kernel's groups are on the chip by then.",
+        needs=frozenset({"graphs", "ptx"}), architectures=range(90, 1000), differs=("source", "plan"),
+        shows={"fused": r"griddepcontrol\.wait[\s\S]*griddepcontrol\.launch_dependents"},
+        predicts={"small": about(1.45), "large": FEW_PERCENT},
+    ),
     *fours.GRAPHS,
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,

@@ -38,6 +38,7 @@ TAGS = {
     "compared-neighbours": "indexing",
     "warps-momentum": "less-arithmetic native-functions",
     "loads-at-once": "constants",
+    "early-launch": "early-launch",
     "fours-graph": "graphs",
     "fours-warps": "reductions shuffles synchronisation",
     "in-place": "in-place",
