@@ -643,7 +643,7 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "half a character": lambda record: of_fused(record, wrong="\udc80"),
     "a huge text": lambda record: of_fused(record, wrong="x" * 10**6),
 }
-"""What is changed of a record so that `roofbook check --out` cannot have written it."""
+"""Changes to a record that `roofbook check --out` cannot have written."""
 
 
 def of_fused(record: dict[str, Any], **fields: Any) -> dict[str, Any]:

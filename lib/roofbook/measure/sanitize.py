@@ -65,7 +65,7 @@ OCLGRIND_VARIABLES = {
 
 @dataclass
 class ToolOutcome:
-    """What a tool of compute-sanitizer reported of a variant."""
+    """The report of a tool of compute-sanitizer on a variant."""
 
     defects: Counter[Defect] = field(default_factory=Counter)
     """Number of reports of each defect."""
