@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from roofbook.devices.backends import OPENCL
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.measure.placement import target_of
@@ -30,7 +31,7 @@ STEPS = [
     (lab, variant)
     for lab in map(registry.get, registry.names())
     for variant in lab.all_variants()
-    if "ptx" in variant.needs
+    if "ptx" in variant.needs and OPENCL.name in variant.backends
 ]
 needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
 
