@@ -1,4 +1,4 @@
-"""A bench to measure made-up variants on."""
+"""A bench to measure made-up variants on, and a made-up GPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from roofbook.measure import checkpoint, sampling, verify
 
+from .counters.made_up import Gpu
 from .made_up import Bench
 
 
@@ -19,3 +20,11 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     for module in (checkpoint, sampling, verify):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=made_up.clock.perf_counter))
     return made_up
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    """A made-up GPU, which is the only CUDA device."""
+    device = Gpu()
+    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [device])
+    return device
