@@ -74,10 +74,10 @@ GRAPHS = (
     ),
     Variant(
         "fours-warps", "fours-graph", GRAPHED.with_knobs(REDUCE="WARPS"), FoursWarps,
-        "A group is one warp, which adds up its speeds by shuffles and stores the sum.",
-        "There is no barrier, and no warp is idle if a row has fewer than 512 cells. Eight barriers a step take some 0.3 us. "
-        "On a small grid no other warp fills these waits.",
-        needs=frozenset({"graphs"}), options={"group": (32, 1)}, differs=("source", "plan", "options"),
+        "Each warp adds up its speeds by shuffles and stores the sum. A group is two warps.",
+        "There is no barrier, and a row of 256 cells leaves no warp idle. Eight barriers a step take some 0.3 us. On a small "
+        "grid no other warp fills these waits.",
+        needs=frozenset({"graphs"}), options={"group": (64, 1)}, differs=("source", "plan", "options"),
         predicts={"small": FASTER, "large": FEW_PERCENT},
     ),
 )  # fmt: skip
