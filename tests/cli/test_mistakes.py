@@ -84,6 +84,7 @@ MISTAKES = [
         for command_words in READING
     ),
     (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),
+    (["compact", "--part", "recordd"], "did you mean 'recorded'?"),
     (["diff", "lbm", "fusd"], "did you mean 'fused'?"),
     (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
     (["diff", "lbm", "openmp"], "openmp has no parent; it is a program of the host"),

@@ -519,6 +519,16 @@ def test_compact_keeps_every_row_once(store: Store) -> None:
     assert len(store.rows("lbm")) == 13
 
 
+def test_compact_merges_one_part_of_the_store(store: Store) -> None:
+    for minute in range(3):
+        store.append([row(minute=minute)])
+    shutil.copytree(store.root / "local", store.root / "recorded")
+    local = store.files(parts=["local"])
+    assert store.compact("recorded") == store.files(parts=["recorded"]) and len(local) == 3
+    assert store.files(parts=["local"]) == local
+    assert len(store.rows("lbm")) == 3
+
+
 def test_a_copy_in_recorded_counts_once(store: Store) -> None:
     store.append([row(), row("tiled")])
     shutil.copytree(store.root / "local", store.root / "recorded")

@@ -12,6 +12,7 @@ from ..terminal import say
 from .app import RECORDED, RESULTS, STORE, UserPath, app, filled
 
 if TYPE_CHECKING:
+    from ..store.files import StorePart
     from ..store.parquet import Store
 
 
@@ -72,16 +73,20 @@ def _copy(source: str | Path, target: str | Path) -> None:
 
 @app.command()
 @STORE
-def compact(store: "Store") -> None:
+@click.option(
+    "--part", default="local", show_default=True, help="local: your measurements; recorded: those that the book cites."
+)
+def compact(store: "Store", part: "StorePart") -> None:
     """Merge the files of a store, so that reading is quick.
 
-    Leaves few files for each lab and device in its part local/, with the same rows. Measuring and reading may go on meanwhile:
+    Leaves few files for each lab and device in a part of the store, with the same rows. Measuring and reading may go on
+    meanwhile:
 
     \b
       roofbook compact --results s3://team/roofbook
     """
     busy: list[str] = []
-    merged = store.compact(busy=busy.append)
+    merged = store.compact(part, busy=busy.append)
     for folder in busy:
         say(f"{folder}: somebody else is merging it, or died while doing so less than ten minutes ago")
     say(f"{len(merged)} files now hold what more held before" if merged else "There was nothing to merge")
