@@ -45,6 +45,12 @@ class CheckedLab:
         ]
 
     @property
+    def without_case(self) -> list[str]:
+        """Names of the steps that no case at scale test fits."""
+        cases = registry.get(self.name).cases("test")
+        return [v.name for v in self.steps if all(v.plan.refusal(case, v) for case in cases)]
+
+    @property
     def reports(self) -> list[Report]:
         """Reports on the checked steps."""
         return [Report(self.name, name, *report) for name in self.checked for report in self._reports_of(name)]
@@ -98,13 +104,17 @@ def checks(results: Path) -> str:
     if not (labs or others):
         return ""
     notes = [
-        "Checked: by memcheck, racecheck, synccheck and initcheck on the smallest case at scale test, with the kernel's "
-        "text as it is today. Clean: no tool reported anything, and the result was right."
+        "Checked: by memcheck, racecheck, synccheck and initcheck, on the smallest case at scale test that fits the step, with "
+        "the kernel's text as it is today. Clean: no tool reported anything, and the result was right."
     ]
     notes += [f"Left out, as `roofbook check --out` did not write it: {', '.join(others)}."] * bool(others)
     for lab in labs:
-        unchecked = ", ".join(step.name for step in lab.steps if step.name not in lab.checked)
-        notes += [f"Not checked in {lab.name} with the kernel of today: {unchecked}."] * bool(unchecked)
+        without_case, unchecked = lab.without_case, [v.name for v in lab.steps if v.name not in lab.checked]
+        for reason, names in (
+            ("on a case at scale test, as none fits", [name for name in unchecked if name in without_case]),
+            ("with the kernel of today", [name for name in unchecked if name not in without_case]),
+        ):
+            notes += [f"Not checked in {lab.name} {reason}: {', '.join(names)}."] * bool(names)
     columns: list[Column[CheckedLab]] = [
         text_column("Lab", "lab", lambda lab: lab.name),
         count_column("CUDA steps", "steps", lambda lab: len(lab.steps)),

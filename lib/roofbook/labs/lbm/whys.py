@@ -42,6 +42,13 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "instructions: a tenth more in NVRTC's code"
         ),
     },
+    "compared-neighbours": {
+        "cuda": (
+            "we do not know what hides the wait for a remainder. The step is faster in each run, but by so little that its "
+            "interval reaches down to the least difference that counts here. The counters for the reasons of stalls, of "
+            "both steps, would tell"
+        ),
+    },
     "persistent": {
         "cuda": (
             "a block waits for its neighbours' flags in each time step, and a flag takes its way through the L2. "
