@@ -11,6 +11,7 @@ from roofbook.analysis.conclusions import about_machines, what_probes_leave
 from roofbook.analysis.format import THIN
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
+from roofbook.analysis.readings import Speedup
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.sentences import joined
 from roofbook.analysis.store_devices import by_extent
@@ -40,10 +41,17 @@ def test_without_measurements_there_is_no_answer(lab: str, tmp_path: Any) -> Non
 
 def measured_spreads(**spreads: tuple[float, int, int]) -> Any:
     """Return steps on a grid, each with seconds, runs and machines; the first is the fastest."""
+
+    def ratio(name: str, reference: str, case: str) -> Speedup | None:
+        if not {name, reference} <= set(spreads):
+            return None
+        factor = spreads[reference][0] / spreads[name][0]
+        return Speedup(factor, factor, factor, "in one run" * (spreads[name][1] == 1))
+
     return cast(Any, SimpleNamespace(
         fastest=lambda case: next(iter(spreads)), near_fastest=lambda case: [*spreads],
         spread=lambda name, case: spreads[name][1:], seconds=lambda name, case: spreads.get(name, [None])[0],
-        value=lambda name, case: f"{spreads[name][0]} s",
+        value=lambda name, case: f"{spreads[name][0]} s", ratio=ratio,
     ))  # fmt: skip
 
 
@@ -57,15 +65,16 @@ def test_a_fastest_step_of_fewer_machines_stands_beside_the_next_of_more() -> No
 
 
 def test_probes_stand_beside_their_step_and_one_without_a_time_is_named() -> None:
-    probes = {"no-waits": "without waits", "nothing": "alone"}
+    probes = {"no-waits": "without waits", "nothing": "without anything"}
     assert what_probes_leave(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == ""
     assert what_probes_leave(measured_spreads(step=(2.0, 3, 1), nothing=(0.5, 3, 1)), "step", "big", probes) == (
-        f"On big `step` takes 2.0 s; alone it takes 0.5 s, 25.0{THIN}% of that (`nothing`). Not measured here: `no-waits`."
+        f"On big `step` takes 2.0 s. What remains of that time is "
+        f"25.0{THIN}% without anything (`nothing`: 0.5 s). Not measured here: `no-waits`."
     )
-    known = measured_spreads(**{"step": (2.0, 3, 1), "no-waits": (1.0, 3, 1), "nothing": (0.5, 3, 1)})
+    known = measured_spreads(**{"step": (2.0, 3, 1), "no-waits": (1.0, 1, 1), "nothing": (0.5, 3, 1)})
     assert what_probes_leave(known, "step", "big", probes) == (
-        f"On big `step` takes 2.0 s; without waits it takes 1.0 s, 50.0{THIN}% of that (`no-waits`) and alone it takes 0.5 s, "
-        f"25.0{THIN}% of that (`nothing`)."
+        f"On big `step` takes 2.0 s. What remains of that time is 50.0{THIN}% without waits (`no-waits`: 1.0 s in one run) and "
+        f"25.0{THIN}% without anything (`nothing`: 0.5 s)."
     )
     assert what_probes_leave(known, "other", "big", probes) == what_probes_leave(known, "step", "big", {}) == ""
 

@@ -52,19 +52,19 @@ def finding_of_measured(finding: str, measured: "Measured") -> str:
 def what_probes_leave(measured: "Measured", step: str, case: str, probes: Mapping[str, str]) -> str:
     """Return the share of a step's time that each of its probes takes; '' without a time of the step or of any probe.
 
-    probes: name of a probe -> words for its kernel, such as `without products`.
+    probes: name of a probe -> words for its kernel, such as `without products`. Shares are of shared runs, if there are any.
     """
-    whole = measured.seconds(step, case)
-    seconds = {probe: measured.seconds(probe, case) for probe in probes}
-    times = [
-        f"{words} it takes {measured.value(probe, case)}, {show.percent(taken / whole)} of that (`{probe}`)"
-        for probe, words in probes.items()
-        if whole and (taken := seconds[probe])
+    ratios = {probe: measured.ratio(probe, step, case) for probe in probes}
+    shares = [
+        f"{show.percent(1 / ratio.estimate)} {probes[probe]} "
+        f"(`{probe}`: {measured.value(probe, case)}{f' {ratio.how}' * bool(ratio.how)})"
+        for probe, ratio in ratios.items()
+        if ratio
     ]
-    if not times:
+    if not shares:
         return ""
-    lacking = joined([f"`{probe}`" for probe, taken in seconds.items() if not taken])
-    sentence = f"On {case} `{step}` takes {measured.value(step, case)}; {joined(times)}."
+    lacking = joined([f"`{probe}`" for probe, ratio in ratios.items() if not ratio])
+    sentence = f"On {case} `{step}` takes {measured.value(step, case)}. What remains of that time is {joined(shares)}."
     return f"{sentence} Not measured here: {lacking}." if lacking else sentence
 
 

@@ -109,7 +109,8 @@ LESSON = Lesson(
             "On a small layer `tensor-parts` takes a few microseconds. What would faster products bring?",
             "Take the products out and time the rest. `tensor-no-products` still fetches all operands and exchanges sums; "
             "`tensor-launch` starts the same blocks, which only store zeros. Faster products bring no more than the first "
-            "probe saves, and no kernel that stores the result is faster than the second.",
+            "probe saves. The second shows what these blocks cost before any work: most of what it takes is a launch, which "
+            "an empty kernel needs as well.",
             probes=("tensor-no-products", "tensor-launch"),
         ),
     ),

@@ -121,8 +121,8 @@ BYTES = "vnni"
 WORDS = {"dense": "one by one", "tensor": "on tensor cores", "bytes": "many at a time"}
 """How steps of each kind multiply by zeros."""
 PROBED = "tensor-parts"
-PROBES = {"tensor-no-products": "without products", "tensor-launch": "as a launch that only stores zeros"}
-"""Probes of this step, with words for what each still does."""
+PROBES = {"tensor-no-products": "without products", "tensor-launch": "if it only stores zeros"}
+"""Probes of this step, with words for how each differs from it."""
 COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
 """Steps whose time is that of the kernels alone."""
 
