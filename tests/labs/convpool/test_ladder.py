@@ -193,6 +193,9 @@ def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> 
         seconds=lambda name, case: seconds.get(name),
         times=lambda name, other, case: f"{seconds[other] / seconds[name]:.2f} times as fast as",
         value=lambda name, case: f"{seconds[name]} s",
+        ratio=lambda name, other, case: (
+            SimpleNamespace(estimate=seconds[other] / seconds[name], how="") if name in seconds else None
+        ),
     )
     sentence = FinalProject(LAB).finding(cast(Measured, measured))
     assert sentence == (
@@ -200,7 +203,7 @@ def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> 
         f"2.50 times as fast as `tiles`, the fastest that multiplies by them {WORDS['dense']}, "
         f"and 0.25 times as fast as `tensor-parts`, the fastest that multiplies by them {WORDS['tensor']}, "
         f"and 0.50 times as fast as `amx`, the fastest that multiplies by them {WORDS['bytes']}. "
-        "On a `tensor-parts` takes 0.5 s; without products it takes 0.4 s, 80.0\u202f% of that (`tensor-no-products`). "
+        "On a `tensor-parts` takes 0.5 s. What remains of that time is 80.0\u202f% without products (`tensor-no-products`: 0.4 s). "
         "Not measured here: `tensor-launch`."
     )
 
