@@ -16,6 +16,7 @@ from roofbook.analysis.recorded import recorded
 from roofbook.analysis.sentences import joined
 from roofbook.analysis.store_devices import by_extent
 from roofbook.book.experiment import Experiment
+from roofbook.labs.lbm.publication import about_waits
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -77,6 +78,22 @@ def test_probes_stand_beside_their_step_and_one_without_a_time_is_named() -> Non
         f"25.0{THIN}% without anything (`nothing`: 0.5 s)."
     )
     assert what_probes_leave(known, "other", "big", probes) == what_probes_leave(known, "step", "big", {}) == ""
+
+
+def test_lbms_answer_says_how_much_of_a_time_is_no_waiting_and_what_that_leaves_to_gain() -> None:
+    fast = {"a-step": (1.9, 3, 1), "deep-halo-ptx": (2.0, 3, 1)}
+    assert about_waits(measured_spreads(**fast), ["big"]) == ""
+    without_waits = about_waits(measured_spreads(**fast, **{"deep-halo-no-waits": (1.6, 3, 1)}), ["small", "big"])
+    assert without_waits == (
+        "How much of a step is waiting for neighbours? Without these waits a share of the time remains: "
+        f"80.0{THIN}% on small and 80.0{THIN}% on big for `deep-halo-ptx` (`deep-halo-no-waits`). So if all words of "
+        "neighbours were there in time, a step would be 1.25 times as fast at most: the rest is a group's own work."
+    )
+    both = measured_spreads(**fast, **{"deep-halo-no-waits": (1.6, 3, 1), "deep-halo-exchange": (1.0, 3, 1)})
+    assert about_waits(both, ["small", "big"]).removeprefix(without_waits) == (
+        f" Exchanges without any cell take 50.0{THIN}% on small and 50.0{THIN}% on big (`deep-halo-exchange`). Both probes "
+        "send words and store sums, so their shares overlap."
+    )
 
 
 def test_no_words_are_joined_to_none() -> None:

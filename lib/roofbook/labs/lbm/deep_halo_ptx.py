@@ -175,7 +175,7 @@ STEPS = (
         "deep-halo-no-waits", "deep-halo-ptx", DEEP_HALO.with_knobs(LEFT_OUT="WAITS"), DeepHaloPtx,
         "Groups send words and read none, so no group waits for another. The halo is fluid at rest instead. All arithmetic and "
         "all stores are left. Results are right up to the first exchange.",
-        "The time that is left is that of the cells. The rest of the parent's time is the price of an exchange.",
+        "The time that is left is that of the cells and of sending. The rest of the parent's time is waits for neighbours.",
         role="probe", needs=frozenset({"ptx"}), kind="gpu",
     ),
     Variant(

@@ -239,21 +239,21 @@ LADDER = (
     Variant(
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.GraphedSteps,
         "256 time steps are recorded once and submitted as one CUDA graph.",
-        "The host leaves the loop: about half a microsecond per launch remains.",
+        "The host leaves the loop: about a microsecond per launch remains.",
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
         "warp-sums", "graph", SUMMED_BY_WARPS, plans.WarpSums,
         "Each warp adds up its speeds by shuffles and stores the sum.",
-        "Five shuffles take the place of local memory and seven barriers. On a small grid a multiprocessor has one or two "
-        "groups, so nothing fills these waits. They are some ninth of a step of 128x128.",
+        "Five shuffles take the place of local memory and seven barriers. On 128x128 a multiprocessor has one or two groups, "
+        "so nothing fills these waits.",
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
         "compared-neighbours", "warp-sums", COMPARED, plans.WarpSums,
         "Neighbours by comparisons, not by remainders.",
-        "A remainder takes a reciprocal and some 30 instructions. All loads of populations wait for it. On a small grid that "
-        "is a few per cent of a step.",
+        "A remainder takes a reciprocal and some 20 instructions. The addresses of five populations wait for one. On a small "
+        "grid that is a few per cent of a step.",
         needs=frozenset({"graphs"}), predicts={"small": FEW_PERCENT},
     ),
     Variant(
@@ -266,7 +266,7 @@ LADDER = (
         "loads-at-once", "warps-momentum", COMPARED.with_knobs(OBSTACLE="MOMENTUM", BOUNDED=1), plans.WarpSums,
         "The compiler knows the size of a group. So it may spend more registers, and loads the obstacle with the populations.",
         "To save registers, the compiler loaded the obstacle of `warps-momentum` after the sums of populations. So a step "
-        "waited for the L2 twice. A wait is some 0.15 us.",
+        "waited for the L2 twice. A wait is about a tenth of a microsecond.",
         needs=frozenset({"graphs"}), predicts={"small": FASTER},
     ),
     Variant(
@@ -274,7 +274,7 @@ LADDER = (
         "A step's kernel is launched before the last one has ended, and waits for that end before it loads populations "
         "(programmatic dependent launch).",
         "Between two kernels of a graph a GPU computes nothing for some half a microsecond, a third of a step of 128x128. Now "
-        "the next kernel's groups are on the chip by then.",
+        "the next kernel's groups are on the chip by then, and have read the number of steps.",
         needs=frozenset({"graphs", "ptx"}), architectures=range(90, 1000), differs=("source", "plan"),
         shows={"fused": r"griddepcontrol\.wait[\s\S]*griddepcontrol\.launch_dependents"},
         predicts={"small": about(1.45), "large": FEW_PERCENT},
@@ -324,7 +324,7 @@ LADDER = (
     Variant(
         "persistent", "in-place-graph", PERSISTENT, persistent.Persistent,
         "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
-        "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
+        "Saves the launch of each time step, and reading and writing a small grid in each of them.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(

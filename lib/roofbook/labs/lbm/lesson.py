@@ -114,8 +114,8 @@ LESSON = Lesson(
             "The fastest step of each grid moves few bytes, and its launches are few. What bounds it?",
             "Take one thing out of a kernel and time the rest. Its results are then wrong, so such a kernel is a probe, not a "
             "step. In `deep-halo-no-waits` and `on-chip-no-waits` no group waits for its neighbours: the time that is left is "
-            "that of the cells. In `deep-halo-exchange` no cell is computed: the time that is left is that of the exchanges. "
-            "The larger of the two is what to work on.",
+            "that of the cells and of sending. In `deep-halo-exchange` no cell is computed: the time that is left is that of "
+            "the exchanges. The larger of the two is what to work on.",
             probes=("deep-halo-no-waits", "deep-halo-exchange", "on-chip-no-waits"),
         ),
     ),

@@ -4,11 +4,11 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...analysis import format as show
 from ...analysis.between_devices import ConsumerCard
-from ...analysis.conclusions import PARAGRAPH, about_bases, about_machines, peer_comparison, what_probes_leave
+from ...analysis.conclusions import PARAGRAPH, about_bases, about_machines, peer_comparison
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
@@ -28,7 +28,7 @@ FROM_C = "c-host@c-wg=32x1"
 
 FIRST = "partly-ported"
 """The report's first program."""
-MOST_NAMED = 4
+MOST_NAMED = 3
 """Most steps that the answer names for a grid."""
 WHICH = "the tables do not say which kernels the first program ran; ours are those of the course's OpenCL program"
 OPENACC = (
@@ -40,14 +40,10 @@ OF_PEAK = "the report: of the data sheet's bandwidth"
 HOSTS = "launches in a loop in Python beside one in C; by OpenCL the C loop sets only the argument that changes"
 
 
-WITHOUT_WAITS = "without waits for neighbours"
-PROBES: Mapping[str, Mapping[str, str]] = {
-    "deep-halo-ptx": {
-        "deep-halo-no-waits": WITHOUT_WAITS, "deep-halo-exchange": "with the exchanges alone",
-    },
-    "on-chip-velocity": {"on-chip-no-waits": WITHOUT_WAITS},
-}  # fmt: skip
-"""Step -> its probes, each with words for what it still does."""
+NO_WAITS = {"deep-halo-ptx": "deep-halo-no-waits", "on-chip-velocity": "on-chip-no-waits"}
+"""Step -> its probe without waits for neighbours."""
+EXCHANGES = {"deep-halo-ptx": "deep-halo-exchange"}
+"""Step -> its probe that only exchanges words with neighbours."""
 IN_PYTHON = "from a loop in Python"
 IN_C = "c-host@step="
 
@@ -145,6 +141,51 @@ def rate_text(rate: float, unit: str, basis: str) -> str:
     return f"{show.number(rate / 1e9)}{show.THIN}{unit} ({basis})"
 
 
+def about_waits(measured: Measured, cases: Iterable[str]) -> str:
+    """Return which share of a time remains without waits for neighbours, and the gain that this leaves; '' without a probe.
+
+    It is of the fastest step of a case, or of the next one near it that has a probe.
+    """
+    cases_by_step: dict[str, list[str]] = {}
+    for case in cases:
+        steps = [step for step in NO_WAITS if step in (measured.fastest(case), *measured.near_fastest(case))]
+        steps.sort(key=lambda step: measured.seconds(step, case) or math.inf)
+        if steps and measured.seconds(steps[0], case) and measured.seconds(NO_WAITS[steps[0]], case):
+            cases_by_step.setdefault(steps[0], []).append(case)
+    if not cases_by_step:
+        return ""
+    shares, gains = list[str](), list[float]()
+    for step, names in cases_by_step.items():
+        probe = NO_WAITS[step]
+        shares.append(f"{_shares(measured, step, probe, names)} for `{step}` (`{probe}`)")
+        gains += [_seconds(measured, step, case) / _seconds(measured, probe, case) for case in names]
+    sentences = [
+        "How much of a step is waiting for neighbours? Without these waits a share of the time remains: "
+        f"{', '.join(shares)}.",
+        f"So if all words of neighbours were there in time, a step would be {show.factor(max(gains))} times as fast at most: "
+        "the rest is a group's own work.",
+    ]
+    for step, names in cases_by_step.items():
+        probe = EXCHANGES.get(step, "")
+        if names_measured := [case for case in names if measured.seconds(probe, case)]:
+            sentences.append(
+                f"Exchanges without any cell take {_shares(measured, step, probe, names_measured)} (`{probe}`). Both probes "
+                "send words and store sums, so their shares overlap."
+            )
+    return " ".join(sentences)
+
+
+def _seconds(measured: Measured, variant: str, case: str) -> float:
+    return measured.seconds(variant, case) or math.nan
+
+
+def _shares(measured: Measured, step: str, probe: str, cases: Iterable[str]) -> str:
+    """Return the share of a step's time that a probe takes on each case, in words."""
+    return joined([
+        f"{show.percent(_seconds(measured, probe, case) / _seconds(measured, step, case))} on {case}" for case in cases
+    ])  # fmt: skip
+
+
 class CourseReport(Publication):
     """The lab's report."""
 
@@ -198,15 +239,17 @@ class CourseReport(Publication):
 
         Shares are of the logarithm, so that two steps of the same factor bring equally much.
         """
-        ways = {case.name: way for case in measured.cases if (way := self._way(measured, case.name))}
-        paragraphs = []
-        for case, way in ways.items():
-            fastest = measured.fastest(case)
-            paragraphs += [way, what_probes_leave(measured, fastest, case, PROBES.get(fastest, {}))]
-        return PARAGRAPH.join(filter(None, [*paragraphs, about_machines(measured, ways)]))
+        ways = dict[str, str]()
+        for case in measured.cases:
+            if way := self._way(measured, case.name, is_first=not ways):
+                ways[case.name] = way
+        return PARAGRAPH.join(
+            filter(None, [*ways.values(), about_waits(measured, ways), about_machines(measured, ways)])
+        )
 
     @staticmethod
-    def _way(measured: Measured, case: str) -> str:
+    def _way(measured: Measured, case: str, is_first: bool) -> str:
+        """Return the way on a case; '' without its ends. Only the first one in an answer says what a way is."""
         first, bound = measured.seconds(FIRST, case), measured.memory_bound(BEST, case)
         fastest = measured.fastest(case)
         seconds = measured.seconds(fastest, case)
@@ -216,11 +259,15 @@ class CourseReport(Publication):
         gains = [gain for gain in measured.way(case) if (measured.seconds(gain.step, case) or math.inf) < first]
         largest = sorted(gains, key=lambda gain: -gain.ratio.estimate)[:MOST_NAMED]
         shares = [f"`{gain.step}` ({show.percent(math.log(gain.ratio.estimate) / whole)})" for gain in largest]
-        words = (
-            f"On {case} the way from the report's first program to the memory bound of one pass a time step, "
-            f"{show.duration(bound)}, is a factor of {show.factor(first / bound)}. "
-        )
-        words += f"The steps with the largest parts of it are {joined(shares)}. " * bool(shares)
+        factor = show.factor(first / bound)
+        words, parts = f"On {case} the way is a factor of {factor}, to {show.duration(bound)}. ", "Its largest parts"
+        if is_first:
+            words = (
+                f"On {case} the way from the report's first program to the memory bound of one pass a time step, "
+                f"{show.duration(bound)}, is a factor of {factor}. "
+            )
+            parts = "The steps with the largest parts of it"
+        words += f"{parts} are {joined(shares)}. " * bool(shares)
         name, limit = f"`{fastest}`, {measured.value(fastest, case)},", measured.share_of_bound(fastest, case)
         if seconds < bound:
             words += (

@@ -29,6 +29,29 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "the parent takes far longer than its bound on this grid, so instructions count, as in `bit-neighbours`"
         ),
     },
+    "compared-neighbours": {
+        "cuda": (
+            "it gains, but less than tables count as a difference. In NVRTC's code both remainders of a cell stand side by "
+            "side, in some 40 instructions, so their waits overlap. That is a small part of a step's chain of waits"
+        ),
+    },
+    "early-launch": {
+        "cuda 4096x4096": (
+            "the gap between two kernels is a fixed cost. A time step of this grid takes hundreds of times as long"
+        ),
+    },
+    "fours-graph": {
+        "cuda 4096x4096": (
+            "the host was no limit. Python's loop launches a step in a small part of the time that this grid's kernel takes, "
+            "so the queue is never empty"
+        ),
+    },
+    "fours-warps": {
+        "cuda 4096x4096": (
+            "memory is the bound. While a group of the parent waits at a barrier, other groups of the multiprocessor have "
+            "loads under way"
+        ),
+    },
     "in-place": {
         "cuda large": (
             "we do not know. It moves the same bytes in an order in which one of two time steps scatters its writes. "
