@@ -12,6 +12,7 @@ from ...analysis.conclusions import PARAGRAPH, about_bases, about_machines, peer
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
+from ...analysis.readings import Speedup
 from ...analysis.sentences import joined, without_missing
 from ...devices.contract import Device
 from . import LAB
@@ -144,45 +145,39 @@ def rate_text(rate: float, unit: str, basis: str) -> str:
 def about_waits(measured: Measured, cases: Iterable[str]) -> str:
     """Return which share of a time remains without waits for neighbours, and the gain that this leaves; '' without a probe.
 
-    It is of the fastest step of a case, or of the next one near it that has a probe.
+    It is of the fastest step of a case, or of the next one near it that has a probe. Shares are of shared runs, if any.
     """
-    cases_by_step: dict[str, list[str]] = {}
+    ratios_by_step: dict[str, dict[str, Speedup]] = {}
     for case in cases:
-        steps = [step for step in NO_WAITS if step in (measured.fastest(case), *measured.near_fastest(case))]
-        steps.sort(key=lambda step: measured.seconds(step, case) or math.inf)
-        if steps and measured.seconds(steps[0], case) and measured.seconds(NO_WAITS[steps[0]], case):
-            cases_by_step.setdefault(steps[0], []).append(case)
-    if not cases_by_step:
+        near = [measured.fastest(case), *measured.near_fastest(case)]
+        step = next((step for step in near if step in NO_WAITS), "")
+        if step and (ratio := measured.ratio(NO_WAITS[step], step, case)):
+            ratios_by_step.setdefault(step, {})[case] = ratio
+    if not ratios_by_step:
         return ""
-    shares, gains = list[str](), list[float]()
-    for step, names in cases_by_step.items():
-        probe = NO_WAITS[step]
-        shares.append(f"{_shares(measured, step, probe, names)} for `{step}` (`{probe}`)")
-        gains += [_seconds(measured, step, case) / _seconds(measured, probe, case) for case in names]
+    shares = [f"{_shares(ratios)} for `{step}` (`{NO_WAITS[step]}`)" for step, ratios in ratios_by_step.items()]
+    gain = max(ratio.estimate for ratios in ratios_by_step.values() for ratio in ratios.values())
     sentences = [
         "How much of a step is waiting for neighbours? Without these waits a share of the time remains: "
         f"{', '.join(shares)}.",
-        f"So if all words of neighbours were there in time, a step would be {show.factor(max(gains))} times as fast at most: "
+        f"So if all words of neighbours were there in time, a step would be {show.factor(gain)} times as fast at most: "
         "the rest is a group's own work.",
     ]
-    for step, names in cases_by_step.items():
+    for step in ratios_by_step:
         probe = EXCHANGES.get(step, "")
-        if names_measured := [case for case in names if measured.seconds(probe, case)]:
+        compared = {case: measured.ratio(probe, step, case) for case in ratios_by_step[step]} if probe else {}
+        if ratios := {case: ratio for case, ratio in compared.items() if ratio}:
             sentences.append(
-                f"Exchanges without any cell take {_shares(measured, step, probe, names_measured)} (`{probe}`). Both probes "
-                "send words and store sums, so their shares overlap."
+                f"Exchanges without any cell take {_shares(ratios)} (`{probe}`). Both probes send words and store sums, so "
+                "their shares overlap."
             )
     return " ".join(sentences)
 
 
-def _seconds(measured: Measured, variant: str, case: str) -> float:
-    return measured.seconds(variant, case) or math.nan
-
-
-def _shares(measured: Measured, step: str, probe: str, cases: Iterable[str]) -> str:
-    """Return the share of a step's time that a probe takes on each case, in words."""
+def _shares(ratios: Mapping[str, Speedup]) -> str:
+    """Return the share of a step's time that a probe takes on each case, in words. ratios: of step to probe, by case."""
     return joined([
-        f"{show.percent(_seconds(measured, probe, case) / _seconds(measured, step, case))} on {case}" for case in cases
+        f"{show.percent(1 / ratio.estimate)} on {case}{f' {ratio.how}' * bool(ratio.how)}" for case, ratio in ratios.items()
     ])  # fmt: skip
 
 

@@ -31,8 +31,9 @@ WHYS: Mapping[str, Mapping[str, str]] = {
     },
     "compared-neighbours": {
         "cuda": (
-            "it gains, but less than tables count as a difference. In NVRTC's code both remainders of a cell stand side by "
-            "side, in some 40 instructions, so their waits overlap. That is a small part of a step's chain of waits"
+            "the step is faster in each run, but by less than counts as a difference. In NVRTC's code the two remainders of "
+            "a cell stand side by side, in some 40 instructions, so their waits overlap. The counters for the reasons of "
+            "stalls, of both steps, would tell how long these waits are"
         ),
     },
     "early-launch": {
@@ -63,13 +64,6 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "bytes were not the bound. On an H200 counters of `in-place-graph`, the same kernel, show the memory busy "
             "for less than half of the time at this size, and the L2 for three quarters. The conversions add "
             "instructions: a tenth more in NVRTC's code"
-        ),
-    },
-    "compared-neighbours": {
-        "cuda": (
-            "we do not know what hides the wait for a remainder. The step is faster in each run, but by so little that its "
-            "interval reaches down to the least difference that counts here. The counters for the reasons of stalls, of "
-            "both steps, would tell"
         ),
     },
     "persistent": {
