@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from roofbook.measure import findings
 from roofbook.measure.findings import Defect, SourceLine
@@ -198,3 +200,28 @@ NOTHING = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 )  # fmt: skip
 def test_reports_of_compute_sanitizer(report: str, expected: dict[Defect, int]) -> None:
     assert findings.of_sanitizer(report) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        ("void (anonymous namespace)::copy<float>(float *)", "copy"),
+        ("<unnamed>::copy(float *)", "copy"),
+        ("nccl::copy", "nccl::copy"),
+        ("<unknown>", "<unknown>"),
+        ("(unknown)", "(unknown)"),
+    ],
+)
+def test_kernels_of_libraries_have_a_name(function: str, name: str) -> None:
+    first = f"========= Error: Race reported between Write access at {function}+0x90\n"
+    race = f"{first}=========     and Read access at {function}+0xb0 [5 hazards]\n"
+    assert [defect.kernel for defect in findings.of_sanitizer(race)] == [name]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_no_name_of_a_function_stops_the_reading(function: str) -> None:
+    access = f"access at {function}"
+    findings.of_sanitizer(
+        f"========= Error: Race reported between Write {access}\n=========     and Read {access} [5 hazards]\n"
+    )
+    findings.of_sanitizer(f"========= Invalid __global__ read of size 4 bytes\n=========     at {function}\n")

@@ -95,6 +95,8 @@ _PLACES = (
     re.compile(r"\b(?:at|Frame:) ?(?:0x\w+ in )?(?P<function>[^\n]+?)(?:\+0x\w+)?$", re.M),
 )
 """Patterns of a location: of releases since 2023, of older ones, and without a line."""
+_UNNAMED = re.compile(r"(?:\(anonymous namespace\)|<unnamed>)::")
+"""Pattern of a C++ namespace without a name, as a prefix of what is in it."""
 _DEVICE_FRAME = re.compile(r"^=========     +Device Frame:[^\n]*$", re.M)
 """Pattern of a function into which the one before is inlined; the last is the kernel."""
 
@@ -135,5 +137,6 @@ def _match(location: str) -> re.Match[str] | None:
 
 
 def _function_name(function: str) -> str:
-    """Return `meet` of `void meet<(int)0, (int)192>()`."""
-    return re.split(r"[<(]", function)[0].split()[-1]
+    """Return `meet` of `void meet<(int)0, (int)192>()`. A text that begins with a bracket, such as `<unknown>`, stays as it is."""
+    words = re.split(r"[<(]", _UNNAMED.sub("", function))[0].split()
+    return words[-1] if words else function
