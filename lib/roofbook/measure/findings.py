@@ -137,6 +137,6 @@ def _match(location: str) -> re.Match[str] | None:
 
 
 def _function_name(function: str) -> str:
-    """Return `meet` of `void meet<(int)0, (int)192>()`. A text that begins with a bracket, such as `<unknown>`, stays as it is."""
+    """Return `meet` of `void meet<(int)0, (int)192>()`. A text that begins with a bracket, as `<unknown>`, is kept."""
     words = re.split(r"[<(]", _UNNAMED.sub("", function))[0].split()
     return words[-1] if words else function

@@ -203,7 +203,8 @@ def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> 
         f"2.50 times as fast as `tiles`, the fastest that multiplies by them {WORDS['dense']}, "
         f"and 0.25 times as fast as `tensor-parts`, the fastest that multiplies by them {WORDS['tensor']}, "
         f"and 0.50 times as fast as `amx`, the fastest that multiplies by them {WORDS['bytes']}. "
-        "On a `tensor-parts` takes 0.5 s. What remains of that time is 80.0\u202f% without products (`tensor-no-products`: 0.4 s). "
+        "On a `tensor-parts` takes 0.5 s. "
+        "What remains of that time is 80.0\u202f% without products (`tensor-no-products`: 0.4 s). "
         "Not measured here: `tensor-launch`."
     )
 
