@@ -9,8 +9,9 @@ import pytest
 from roofbook.analysis import kernel_languages
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.kernel_languages import Comparison, comparisons
+from roofbook.analysis.publication import publication
 from roofbook.analysis.store_devices import StoreDevice
-from roofbook.report.languages_table import languages, leads
+from roofbook.report.languages_table import languages, leads, same_launches
 from roofbook.spec import registry
 
 from .inspection import line
@@ -23,10 +24,11 @@ FACTS = {"lines": 47, "import s": 0.5, "compile s": 0.25, "first result s": 0.8}
 def data() -> CaseData:
     rows = frame(
         row("graph", 3e-6), row("deep-halo-pause", 1e-6, "graph"), row("lbmpy", 4e-6, role="peer"),
+        row("early-launch", 1.6e-6, "graph"), row("half-storage-graph", 1.5e-6, "graph"),
         row_with_facts("triton-steps", 2e-6, parent="graph", role="dsl", facts=FACTS),
         row("numba-steps", 1e-9, "graph", role="dsl", error=2e-6),
     )  # fmt: skip
-    order = ["graph", "deep-halo-pause", "lbmpy", "triton-steps", "numba-steps"]
+    order = ["graph", "early-launch", "half-storage-graph", "deep-halo-pause", "lbmpy", "triton-steps", "numba-steps"]
     return CaseData(rows, order, "256x256", peers=["lbmpy"])
 
 
@@ -72,6 +74,29 @@ def test_a_note_says_where_a_kernel_is_faster_than_the_step_of_its_method(compar
         sentence,
     )
     assert sentence in languages("Some GPU, CUDA", compared).notes
+
+
+def test_a_note_names_the_fastest_step_that_launches_as_a_kernel_does(compared: list[Comparison]) -> None:
+    (comparison,) = compared
+    assert comparison.alike and comparison.alike.variant == "early-launch"
+    (sentence,) = same_launches(compared)
+    assert re.fullmatch(
+        r"The fastest steps that launch as triton-steps does, compared with it: early-launch is 1\.[23]\d* times as fast on "
+        r"256x256\.",
+        sentence,
+    )
+    assert sentence in languages("Some GPU, CUDA", compared).notes
+    assert same_launches([comparison._replace(alike=None)]) == []
+
+
+def test_steps_that_launch_as_a_kernel_does_are_of_its_precision_and_in_a_graph() -> None:
+    for name in registry.names_of_site():
+        lab = registry.get(name)
+        for kernel, steps in publication(lab).same_launches.items():
+            assert lab.variant(kernel).role == "dsl" and lab.variant(kernel).parent not in steps
+            for step in map(lab.variant, steps):
+                assert step.role == "step" and "graphs" in step.needs & lab.variant(kernel).needs, step.name
+                assert (step.dtype, lab.conditions(step)) == (lab.variant(kernel).dtype, ()), step.name
 
 
 def test_a_kernel_in_another_language_is_no_library() -> None:

@@ -1,7 +1,8 @@
 """Kernels in today's languages on recorded devices, each with the step that it is compared with. Serves the page about them.
 
 Each is compared with the fastest step of its precision that differs least from it in work and timing. Its parent, the step of
-the same method, is the second comparison. None takes part in comparisons with libraries.
+the same method, is the second comparison. A third is the fastest step that launches as the kernel does, where a lab names such
+steps. None takes part in comparisons with libraries.
 """
 
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from ..spec import registry
 from ..spec.plan import SCALES
 from ..store.parquet import Store
 from .case_data import CaseData
-from .readings import Reading, Speedup, faster
+from .publication import publication
+from .readings import Reading, Speedup, faster, fastest
 from .recorded import recorded
 from .store_devices import StoreDevice, card_of
 
@@ -28,6 +30,8 @@ class Comparison(NamedTuple):
     parent: Reading | None
     card: str
     """The kernel's measurement, as `card_of` names it."""
+    alike: Reading | None = None
+    """The fastest step that launches as the kernel does; None if the lab names no such steps."""
 
     def ratio(self) -> Speedup | None:
         """Return how many times as fast as the step the kernel is, below 1 if it is slower."""
@@ -36,6 +40,10 @@ class Comparison(NamedTuple):
     def ratio_to_parent(self) -> Speedup | None:
         """Return how many times as fast as its parent the kernel is."""
         return faster(self.parent, self.kernel) if self.parent else None
+
+    def gain_of_alike(self) -> Speedup | None:
+        """Return how many times as fast as the kernel the fastest step is that launches as the kernel does."""
+        return faster(self.kernel, self.alike) if self.alike else None
 
     def step_lines(self) -> int | None:
         """Return the lines of the step's text with all that it includes, without comments and blank ones."""
@@ -51,6 +59,7 @@ def comparisons(store: Store) -> dict[StoreDevice, list[Comparison]]:
     by_device: dict[StoreDevice, list[Comparison]] = {}
     for name in registry.names_of_site():
         lab = registry.get(name)
+        same_launches = publication(lab).same_launches
         for scale in SCALES if len(store.rows(name, parts=("recorded",), role=ROLE)) else ():
             for record in recorded(lab, store, scale):
                 for case in record.cases:
@@ -61,6 +70,12 @@ def comparisons(store: Store) -> dict[StoreDevice, list[Comparison]]:
                             card = card_of(name, record.store_device.id, scale, kernel.id)
                             nearest = data.nearest(kernel, steps)
                             parent = next((step for step in steps if step.variant == kernel.parent), None)
-                            comparison = Comparison(name, lab.title, data, kernel, nearest, parent, card)
+                            names = same_launches.get(kernel.variant, ())
+                            alike = (
+                                fastest(step for step in steps if step.variant in {kernel.parent, *names})
+                                if names
+                                else None
+                            )
+                            comparison = Comparison(name, lab.title, data, kernel, nearest, parent, card, alike)
                             by_device.setdefault(record.store_device, []).append(comparison)
     return by_device

@@ -56,6 +56,9 @@ class Publication:
     pairs: Pairs = ()
     """Steps that the lab's page compares with each other, in addition to each step with its parent."""
 
+    same_launches: Mapping[str, Sequence[str]] = {}
+    """Kernel in a language of today -> steps that launch as it does, its parent left out: those that it could be level with."""
+
     def __init__(self, lab: "Lab") -> None:
         self.lab = lab
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..analysis import format as show
 from ..analysis.kernel_languages import Comparison
-from ..analysis.sentences import joined
+from ..analysis.sentences import effect_text, joined
 from .cell_format import check_cell
 from .columns import Column, ratio_column, table
 from .html import Cell, StandingNote, Table
@@ -46,7 +46,7 @@ def languages(device: str, comparisons: Sequence[Comparison]) -> Table:
         Column("Error / allowed", lambda of: replace(check_cell(of.kernel), card_id=of.card), "num"),
     ]  # fmt: skip
     kernels = [comparison.kernel for comparison in comparisons]
-    notes = [*summary(comparisons), *leads(comparisons), *notes_of(kernels, NOTE)]
+    notes = [*summary(comparisons), *leads(comparisons), *same_launches(comparisons), *notes_of(kernels, NOTE)]
     return table(f"Kernels in today's languages on {device}", columns, comparisons, notes, "peers")
 
 
@@ -72,6 +72,21 @@ def leads(comparisons: Sequence[Comparison]) -> list[str]:
     return [
         f"{kernel} is faster than {step}, the step of its method, by these factors: {joined(ratios)}."
         for (kernel, step), ratios in by_pair.items()
+    ]
+
+
+def same_launches(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a sentence for each kernel on the fastest steps that launch as it does, and how they compare with it."""
+    effects: dict[str, dict[str, list[str]]] = {}
+    for comparison in comparisons:
+        ratio = comparison.gain_of_alike()
+        if ratio and comparison.alike:
+            words = f"{effect_text(ratio)[0]} on {comparison.data.case}"
+            effects.setdefault(comparison.kernel.variant, {}).setdefault(comparison.alike.variant, []).append(words)
+    return [
+        f"The fastest steps that launch as {kernel} does, compared with it: "
+        f"{'; '.join(f'{step} is {joined(words)}' for step, words in by_step.items())}."
+        for kernel, by_step in effects.items()
     ]
 
 

@@ -4,7 +4,7 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...analysis import format as show
 from ...analysis.between_devices import ConsumerCard
@@ -45,6 +45,11 @@ NO_WAITS = {"deep-halo-ptx": "deep-halo-no-waits", "on-chip-velocity": "on-chip-
 """Step -> its probe without waits for neighbours."""
 EXCHANGES = {"deep-halo-ptx": "deep-halo-exchange"}
 """Step -> its probe that only exchanges words with neighbours."""
+LAUNCHED_ALIKE = (
+    "warp-sums", "compared-neighbours", "warps-momentum", "loads-at-once", "early-launch", "in-place-graph", "fours-graph",
+    "fours-warps",
+)  # fmt: skip
+"""Steps that launch one kernel a time step, in a graph, in fp32; `graph`, from which they come, is left out."""
 IN_PYTHON = "from a loop in Python"
 IN_C = "c-host@step="
 
@@ -186,6 +191,7 @@ class CourseReport(Publication):
 
     evidence = EVIDENCE
     whys = WHYS
+    same_launches: Mapping[str, Sequence[str]] = dict.fromkeys(("triton-steps", "numba-steps"), LAUNCHED_ALIKE)
     stand_ins: Mapping[str, str] = {f"cell-speeds-{steps}": f"chunks-{steps}" for steps in (1792, 3584)}
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
