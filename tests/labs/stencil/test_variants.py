@@ -85,7 +85,6 @@ def why_not(variant: Variant, size: str) -> str | None:
         "float8": 8,
         "float16": 16,
         "fused": 4,
-        "fused-bulk": 4,
         "fused-float16": 16,
     }.get(name, 1)
     if point.startswith("vector="):

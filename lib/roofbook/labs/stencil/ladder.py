@@ -8,7 +8,7 @@ from ...peers.python_kernel import python_kernel
 from ...spec.plan import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, up_to
 from ...spec.source import Source
-from . import bulk, languages, peers, plans, streams
+from . import languages, peers, plans, streams
 from .problem import PUBLISHED_PASSES
 
 HERE = Path(__file__).parent
@@ -144,7 +144,6 @@ LADDER = (
         "All passes in one kernel, on float16.", "Combines the two best steps for a CPU.", predicts={"cpu": FASTER},
     ),
     *streams.STEPS,
-    *bulk.STEPS,
 )  # fmt: skip
 
 

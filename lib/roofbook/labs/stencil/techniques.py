@@ -22,7 +22,6 @@ TAGS = {
     "fused": "fusion",
     "fused-float16": "vectors",
     "streams": "mapping vectors",
-    "fused-bulk": "bulk-copies",
 }
 
 UNTAGGED = {"sequential": START, "sequential-c": OTHER_COMPILER}

@@ -31,10 +31,4 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "flight already, and fewer instructions then save nothing"
         ),
     },
-    "fused-bulk": {
-        "cuda": (
-            "we do not know. The same bytes move, in another order. Only one size of a piece was tried, with one number of "
-            "stages. A sweep over both would tell, and so would counters of the memory's reads and writes"
-        ),
-    },
 }
