@@ -79,14 +79,7 @@ def why_not(variant: Variant, size: str) -> str | None:
     """Return the expected reason why a variant is excused from a grid; the lab's own words are compared with it."""
     width = int(size.partition("x")[2])
     name, _, point = variant.name.partition("@")
-    lanes = {
-        "float2": 2,
-        "float4": 4,
-        "float8": 8,
-        "float16": 16,
-        "fused": 4,
-        "fused-float16": 16,
-    }.get(name, 1)
+    lanes = {"float2": 2, "float4": 4, "float8": 8, "float16": 16, "fused": 4, "fused-float16": 16}.get(name, 1)
     if point.startswith("vector="):
         lanes = int(point.removeprefix("vector="))
     if point == "without=wide types":
