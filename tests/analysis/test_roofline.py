@@ -150,6 +150,8 @@ def test_a_launch_is_the_one_that_the_clock_of_the_kernel_shows(
         if launch:
             assert launch.seconds == pytest.approx(measured[launch.peak]) and launch.words.startswith("an empty kernel")
             assert not bound(Work(0, 1e9, 1), peaks, 1, launch=launch).is_below_launch
+            assert floor.share_of(launch.seconds) is None, "a kernel that takes as long as an empty one"
+            assert floor.share_of(launch.seconds / 2) == pytest.approx(2 * floor.seconds / launch.seconds)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_the_launch_of_a_bound_follows_from_the_clock_and_the_units_of_the_lab(
     peaks = Peaks(PEAKS.bandwidth, PEAKS.flops, {EMPTY_KERNEL: 3e-6, GRAPH_NODE: 1e-6})
     case = lab.cases("published")[0]
     assert (lab.clock, case.units) == (clock, units)
-    data = SimpleNamespace(lab=lab, peaks=peaks, device=SimpleNamespace(kind="gpu"))
+    data = SimpleNamespace(lab=lab, peaks=peaks, device=SimpleNamespace(slug="some-gpu", backend="cuda", kind="gpu"))
     launches = {floor.launch for floor in LabData.bounds(data, case).values()}  # type: ignore[arg-type]
     assert launches == {peaks.launch(alone=peak == EMPTY_KERNEL)} and {
         launch.peak for launch in launches if launch

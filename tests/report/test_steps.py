@@ -204,3 +204,27 @@ def test_where_a_launch_takes_longer_than_the_bound_there_is_no_share_of_it() ->
         part.text for part in cell
     ] and "'launch': an empty kernel by the device's clock takes 4.00\u202fµs" in " ".join(ladder(data).notes)
     assert not Bound(1e-6, "memory").is_below_launch, "a launch that was not measured"
+
+
+def test_a_kernel_faster_than_a_launch_has_a_share_of_its_bound() -> None:
+    """A kernel that does several units in one launch is not held to the time of an empty one. A probe has no share at all."""
+    floor = Bound(1e-6, "memory", launch=LeastLaunch(EMPTY_KERNEL, 4e-6))
+    rows = frame(row("soa", 2e-6), row("tree", 8e-6), row("no-compute", 1e-7, role="probe"))
+    data = CaseData(rows, ["soa", "tree", "no-compute"], "256x256", bounds={"float32": floor})
+    assert "49.9 % of its bound" in words(answer(data, answered(LAB, data)))
+    shares = {line.cells[0].text: [part.text for part in line.cells] for line in ladder(data).rows}
+    assert "49.9\u202f%" in shares["soa"] and "launch" in shares["tree"]
+    assert "does several units in one launch" in " ".join(ladder(data).notes)
+    assert [*ladder(data).frame["share"].fillna(0)] == [pytest.approx(0.5, rel=0.01), 0, 0]
+
+
+def test_only_the_device_and_backend_of_the_peaks_have_a_bound() -> None:
+    """CUDA has instructions that OpenCL lacks, so its peers may pass a bound by OpenCL's peaks."""
+    floor = Bound(1e-4, "memory", device="some-gpu", backend="opencl")
+    rows = frame(
+        row("soa", 2e-4), row("lbmpy", 5e-5, role="peer", backend="cuda"), row("openmp", 5e-5, device="some-cpu")
+    )
+    data = CaseData(rows, ["soa", "lbmpy", "openmp"], "256x256", bounds={"float32": floor})
+    table = ladder(data)
+    assert "above" not in table.html and [*table.frame["share"].notna()] == [True, False, False]
+    assert "nor peers that another backend calls" in " ".join(table.notes)

@@ -99,7 +99,8 @@ class LabData(ABC):
                 of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype, launch)
                 if of_variant.seconds < bounds[variant.dtype].seconds:
                     bounds[variant.name] = of_variant
-        return bounds
+        slug, backend = self.device.slug, self.device.backend
+        return {name: replace(floor, device=slug, backend=backend) for name, floor in bounds.items()}
 
     def case(self, name: str | None = None) -> Case:
         """Return the case of that name, which may be of a series; by default the largest case outside series."""
@@ -331,13 +332,14 @@ class Measured:
     def share_of_bound(self, variant: str, case: str) -> tuple[float | None, str] | None:
         """Return (bound over time, what sets the bound) of a variant; None without a time or a measured peak.
 
-        A share above 1 is returned as 1. It is None where a launch takes longer than the bound.
+        A share above 1 is returned as 1. It is None where a launch is the floor of the time, see `Bound.share_of`.
         """
         seconds, bounds = self.seconds(variant, case), self._data.on(case).bounds or {}
         floor = bounds.get(variant) or bounds.get(self._data.lab.variant(variant).dtype)
         if seconds is None or floor is None:
             return None
-        return None if floor.is_below_launch else min(1.0, floor.seconds / seconds), floor.roof
+        share = floor.share_of(seconds)
+        return None if share is None else min(1.0, share), floor.roof
 
     def memory_bound(self, variant: str, case: str) -> float | None:
         """Return the seconds that a variant's own traffic takes at the device's measured bandwidth; None without one."""

@@ -57,11 +57,23 @@ class Bound:
     flops: float = math.nan
     launch: LeastLaunch | None = None
     """The least time of a launch on the device; None if it was not measured."""
+    device: str = ""
+    """Slug of the device whose peaks these are; '' for any."""
+    backend: str = ""
+    """Backend by which the peaks were measured: another may reach more, or less."""
 
     @property
     def is_below_launch(self) -> bool:
         """Whether a launch takes longer: then it, not the bound, is the floor of a kernel that is launched for each unit."""
         return self.launch is not None and self.seconds < self.launch.seconds
+
+    def share_of(self, seconds: float) -> float | None:
+        """Return this bound as a share of a unit's time; None if a launch, not the bound, is the floor of that time.
+
+        If a unit takes less time than a launch, the kernel does several units in one, and a launch is no floor.
+        """
+        is_floor = self.launch is not None and self.seconds < self.launch.seconds <= seconds
+        return None if is_floor else self.seconds / seconds
 
 
 @dataclass(frozen=True)

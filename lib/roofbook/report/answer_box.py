@@ -92,15 +92,16 @@ def _share_text(data: CaseData, reading: Reading) -> str:
         return "Unknown: the peak of its precision was not measured here."
     if is_above_bound(floor, reading):
         return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE_REASON)}."
-    if floor.launch and floor.is_below_launch:
+    share = floor.share_of(reading.median)
+    if floor.launch and share is None:
         launch = floor.launch.words
         return (
             f"{escape(launch[0].upper() + launch[1:])} takes {show.duration(floor.launch.seconds)}, longer than the bound,"
             f" {show.duration(floor.seconds)}: a share of the bound would say nothing about the kernel."
         )
-    share = show.percent(min(1.0, floor.seconds / reading.median))
+    percent = show.percent(min(1.0, share or 0))
     roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"
-    return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."
+    return f"<strong>{percent}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."
 
 
 def _peer_lines(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:

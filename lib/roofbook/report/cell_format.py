@@ -132,9 +132,13 @@ def ratio_head(text: str, how: str) -> Cell:
 
 
 def bound_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
-    """Return the bound of a reading's variant, which its A/A control shares, or that of its dtype; None without either."""
+    """Return the bound of a reading's variant, which its A/A control shares, or that of its dtype; None without either.
+
+    A variant on another device, and a peer that another backend calls, have none: the peaks are not theirs.
+    """
     bounds = bounds or {}
-    return bounds.get(str(reading.row["variant"])) or bounds.get(str(text_field(reading.row, "dtype")))
+    floor = bounds.get(str(reading.row["variant"])) or bounds.get(str(text_field(reading.row, "dtype")))
+    return floor if floor and (not floor.device or Home(floor.device, floor.backend).has(reading)) else None
 
 
 def is_above_bound(floor: Bound | None, reading: Reading) -> bool:
@@ -146,20 +150,31 @@ ABOVE_REASON = "a peak was measured too low, or less work is done than is counte
 """Explanation of a variant that is faster than its bound, which nothing can be."""
 
 
+SEVERAL_UNITS = (
+    "A kernel that takes less time for a unit than that does several units in one launch, so it has a share."
+)
+"""Explanation of a share of a bound that is less than the time of a launch."""
+
 LAUNCH_NOTE = (
     "'launch': an empty kernel takes longer than the bound, so a share of the bound would say nothing about the kernel. "
     "The empty kernel is timed alone by the device's clock. If many launches are timed together, one in a graph counts if it "
-    "is cheaper."
+    f"is cheaper. {SEVERAL_UNITS}"
 )
 """Note on cells of shares without a share, in a table of several cases."""
 
 
-def launch_notes(head: str, floors: Iterable[Bound | None]) -> list[str]:
-    """Return the note that an empty kernel takes longer than some of a case's bounds, and its time. head: before the colon."""
-    launches = {floor.launch for floor in floors if floor and floor.is_below_launch and floor.launch}
+def launch_notes(head: str, bounds: Mapping[str, Bound] | None, readings: Iterable[Reading]) -> list[str]:
+    """Return the note that an empty kernel takes longer than some of a case's bounds, and its time. head: before the colon.
+
+    A second sentence explains the shares of readings that take less time than the empty kernel.
+    """
+    bounds_times = [(floor, reading.median) for reading in readings if (floor := bound_of(bounds, reading))]
+    below = [(floor, seconds) for floor, seconds in bounds_times if floor.is_below_launch]
+    launches = {floor.launch for floor, seconds in below if floor.launch and floor.share_of(seconds) is None}
+    several = f" {SEVERAL_UNITS}" * any(floor.share_of(seconds) is not None for floor, seconds in below)
     return [
         f"{head}: {launch.words} takes {show.duration(launch.seconds)}, longer than the bound, so a share of the bound "
-        "would say nothing about the kernel."
+        f"would say nothing about the kernel.{several}"
         for launch in launches
     ]
 
@@ -167,15 +182,16 @@ def launch_notes(head: str, floors: Iterable[Bound | None]) -> list[str]:
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     """Return the cell of the bound as a share of the reading's time; 'above' if the reading is faster than its bound.
 
-    If a launch takes longer than the bound, the cell has no share.
+    If a launch is the floor of the time, the cell has no share.
     """
     if floor is None or reading.role == "probe":  # a note lists the bounds, and precisions without a peak
         return Cell(show.DASH, "num")
     if is_above_bound(floor, reading):
         return Cell("above", "num above-bound", card_id=reading.id)
-    if floor.is_below_launch:
+    share = floor.share_of(reading.median)
+    if share is None:
         return Cell("launch", "num", card_id=reading.id)
-    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", card_id=reading.id)
+    return Cell(show.percent(min(1.0, share)), "num", card_id=reading.id)
 
 
 def check_cell(reading: Reading) -> Cell:

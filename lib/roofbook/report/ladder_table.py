@@ -196,8 +196,8 @@ def _library_column(data: CaseData, readings: Sequence[Reading], libraries: Mapp
 
 def _share_column(bounds: Mapping[str, Bound]) -> Column[Reading]:
     def share(reading: Reading) -> float | None:
-        floor = bound_of(bounds, reading)
-        return floor.seconds / reading.median if floor and not floor.is_below_launch else None
+        floor = bound_of(bounds, reading) if reading.role != "probe" else None
+        return floor.share_of(reading.median) if floor else None
 
     def cell(reading: Reading) -> Cell:
         return share_cell(bound_of(bounds, reading), reading)
@@ -339,6 +339,9 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         reading.facts.get("devices", 1) > 1 and reading.variant in bounds for reading in readings
     )
     lacking = [dtype for dtype in dtypes if dtype not in bounds]
+    elsewhere = any(
+        bound_of(bounds, reading) is None and str(text_field(reading.row, "dtype")) in bounds for reading in readings
+    )
     above = {
         reading.variant: floor
         for reading in readings
@@ -351,6 +354,8 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         *[f"Bound of variants that move fewer bytes{several_gpus}: {'; '.join(fewer)}."] * bool(fewer),
         *[f"'above': faster than its bound, so the bound is wrong: {ABOVE_REASON}. How many times as fast: {beyond}."]
         * bool(above),
-        *launch_notes("'launch'", (bound_of(bounds, reading) for reading in readings)),
+        *launch_notes("'launch'", bounds, readings),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
+        *["Variants on the host have no bound here, nor peers that another backend calls: the peaks are not theirs."]
+        * elsewhere,
     ]

@@ -14,7 +14,7 @@ from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
 from .bars import address_of
-from .cell_format import bound_of, launch_notes
+from .cell_format import launch_notes
 from .effect_style import EFFECT_COLOURS, effect_of, legend_marks
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, describe, finish, style
 from .html import StandingNote
@@ -164,7 +164,7 @@ def roofline_chart(data: CaseData) -> Figure:
         ] * bool(hollow)
         bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
         notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
-        notes += launch_notes("Launch", (bound_of(data.bounds, readings[name]) for name in names))
+        notes += launch_notes("Launch", data.bounds, [readings[name] for name in names])
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         reached = [tips[name] for name in named] + [tips[name] for name in names if name not in named]
