@@ -41,6 +41,9 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "the gap between two kernels is a fixed cost. A time step of this grid takes hundreds of times as long"
         ),
     },
+    "fours-momentum": {
+        "cuda 4096x4096": "memory is the bound, and better arithmetic moves no fewer bytes",
+    },
     "fours-graph": {
         "cuda 4096x4096": (
             "the host was no limit. Python's loop launches a step in a small part of the time that this grid's kernel takes, "
