@@ -211,6 +211,10 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         ({"started": "now"}, "time zone"),
         ({"extra": "none"}, "extra is not the JSON of an object"),
         ({"provenance": '{"environment": []}'}, "provenance has a value of a wrong type at environment"),
+        (
+            {"provenance": '{"environment": {"settings": []}}'},
+            "provenance has a value of a wrong type at environment.settings",
+        ),
         ({"samples_s": "1.0"}, "field 'samples_s' must be list"),
         ({"samples_s": [None, "x"]}, "field 'samples_s' must be list"),
         ({"flops": "many"}, "field 'flops' must be double"),

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 ANYWHERE = ("LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_", "TCMALLOC_", "MIMALLOC_")
@@ -36,13 +37,14 @@ _ELSEWHERE = re.compile(
     |O(CL|PENCL)_(ICD|VENDOR|LIB|INC|ROOT|SDK)\w*|CL_LOG\w*
     |CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|CACHE_\w*|MPS_\w*|PKG\w*|TOOLKIT\w*|INC\w*|BIN\w*|LIB\w*|MAJOR\w*|MINOR\w*|NVCC\w*)
     |CUPY_(CACHE|DUMP|NUM_BUILD_JOBS|INSTALL)\w*|NCCL_(NVLS_ENABLE|SOCKET_IFNAME|IB_HCA)|XLA_PYTHON_CLIENT_PREALLOCATE
-    |TORCH_(CUDA_ARCH_LIST|SHOW\w*|NCCL\w*)|PYTORCH_BUILD\w*|GPU_(VENDOR|NAME|TYPE|COUNT)
+    |TORCH_(CUDA_ARCH_LIST|SHOW\w*|NCCL\w*|SYMM_MEM_DISABLE_MULTICAST)|PYTORCH_BUILD\w*|GPU_(VENDOR|NAME|TYPE|COUNT)
     |(OMP|KMP|GOMP)_(DISPLAY|SETTINGS|WARNINGS|VERSION|SHOW)\w*|KMP_DUPLICATE_LIB_OK
     |\w+_(VERSION|HOME|ROOT|DIR|PATH|PREFIX|DEBUG|VERBOSE|LOGS?|LOG_\w+|URL|TOKEN|KEY)""",
     re.X,
 )
 """Names of those that decide no result and no time, that say which devices are seen, or that this library or one of its
-packages sets itself: threadpoolctl sets KMP_DUPLICATE_LIB_OK when it is imported.
+packages sets itself: threadpoolctl sets KMP_DUPLICATE_LIB_OK when it is imported. TORCH_SYMM_MEM_DISABLE_MULTICAST is of
+PyTorch's memory that several GPUs share, which nothing here uses.
 """
 _OURS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Variables that this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
@@ -59,13 +61,18 @@ def of_device(backend: str, kind: str) -> dict[str, str]:
     """Return name -> value of the variables that are set and change the code or the speed of a device, fit to be published."""
     beginnings = (*ANYWHERE, *BY_BACKEND.get(backend, ()), *(ON_A_CPU if kind == "cpu" else ()))
     prefixes = tuple(beginning for beginning in beginnings if beginning.endswith("_"))
-    return {
-        name: published(value)
+    named = {
+        name: value
         for name, value in sorted(os.environ.items())
-        if value
-        and (name.startswith(prefixes) or name in beginnings)
-        and not _ELSEWHERE.fullmatch(name)
-        and _OURS.get(name) != value
+        if value and (name.startswith(prefixes) or name in beginnings)
+    }
+    return {name: published(value) for name, value in counted(named).items()}
+
+
+def counted(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a device's environment that are part of a key today."""
+    return {
+        name: value for name, value in variables.items() if not _ELSEWHERE.fullmatch(name) and _OURS.get(name) != value
     }
 
 

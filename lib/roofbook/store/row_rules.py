@@ -486,7 +486,7 @@ _EXTRA: Kind = {
 }
 _CLOCKS = ("application_clock_default_mhz", "application_clock_mhz", "highest_clock_mhz")
 _PROVENANCE: Kind = {
-    "environment": {"device": _scalars, "libraries": _scalars, "python": _text},
+    "environment": {"device": _scalars, "libraries": _scalars, "python": _text, "settings": _scalars},
     "git": {"commit": _commit, "dirty": _flag, "change": _text},
     "gpu": {
         **dict.fromkeys((*_CLOCKS, "power_limit_default_w", "power_limit_w", "numa_node"), _number),

@@ -1,11 +1,16 @@
-"""Stored rows that match today's code: measured with today's kernels, and with the traffic that the labs model today."""
+"""Stored rows that match today's code: measured with today's kernels, with the traffic that the labs model today, and with keys
+of the environment as today's code makes them.
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..devices import settings
 from ..errors import UsageError
+from ..escaping import read_json
 from ..spec.lab import Lab
 from ..spec.plan import Case
+from .identity import env_key
 from .schema import MEASUREMENT
 
 if TYPE_CHECKING:
@@ -15,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows whose kernel text equals that of today's code, with today's traffic (`with_current_traffic`)."""
+    """Return the rows whose kernel text equals that of today's code, with today's traffic and keys of the environment."""
     is_current = rows["variant"].map(source_hashes(lab)) == rows["source_sha256"].fillna("")
-    return with_current_traffic(lab, rows[is_current]) if len(rows) else rows
+    return with_current_environment(with_current_traffic(lab, rows[is_current])) if len(rows) else rows
 
 
 def rows_of_today(lab: Lab, store: "Store", **filters: Any) -> "pd.DataFrame":
@@ -41,6 +46,22 @@ def newest_measurements(rows: "pd.DataFrame") -> "pd.DataFrame":
     keys = list(MEASUREMENT)
     newest = rows.groupby(["variant", "case"])[keys].transform("last")
     return rows[(rows[keys] == newest).all(axis=1)]
+
+
+def with_current_environment(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the rows with `env_key` as today's code counts variables of the environment.
+
+    A row may name a variable that no longer counts (`settings.counted`). Then its key is that of its environment without it.
+    """
+    keys = {}
+    first_of_keys = rows.drop_duplicates("env_key")
+    for key, provenance in zip(first_of_keys["env_key"], first_of_keys["provenance"], strict=True):
+        environment = read_json(provenance or "{}").get("environment") or {}
+        variables = environment.pop("settings", None) or {}
+        remaining = settings.counted(variables)
+        if remaining != variables:
+            keys[key] = env_key({**environment, **({"settings": remaining} if remaining else {})})
+    return rows.assign(env_key=rows["env_key"].replace(keys)) if keys else rows
 
 
 def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":

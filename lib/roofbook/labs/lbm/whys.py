@@ -82,6 +82,12 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "for something else: barriers, or local memory. The counters for the reasons of stalls would tell"
         ),
     },
+    "on-chip-velocity": {
+        "cuda small": (
+            "on these grids a thread has four cells, not sixteen. Their operations are too few to fill the wait for the "
+            "reciprocal, for which all of them now wait"
+        ),
+    },
     "deep-halo-pause": {
         "cuda": (
             "the pause has one length for all grids. On this one a round is the shortest, so the data may be there before "
