@@ -117,6 +117,12 @@ def test_the_first_page_says_what_was_found_as_a_picture_and_in_sentences(tmp_pa
     assert front_page.found([], {}) == ""
 
 
+def test_a_kernel_as_fast_as_the_fastest_peer_is_counted_as_such(tmp_path: Path) -> None:
+    rows = [row("sequential", 1e-2), row("fused", 1e-4), row("lbmpy", 1e-4)]
+    html = front_page.found(records(tmp_path, *rows), {CUDA.id: 1})
+    assert "that we measured beside it, and in 1 as fast as the fastest of them." in html
+
+
 def test_a_lab_whose_baseline_has_no_time_is_shown_over_the_first_step_that_has_one(tmp_path: Path) -> None:
     rows = [row("ported", 1e-2), row("fused", 1e-4), row("lbmpy", 2e-4)]
     html = front_page.found(records(tmp_path, *rows), {CUDA.id: 1})

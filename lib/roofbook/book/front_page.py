@@ -15,6 +15,7 @@ from ..analysis.readings import Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
+from ..measure import stats
 from ..report.figure import STEP_LINK
 from ..report.html import csv_link, csv_of, number_of
 from ..report.ladder_descent import GlanceRow, glance_row
@@ -58,19 +59,28 @@ def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
     bars = "".join(_found_bar(line, most) for line in lines)
     plain = [line.to_base.estimate for line in lines if line.is_plain]
     ends = list(dict.fromkeys(show.factor(end(plain)) for end in (min, max))) if plain else []
-    against_peers = [line.to_peer.word for line in lines if line.to_peer]
     judged = counts.total()
     sentences = [
         f"On {chosen[0].store_device}, the fastest kernels are {' to '.join(ends)} times as fast as plain loops on one "
         "core of its host." * bool(plain),
-        f"In {against_peers.count('faster')} of {len(against_peers)} labs the fastest kernel is faster than every library "
-        "and program that we measured beside it." * bool(against_peers),
+        _about_peers([line.to_peer.word for line in lines if line.to_peer]),
         f"Before measuring we predicted what each step would bring: of {judged} predictions {counts['confirmed']} came true, "
         f"{counts['refuted']} did not, and the others are undecided." * bool(judged),
     ]
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
     csv = csv_link("what the labs found", csv_of(pd.DataFrame([_found_record(line) for line in lines]), {}))
     return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}{csv}</figcaption></figure>\n'
+
+
+def _about_peers(relations: Sequence[stats.Relation]) -> str:
+    """Return in how many labs the fastest kernel is faster than the fastest peer, and in how many as fast; '' without peers."""
+    if not relations:
+        return ""
+    level = f", and in {relations.count('same')} as fast as the fastest of them" if "same" in relations else ""
+    return (
+        f"In {relations.count('faster')} of {len(relations)} labs the fastest kernel is faster than every library and program "
+        f"that we measured beside it{level}."
+    )
 
 
 class _FoundLine(NamedTuple):
