@@ -116,6 +116,8 @@ class ToolRun:
     """Standard error."""
     out_of_time: bool = False
     """Whether it was killed because it did not end in time."""
+    is_cut: bool = False
+    """Whether it printed more than MOST_OUTPUT, so that the end of its output is missing."""
 
     def last_words(self) -> str:
         """Return the last line of its errors, or else of its output; `no message` if it printed nothing."""
@@ -143,7 +145,7 @@ def run_tool(
         stderr=subprocess.STDOUT if together else subprocess.PIPE,
     )  # fmt: skip
     pipes = [pipe for pipe in (tree.process.stdout, tree.process.stderr) if pipe]
-    out_of_time, code = False, None
+    out_of_time, is_cut, code = False, False, None
     try:
         with selectors.DefaultSelector() as ready:
             for pipe, text in zip(pipes, outputs, strict=False):
@@ -159,6 +161,8 @@ def run_tool(
                         key.data.extend(part)
                         if mark and mark in key.data[tail:]:
                             clock.restart()
+                    else:
+                        is_cut = True
                 clock.tick()
                 out_of_time = clock.is_over() or (stop is not None and stop.is_set())
         if not out_of_time:
@@ -168,7 +172,7 @@ def run_tool(
         for pipe in pipes:
             pipe.close()
     output, errors = (bytes(text).decode(errors="replace") for text in outputs)
-    return ToolRun(ended if code is None else code, output, errors, out_of_time)
+    return ToolRun(ended if code is None else code, output, errors, out_of_time, is_cut)
 
 
 class PatientClock:

@@ -24,8 +24,10 @@ from .counters.made_up import Gpu
 Command = Callable[..., tuple[int, str, str]]
 KERNELS = paths.LIBRARY / "labs" / "lbm"
 RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanitizer", "optimised": True}
+CHECK_ALL = ["check", "lbm", "all", "--device", "cuda:0", "--out"]
 SEVERAL = """
 import json, os, sys, time
+ACTS, RESULTS, RESULT, PRINTS = json.load(open(__file__ + ".json"))
 if sys.argv[1] == "--version":
     print("NVIDIA (R) Compute Sanitizer\\nVersion 2025.3.0.0 (build 1)")
     sys.exit()
@@ -42,7 +44,15 @@ for name in names:
         time.sleep(3600)
     if what == "crash":
         os._exit(11)
+    if what == "close":
+        os.remove(order["out"])
+        os.mkdir(order["out"])
     raced |= what == "race"
+    if what in PRINTS:
+        print(PRINTS[what])
+    if what in RESULTS:
+        write({"result": RESULT | RESULTS[what]} if "reason" not in RESULTS[what] else {"result": RESULTS[what]})
+        continue
     write({"result": RESULT | ({"error": 2.0} if what == "wrong" or (what == "wrong beside others" and names[1:]) else {})})
 if raced:
     print("========= Error: Race reported between Read access at fused+0x90 in LINE:12")
@@ -50,6 +60,25 @@ if raced:
 print("========= ERROR SUMMARY: 0 errors")
 """
 """A compute-sanitizer whose variants act as ACTS says, by variant or by tool and variant."""
+RESULTS: dict[str, dict[str, Any]] = {
+    "no error": {"error": None},
+    "no tolerance": {"tolerance": None},
+    "huge error": {"error": 10**400},
+    "blank reason": {"reason": "\x1b \n", "tool": "x", "optimised": True},
+    "no reason": {"reason": "", "tool": "x", "optimised": True},
+    "half a character": {"reason": "\udc80" * 9, "tool": "x", "optimised": True},
+    "deep": {"compared": json.loads("[" * 900 + "]" * 900)},
+}
+"""Closing records that the worker never writes, but a kernel in its process may."""
+PRINTS = {
+    "huge number": "========= Error: Race reported between Read access at f+0x90 in LINE:12\n"
+    f"=========     and Write access at f+0xb0 in LINE:12 [{'9' * 5000} hazards]",
+    "huge line": f"========= Invalid __global__ read of size 4 bytes\n=========     at f()+0x90 in /a.cu:{'9' * 5000}",
+    "control characters": "========= Invalid __\x1b[2J\0__\u202e<script>\r\n=========     at \x1b[2J+0x90 in /\0\x1b[2J<b>:1",
+    "no name": "========= Invalid __global__ read of size 4 bytes\n=========     at ()+0x90 in :0",
+    "many": "\n".join(f"========= Invalid __{number}\n=========     at f+0x1 in a:{number}" for number in range(3000)),
+}
+"""Reports that no tool writes, but a kernel may print."""
 
 
 @pytest.fixture
@@ -58,8 +87,8 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[s
 
     def make(acts: dict[str, str]) -> Callable[[str], list[Any]]:
         script = tmp_path / sanitize.SANITIZER
-        text = SEVERAL.replace("ACTS", repr(acts)).replace("RESULT", repr(RIGHT))
-        script.write_text(f"#!{sys.executable}{text.replace('LINE', str(KERNELS / 'reduce_tree.inc'))}")
+        script.with_suffix(".json").write_text(json.dumps([acts, RESULTS, RIGHT, PRINTS]))
+        script.write_text(f"#!{sys.executable}{SEVERAL.replace('LINE', str(KERNELS / 'reduce_tree.inc'))}")
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
@@ -137,6 +166,77 @@ def test_a_variant_that_never_ends_is_named_with_its_tool_and_costs_no_other(
     )
 
 
+@pytest.mark.parametrize("act", ["close", *RESULTS])
+def test_what_a_kernel_writes_in_place_of_its_result_costs_no_other(
+    gpu: Gpu, several: Callable[..., Any], act: str
+) -> None:
+    several({"racecheck soa": act})
+    checks = checked_on_gpu(gpu, ["fused", "soa"])
+    assert [name for name, check in checks.items() if not check.clean] == ["soa"]
+    text = sanitizer_text.summary(checks["soa"])
+    assert "not checked to its end; the process under racecheck ended with exit code " in text
+
+
+@pytest.mark.parametrize("act", PRINTS)
+def test_what_a_kernel_prints_as_a_report_is_a_finding_in_the_record_and_text_on_the_page(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path, act: str
+) -> None:
+    several({"memcheck tree": act})
+    code, out, err = command("check", "lbm", "all", "--device", "cuda:0", "--out", str(tmp_path / "checks"))
+    assert (code, err) == (1, "") and "fused on 40x24 by compute-sanitizer: nothing found" in " ".join(out.split())
+    assert out.replace("\n", "").isprintable()
+    lab = sanitizer_checks.read(tmp_path)[0][0]
+    assert lab.record["variants"]["tree"]["tools"]["memcheck"] and (lab.clean, lab.checked) == (1, ["fused", "tree"])
+    html = sanitizer_checks.checks(tmp_path)
+    assert "<script>" not in html and html.replace("\n", "").isprintable() and html.count("<td") < 400
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("\x1b[2J of ours"), "ValueError: [2J of ours"),
+        (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+        (MemoryError(), "MemoryError:"),
+    ],
+)
+def test_an_error_of_a_thread_costs_the_results_of_no_other_variant(
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, error: Exception, reason: str,
+) -> None:  # fmt: skip
+    """Both in the run of a process and in the reading of its output."""
+    several({"memcheck fused": "race"})
+
+    def read(text: str) -> Any:
+        raise error
+
+    def run(command: Any, order: dict[str, Any], *arguments: Any, **options: Any) -> Any:
+        if "initcheck" in command and any(name == "tree" for name, *_ in order["chosen"]):
+            raise error
+        return tools_run(command, order, *arguments, **options)
+
+    tools_run = sanitize._run
+    for function, replacement, start in (
+        ("_run", run, "initcheck could"),
+        ("findings.of_sanitizer", read, "memcheck could"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"roofbook.measure.sanitize.{function}", replacement)
+            code, out, err = command(*CHECK_ALL, str(tmp_path / "checks"))
+        words = f"initcheck could not be run, or its output not read: {reason}"
+        printed = " ".join(out.split())
+        assert (code, err) == (
+            1,
+            "",
+        ) and f"tree on 40x24 by compute-sanitizer: not checked to its end; {start}" in printed
+        record = sanitizer_record.read(tmp_path / "checks" / "lbm.json")
+        assert record["variants"]["tree"]["tools"]["initcheck"] == words
+        if function == "_run":
+            assert (
+                record["variants"]["fused"]["tools"]["initcheck"] == []
+                and record["variants"]["tree"]["tools"]["memcheck"] == []
+            )
+
+
 def test_processes_that_run_end_where_a_check_is_abandoned(
     gpu: Gpu, several: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,9 +300,6 @@ def test_a_kernel_that_changed_since_is_not_checked(
 
 def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
     assert sanitizer_checks.checks(tmp_path) == ""
-
-
-CHECK_ALL = ["check", "lbm", "all", "--device", "cuda:0", "--out"]
 
 
 @pytest.fixture

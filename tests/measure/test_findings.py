@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.measure import findings
+from roofbook import strict_json
+from roofbook.measure import findings, sanitizer_record
+from roofbook.measure.checked_runnable import MOST_TEXT
 from roofbook.measure.findings import Defect, SourceLine
+from roofbook.measure.messages import has_shape
+from roofbook.measure.sanitize import TOOLS, CheckedVariant, ToolOutcome
+from roofbook.report import sanitizer_text
+from roofbook.spec import registry
 
 OCLGRIND = """
 Write-write data race at global memory address 0x1b000000002d60
@@ -225,3 +236,77 @@ def test_no_name_of_a_function_stops_the_reading(function: str) -> None:
         f"========= Error: Race reported between Write {access}\n=========     and Read {access} [5 hazards]\n"
     )
     findings.of_sanitizer(f"========= Invalid __global__ read of size 4 bytes\n=========     at {function}\n")
+
+
+HOSTILE = [
+    "", "\0", "\x1b[2J", "\r", "\u202e", "\ufeff", "<script>", "[", "]", "(", "<", "+0x1 in ", " at ", "at 0x1 in ", "Frame:",
+    ":", ":0", ":7", ":" + "9" * 5000, "[" + "9" * 5000 + " hazards]", "[1 hazard]", "/", "../" * 9, "x" * 5000, "\n", "\t",
+    "\n\t", "=========", "=========     and ", "\u0663", "\x85", "\u2028", "Kernel: ", "OCLGRIND FATAL ERROR",
+]  # fmt: skip
+"""Pieces that a kernel may print into a report."""
+REPORTS = (OCLGRIND, FATAL, TODAY, RACES, BEFORE, INLINED)
+
+
+@st.composite
+def changed_reports(draw: st.DrawFn) -> str:
+    """Return a real report in which pieces are put in, taken out or moved."""
+    text = draw(st.sampled_from(REPORTS))
+    for _ in range(draw(st.integers(1, 6))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 60)))
+        piece = draw(st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=["Cs"]), max_size=9)))
+        text = text[:start] + piece + draw(st.sampled_from(["", text[start:end]])) + text[end:]
+    return text
+
+
+@given(changed_reports())
+def test_any_output_is_read_and_its_findings_are_short_printable_lines(text: str) -> None:
+    defects = findings.of_oclgrind(text) + findings.of_sanitizer(text)
+    for line in (findings.failure_of_oclgrind(text), *(part for d in defects for part in (d.kind, d.kernel))):
+        assert line is None or (line.isprintable() and len(line) <= MOST_TEXT)
+    findings.stopped_at(text)
+    lab = registry.get("lbm")
+    check = CheckedVariant(lab.variant("fused"), lab.cases("test")[0], "x", defects, failure="-")
+    for finding in sanitizer_text.findings(check, Path("/work")):
+        assert finding.replace("\n", "").isprintable()
+    outcomes = {tool: ToolOutcome(defects) for tool in TOOLS}
+    check = CheckedVariant(lab.variant("fused"), lab.cases("test")[0], "x", tools=outcomes, failure="-")
+    written = json.loads(strict_json.dumps(sanitizer_record._variant(check)))
+    assert has_shape(written, sanitizer_record._VARIANT)
+    numbers = [finding["count"] for finding in written["tools"]["memcheck"]]
+    assert sum(numbers) == defects.total() and len(numbers) <= sanitizer_record.MOST_FINDINGS + 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["at ", "at+0x1 in ", "at 0x1 in ", "Frame:+0x1 in :", "+0x1 in at ", "at 0x", "[1", "_", "Frame: f+0x1 in a"],
+)
+def test_a_long_line_takes_time_in_proportion_to_its_length(piece: str) -> None:
+    """With patterns that go back, these lines would take hours."""
+    line = piece * (200_000 // len(piece))
+    start = time.process_time()
+    findings.of_sanitizer(f"========= Invalid __{line}\n=========     at :1:{line}\n=========     :1{line}\n")
+    findings.of_sanitizer(
+        f"========= Error: Race reported between Read access {line}\n=========     and Write access at {line}\n"
+    )
+    findings.of_oclgrind(f"{line}\n\tKernel: k\n\tAt line 1 (column 1) of {line}\n")
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "file", ["a\0b", "x" * 5000, "/" + "x/" * 3000, "link", "folder", "\udc80", "", "/proc/self/mem", "large"]
+)
+def test_a_file_that_cannot_be_read_has_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("link")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "large").write_bytes(b"secret\n" * (sanitizer_text.MOST_BYTES // 7 + 1))
+    lab = registry.get("lbm")
+    defects = Counter(
+        {Defect("kind", "", (SourceLine(file, 1), SourceLine(__file__, 0), SourceLine(__file__, 10**8))): 1}
+    )
+    check = CheckedVariant(lab.variant("fused"), lab.cases("test")[0], "x", defects)
+    (text,) = sanitizer_text.findings(check, tmp_path)
+    head, *lines = text.split("\n")
+    assert head == "kind" and [line.rpartition(":")[2] for line in lines] == ["1", "0", str(10**8)]
+    assert all(line.isprintable() and len(line) < 600 for line in lines)

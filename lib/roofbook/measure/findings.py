@@ -1,12 +1,15 @@
 """Parser of the reports of tools that check kernels: Oclgrind, and NVIDIA's compute-sanitizer.
 
-Both report the lines of the kernel's own files, by `spec.source.lined`.
+Both report the lines of the kernel's own files, by `spec.source.lined`. A kernel shares their output, so it may print anything:
+the patterns take time in proportion to the output, whole numbers have nine digits at most, and texts become one printable line.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from .checked_runnable import plain_text
 
 
 class SourceLine(NamedTuple):
@@ -42,16 +45,16 @@ def _kind(message: str) -> str:
         if match := re.fullmatch(pattern, message):
             message = match.expand(words)
             break
-    return message[:1].lower() + message[1:]
+    return plain_text(message[:1].lower() + message[1:])
 
 
 # -- Oclgrind ----------------------------------------------------------------------------------------------------------
 
 _MESSAGE = re.compile(r"^(\S[^\n]*)\n\tKernel: +(\w+)\n((?:\t[^\n]*\n)*)", re.M)
 """Message, kernel, and the indented lines below."""
-_AT = re.compile(r"^\tAt line (\d+) \(column \d+\) of (.*):$", re.M)
+_AT = re.compile(r"^\tAt line (\d{1,9}) \(column \d+\) of (.*):$", re.M)
 _FATAL = re.compile(r"^OCLGRIND FATAL ERROR[^\n]*\n([^\n]+)", re.M)
-_STOPPED = re.compile(r"^Oclgrind: (\d+) errors generated - suppressing further errors$", re.M)
+_STOPPED = re.compile(r"^Oclgrind: (\d{1,9}) errors generated - suppressing further errors$", re.M)
 
 
 def of_oclgrind(text: str) -> Counter[Defect]:
@@ -61,14 +64,14 @@ def of_oclgrind(text: str) -> Counter[Defect]:
     for message, kernel, details in _MESSAGE.findall(text):
         if message not in failures:
             places = (SourceLine(file, int(line)) for line, file in _AT.findall(details))
-            counts[Defect(_kind(message), kernel, tuple(dict.fromkeys(places)))] += 1
+            counts[Defect(_kind(message), plain_text(kernel), tuple(dict.fromkeys(places)))] += 1
     return counts
 
 
 def failure_of_oclgrind(text: str) -> str | None:
     """Return why Oclgrind itself failed, such as an unknown instruction; None if it did not."""
     match = _FATAL.search(text)
-    return match[1].strip() if match else None
+    return plain_text(match[1]) or "no message" if match else None
 
 
 def stopped_at(text: str) -> int | None:
@@ -88,10 +91,12 @@ _RACE = re.compile(
     r"^========= (?:ERROR|Error|WARN\w*|Warning): Race reported between (?P<what>\w+) access (?P<more>[^\n]*)\n"
     r"(?P<others>(?:=========     and [^\n]*\n)+)", re.M
 )  # fmt: skip
-_OTHER_ACCESS = re.compile(r"^=========     and (\w+) access ([^\n]*?)(?: \[(\d+) hazards?\])?$", re.M)
+_OTHER_ACCESS = re.compile(r"^=========     and (\w+) access ([^\n]*?)(?: \[(\d{1,9}) hazards?\])?$", re.M)
 _PLACES = (
-    re.compile(r"\b(?:at|Frame:) ?(?P<function>[^\n]+?)\+0x\w+ in (?P<file>[^\n]+):(?P<line>\d+)"),
-    re.compile(r"\bat 0x\w+ in (?P<file>[^\n]+):(?P<line>\d+):(?P<function>[^\n]+)"),
+    re.compile(
+        r"^(?>[^\n]*?\b(?:at|Frame:) ?)(?>(?P<function>[^\n]+?)\+0x\w+ in )(?P<file>[^\n]+):(?P<line>\d{1,9})", re.M
+    ),
+    re.compile(r"^(?>[^\n]*?\bat 0x\w+ in )(?P<file>[^\n]+):(?P<line>\d{1,9}):(?P<function>[^\n]+)", re.M),
     re.compile(r"\b(?:at|Frame:) ?(?:0x\w+ in )?(?P<function>[^\n]+?)(?:\+0x\w+)?$", re.M),
 )
 """Patterns of a location: of releases since 2023, of older ones, and without a line."""
@@ -138,5 +143,5 @@ def _match(location: str) -> re.Match[str] | None:
 
 def _function_name(function: str) -> str:
     """Return `meet` of `void meet<(int)0, (int)192>()`. A text that begins with a bracket, as `<unknown>`, is kept."""
-    words = re.split(r"[<(]", _UNNAMED.sub("", function))[0].split()
-    return words[-1] if words else function
+    words = re.split(r"[<(]", _UNNAMED.sub("", function), maxsplit=1)[0].split()
+    return plain_text(words[-1] if words else function)

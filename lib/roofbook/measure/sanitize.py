@@ -23,9 +23,9 @@ from typing import Any
 from .. import own_python
 from ..devices.backends import HOST, OPENCL, X86_INSTRUCTIONS, has
 from ..devices.contract import Device
-from ..errors import Failed, UsageError
-from ..paths import scratch_folder
-from ..process_tree import ToolRun, how_ended, run_tool
+from ..errors import Failed, UsageError, of_system
+from ..paths import read_regular, scratch_folder
+from ..process_tree import MOST_OUTPUT, ToolRun, how_ended, run_tool
 from ..spec import registry
 from ..spec.lab import Lab
 from ..spec.plan import Case, Variant
@@ -97,11 +97,7 @@ class CheckedVariant:
     @property
     def reason(self) -> str | None:
         """Why it failed or was wrong, apart from defects; None if its result is right, or was not compared."""
-        if self.failure or "reason" in self.outcome:
-            return self.failure or str(self.outcome["reason"])
-        if self.outcome["error"] is None:
-            return None
-        return _reason_if_wrong(self.outcome)
+        return self.failure or _reason_if_wrong(self.outcome)
 
     @property
     def clean(self) -> bool:
@@ -109,8 +105,10 @@ class CheckedVariant:
 
 
 def _reason_if_wrong(result: Mapping[str, Any]) -> str | None:
-    """Return why the result of a closing record is not accepted; None if it is."""
-    return result.get("reason") or reason_if_wrong(result["error"], result["tolerance"], result["compared"])
+    """Return why the result of a closing record is not accepted; None if it is, or if it was not compared."""
+    if "reason" in result or result["error"] is None:
+        return result.get("reason")
+    return reason_if_wrong(result["error"], result["tolerance"], result["compared"])
 
 
 def find_oclgrind() -> Path:
@@ -236,13 +234,24 @@ def _run(
     )
 
 
-_IS_NUMBER = lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool))  # noqa: E731
-"""Shape of an error or a tolerance in `messages`. It may be NaN, which is wrong."""
+def _is_number(value: Any) -> bool:
+    """Return whether a value is an error or a tolerance. It may be NaN, which is wrong."""
+    return isinstance(value, float) or messages.has_shape(value, int)
+
+
+def _is_reason(value: Any) -> bool:
+    """Return whether a value is a text that says something: a blank one would count as no reason."""
+    return messages.has_shape(value, str) and bool(plain_text(value))
+
+
 _RESULTS: tuple[dict[str, Any], ...] = (
-    {"error": _IS_NUMBER, "tolerance": _IS_NUMBER, "compared": (str, None), "tool": str, "optimised": bool},
-    {"reason": str, "tool": str, "optimised": bool},
+    {"error": _is_number, "tolerance": _is_number, "compared": str, "tool": str, "optimised": bool},
+    {"error": None, "tolerance": None, "compared": None, "tool": str, "optimised": bool},
+    {"reason": _is_reason, "tool": str, "optimised": bool},
 )
-"""Shapes of a closing record of `sanitizer_worker`; `reason` is why the variant could not run."""
+"""Shapes of a closing record of `sanitizer_worker`: a result, one that was not compared, and why the variant could not run."""
+MOST_BYTES = 64 << 20
+"""Largest size of the file with the messages of a process."""
 
 
 def _new_mark() -> str:
@@ -264,7 +273,10 @@ def _read(out: Path, variants: Sequence[Variant]) -> dict[str, _Report]:
     """Return the reports of the process by variant. Invalid lines are left out."""
     written = {variant.name: _Report() for variant in variants}
     is_variant = messages.one_of(written)
-    for line in out.read_bytes().splitlines() if out.exists() else []:
+    content = b""
+    with contextlib.suppress(OSError):  # a kernel may have made anything of it
+        content = read_regular(out, MOST_BYTES)
+    for line in content.splitlines():
         with contextlib.suppress(messages.BadMessage):
             message = messages.expect(
                 messages.parse(line),
@@ -308,8 +320,9 @@ def _under_oclgrind(
             run = _run((), _order(lab, left, None, out, ends=ends, mark=mark), limit_s, settings)
             written = _read(out, [variant for variant, _ in left])
             _, *parts = re.split(rf"^{mark}.*\n", run.output, flags=re.M)
-            if not parts:
+            if not parts and len(left) == len(cells):
                 raise Failed(_describe_failure("Oclgrind", run, "", run.last_words(), limit_s))
+            parts = parts or [run.output]  # only this start failed: earlier ones checked other variants
             done = 0
             for (variant, case), part in zip(left, parts, strict=False):
                 result = written[variant.name].result
@@ -319,6 +332,8 @@ def _under_oclgrind(
                 result_of_check.stopped = findings.stopped_at(part)
                 if tool_failure := findings.failure_of_oclgrind(part):
                     result_of_check.failure = f"Oclgrind cannot run it: {tool_failure}"
+                elif run.is_cut and part is parts[-1]:
+                    result_of_check.failure = f"it printed more than {MOST_OUTPUT >> 20} MiB, so reports are missing"
                 elif not result:
                     last_words = ToolRun(run.code, part).last_words()
                     result_of_check.failure = _describe_failure(
@@ -350,7 +365,13 @@ def _under_sanitizer(
             processes = [
                 partial(_process, sanitizer, tool, lab, device, limit_s, scratch, stop, slots) for tool in TOOLS
             ]
-            group_runs = [[pool.submit(_by_tool, process, group, pool) for process in processes] for group in groups]
+            group_runs = [
+                [
+                    pool.submit(_by_tool, tool, process, group, pool)
+                    for tool, process in zip(TOOLS, processes, strict=True)
+                ]
+                for group in groups
+            ]
             for group, runs in zip(groups, group_runs, strict=True):
                 outcomes = []
                 for tool, run in zip(TOOLS, runs, strict=True):
@@ -379,7 +400,12 @@ _ProcessRun = tuple[ToolRun, dict[str, "_Report"], Callable[["_Report"], str]]
 """Output of a process, its reports by variant, and a function that describes why a report has no accepted end."""
 
 
+class _Stopped(Exception):
+    """The check was abandoned, so nobody waits for the outcome of a process."""
+
+
 def _by_tool(
+    tool: str,
     process: Callable[[Sequence[tuple[Variant, Case]]], _ProcessRun],
     cells: Sequence[tuple[Variant, Case]],
     pool: Executor,
@@ -388,17 +414,27 @@ def _by_tool(
 
     All variants run in one process. Its findings do not name the variant, and one variant can end the process or break the
     device for the next, so after a finding or a failure each half runs in a process of its own, down to single variants. A
-    variant with a wrong result runs alone again. One that takes too long runs alone too, and the others without it.
+    variant with a wrong result runs alone again. One that takes too long runs alone too, and the others without it. An error
+    of ours, or of the system, counts as a failure of the process: it costs the results of no other variant.
     """
 
     def by_parts(*parts: Sequence[tuple[Variant, Case]]) -> list[ToolOutcome]:
         """Return the outcomes of several parts of the variants, which run side by side."""
-        runs = [pool.submit(_by_tool, process, part, pool) for part in parts]
+        runs = [pool.submit(_by_tool, tool, process, part, pool) for part in parts]
         return [outcome for run in runs for outcome in run.result()]
 
-    run, written, describe_failure = process(cells)
-    defects = findings.of_sanitizer(run.output)
-    is_whole = run.code == 0 and not run.out_of_time and _SUMMARY.search(run.output) is not None
+    half = len(cells) // 2
+    try:
+        run, written, describe_failure = process(cells)
+        defects = findings.of_sanitizer(run.output)
+    except _Stopped:
+        raise
+    except Exception as error:
+        if half:
+            return by_parts(cells[:half], cells[half:])
+        reason = of_system(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        return [ToolOutcome(failure=plain_text(f"{tool} could not be run, or its output not read: {reason}"))]
+    is_whole = run.code == 0 and not run.out_of_time and not run.is_cut and _SUMMARY.search(run.output) is not None
     if len(cells) == 1:
         (report,) = written.values()
         return [
@@ -417,7 +453,6 @@ def _by_tool(
         wrong = [at for at, result in enumerate(results) if _reason_if_wrong(result)]
         again = dict(zip(wrong, by_parts(*([cells[at]] for at in wrong)), strict=True))
         return [again.get(at) or ToolOutcome(result=result) for at, result in enumerate(results)]
-    half = len(cells) // 2
     return by_parts(cells[:half], cells[half:])
 
 
@@ -425,12 +460,12 @@ def _process(
     sanitizer: str, tool: str, lab: Lab, device: Device, limit_s: float, scratch: Path, stop: threading.Event,
     slots: threading.Semaphore, cells: Sequence[tuple[Variant, Case]],
 ) -> _ProcessRun:  # fmt: skip
-    """Run one tool on variants in one process, once one of the `slots` is free. Raises Failed once `stop` is set."""
+    """Run one tool on variants in one process, once one of the `slots` is free. Raises _Stopped once `stop` is set."""
     out, mark = scratch / secrets.token_hex(8), _new_mark()
     command = (sanitizer, "--tool", tool, *SANITIZER_OPTIONS, "--print-limit", str(MOST_REPORTS))
     with slots:
         if stop.is_set():
-            raise Failed("the check was stopped")
+            raise _Stopped
         run = _run(command, _order(lab, cells, device.spec, out, mark=mark), limit_s, stop=stop)
 
     def describe_failure(report: _Report) -> str:

@@ -21,7 +21,7 @@ from ..paths import LIBRARY, read_regular, write_whole
 from ..spec.lab import Lab
 from . import messages
 from .checked_runnable import plain_text
-from .findings import SourceLine
+from .findings import Defect, SourceLine
 from .messages import has_shape
 from .sanitize import TOOLS, CheckedVariant, ToolOutcome
 
@@ -31,6 +31,8 @@ SCALE = "test"
 """Scale whose smallest cases are checked."""
 MOST_BYTES = 8 << 20
 """Largest size of a file."""
+MOST_FINDINGS, MOST_LINES = 20, 4
+"""Largest numbers of findings of a tool on a variant, and of lines of a finding: one variant cannot fill the file."""
 
 _FINDING = {"kind": str, "kernel": str, "lines": [str], "count": messages.whole_above_zero}
 _VARIANT = {
@@ -177,27 +179,39 @@ def _variant(check: CheckedVariant) -> dict[str, Any]:
         "case": check.case.name,
         "scale": check.case.scale,
         "source_sha256": source.sha256 if source else "",
-        "wrong": plain_text(check.reason) if check.reason and not check.failure else None,
+        "wrong": _reason(check.reason) if check.reason and not check.failure else None,
         "tools": {
-            tool: plain_text(outcome.failure) if outcome.failure else _findings(outcome)
+            tool: _reason(outcome.failure) if outcome.failure else _findings(outcome)
             for tool, outcome in check.tools.items()
         },
     }
 
 
+def _reason(text: str) -> str:
+    """Return a reason as one printable line, which is never empty: an empty one would count as none."""
+    return plain_text(text) or "no message"
+
+
 def _findings(outcome: ToolOutcome) -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": plain_text(defect.kind),
-            "kernel": plain_text(defect.kernel),
-            "lines": [_line(line) for line in defect.places],
-            "count": count,
-        }
-        for defect, count in outcome.defects.items()
-    ]
+    """Return the findings of a tool. A last one stands for those beyond MOST_FINDINGS."""
+    first = list(outcome.defects.items())[:MOST_FINDINGS]
+    further = outcome.defects.total() - sum(count for _, count in first)
+    left_out = {"kind": "further reports, which are left out", "kernel": "", "lines": [], "count": further}
+    return [*(_finding(defect, count) for defect, count in first), *([left_out] if further else [])]
+
+
+def _finding(defect: Defect, count: int) -> dict[str, Any]:
+    return {
+        "kind": plain_text(defect.kind),
+        "kernel": plain_text(defect.kernel),
+        "lines": [_line(line) for line in defect.places[:MOST_LINES]],
+        "count": count,
+    }
 
 
 def _line(line: SourceLine) -> str:
     """Return `labs/lbm/deep_halo.inc:97`; of a file outside the library its name alone."""
-    path = Path(plain_text(line.file)).resolve()
+    path = Path(plain_text(line.file))
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # the name is any text that a kernel printed
+        path = path.resolve()
     return f"{path.relative_to(LIBRARY) if path.is_relative_to(LIBRARY) else path.name}:{line.line}"

@@ -52,8 +52,9 @@ class CheckedLab:
 
     @property
     def reports(self) -> list[Report]:
-        """Reports on the checked steps."""
-        return [Report(self.name, name, *report) for name in self.checked for report in self._reports_of(name)]
+        """Reports on the checked steps, each once."""
+        reports = [Report(self.name, name, *report) for name in self.checked for report in self._reports_of(name)]
+        return list(dict.fromkeys(reports))
 
     def _reports_of(self, name: str) -> Iterator[tuple[str, str]]:
         variant = self.record["variants"][name]
@@ -61,8 +62,8 @@ class CheckedLab:
             if isinstance(outcome, str):
                 yield tool, outcome
             else:
-                for kind in dict.fromkeys(f"{finding['kind']}, in kernel {finding['kernel']}" for finding in outcome):
-                    yield tool, kind
+                for finding in outcome:
+                    yield tool, finding["kind"] + (f", in kernel {finding['kernel']}" if finding["kernel"] else "")
         if variant["wrong"]:
             yield "", variant["wrong"]
 

@@ -1,12 +1,18 @@
 """Findings of a sanitizer as text: each defect with the kernel's own lines. Serves `roofbook check`."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..analysis import format as show
+from ..errors import UsageError
+from ..measure.checked_runnable import plain_text
 from ..measure.findings import Defect, SourceLine
 from ..measure.sanitize import CheckedVariant
 from ..spec.host_code import source_text
+
+MOST_BYTES = 1 << 20
+"""Largest size of a source file whose lines are printed."""
 
 
 def findings(check: CheckedVariant, root: Path) -> list[str]:
@@ -51,15 +57,20 @@ def _result(check: CheckedVariant) -> str:
 
 
 def _finding(defect: Defect, count: int, root: Path) -> str:
-    head = f"{defect.kind}, in kernel {defect.kernel}{f', {count} times' * (count > 1)}"
+    kernel = f", in kernel {defect.kernel}" if defect.kernel else ""
+    head = f"{defect.kind}{kernel}{f', {count} times' * (count > 1)}"
     return "\n".join([head, *(f"  {_line(source_line, root)}" for source_line in defect.places)])
 
 
 def _line(source_line: SourceLine, root: Path) -> str:
     """Return `lib/roofbook/labs/lbm/fused.k:58: const float f2 = FROM(2, south * nx + x);`."""
-    path = Path(source_line.file).resolve()
-    name = path.relative_to(root) if path.is_relative_to(root) else path
-    lines = source_text(path).splitlines() if path.is_file() else []
-    return f"{name}:{source_line.line}" + (
-        f": {lines[source_line.line - 1].strip()}" if source_line.line <= len(lines) else ""
-    )
+    name, lines = source_line.file, list[str]()
+    with contextlib.suppress(
+        OSError, ValueError, RuntimeError, UsageError
+    ):  # the name is any text that a kernel printed
+        path = Path(source_line.file).resolve()
+        name = str(path.relative_to(root) if path.is_relative_to(root) else path)
+        if path.is_file() and path.stat().st_size <= MOST_BYTES:
+            lines = source_text(path).splitlines()
+    place = f"{plain_text(name)}:{source_line.line}"
+    return f"{place}: {plain_text(lines[source_line.line - 1])}" if 0 < source_line.line <= len(lines) else place
