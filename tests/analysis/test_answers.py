@@ -10,6 +10,7 @@ import pytest
 from roofbook.analysis.answers import IN_FULL, MATTERED, LabAnswer, Rival, answer, main_steps
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.conclusions import peer_comparison
+from roofbook.analysis.readings import SHARED_MACHINES
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
@@ -135,6 +136,11 @@ def test_a_ratio_that_the_two_times_beside_it_do_not_make_says_why(quick: int, n
 
     apart = replace(lab_answer.base, ratio=replace(lab_answer.base.ratio, runs=0))
     assert not apart.medians_disagree(lab_answer.fastest.reading), "a ratio across runs is that of the times"
+    assert apart.ratio
+    on_both = replace(apart, ratio=replace(apart.ratio, how=f"across runs, {SHARED_MACHINES}"))
+    assert on_both.medians_disagree(lab_answer.fastest.reading) == bool(note)
+    with_both = replace(lab_answer, base=on_both, fastest=replace(lab_answer.fastest, peer=None))
+    assert ("is of the machines that both ran on" in box(data, with_both)) == bool(note)
 
 
 def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_exact_and_does_more() -> None:

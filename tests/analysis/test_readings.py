@@ -60,6 +60,46 @@ def test_a_step_that_is_faster_in_shared_rounds_is_the_fastest_though_another_ma
     assert fastest([]) is None
 
 
+def host(name: str, threads: int = 16) -> str:
+    """Return the provenance of a run on a host."""
+    return json.dumps({"cpu": "a processor", "threads_usable": threads, "machine": name})
+
+
+def apart(name: str, times: dict[str, list[float]]) -> list[dict[str, object]]:
+    """Return runs of one variant that no other variant has. times: by the provenance of a host."""
+    pairs = [(provenance, seconds) for provenance, runs in times.items() for seconds in runs]
+    return [
+        row(name, seconds, run=f"{name}-{at}", provenance=provenance, started=STARTED + pd.Timedelta(hours=at))
+        for at, (provenance, seconds) in enumerate(pairs)
+    ]
+
+
+FAST, SLOW = host("fast"), host("slow")
+
+
+@pytest.mark.parametrize(
+    ("reference", "reading", "ratio", "is_restricted"),
+    [
+        ({FAST: [1e-3] * 3}, {FAST: [0.9e-3] * 3, SLOW: [1.3e-3] * 4}, 1 / 0.9, True),
+        ({FAST: [0.9e-3] * 3, SLOW: [1.3e-3] * 4}, {FAST: [1e-3] * 3}, 0.9, True),
+        ({FAST: [1e-3] * 3}, {host("fast", 4): [0.9e-3] * 3, SLOW: [1.3e-3] * 4}, 1 / 0.9, True),
+        ({FAST: [1e-3] * 3}, {FAST: [0.9e-3] * 2, SLOW: [1.3e-3] * 4}, 1 / 1.3, False),
+        ({FAST: [1e-3] * 3}, {SLOW: [1.3e-3] * 4}, 1 / 1.3, False),
+        ({FAST: [1e-3] * 3}, {FAST: [0.9e-3] * 3}, 1 / 0.9, False),
+    ],
+)
+def test_without_shared_rounds_runs_on_the_machines_of_both_count(
+    reference: dict[str, list[float]], reading: dict[str, list[float]], ratio: float, is_restricted: bool
+) -> None:
+    """A host that only one of two measurements ran on is no difference of the kernels."""
+    rows = newest(frame(*apart("reference", reference), *apart("reading", reading)), "256x256")
+    speedup = faster(rows["reference"], rows["reading"])
+    assert speedup and speedup.runs == 0 and speedup.estimate == pytest.approx(ratio, rel=0.01)
+    assert speedup.how == "across runs" + ", on the machines of both" * is_restricted
+    quick = "reference" if ratio < 1 else "reading"
+    assert fastest(rows.values()) == fastest(reversed(rows.values())) == rows[quick]
+
+
 def test_three_runs_make_an_interval_between_runs() -> None:
     """Each run is sure of its own 10 %, one time for the one, another for the other."""
     slow = runs_of("slow", 1.0e-3, 1.0e-3, 1.0e-3)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..measure import stats
 from ..spec.plan import ROUNDS_OPERANDS, differing_conditions
 from .case_data import peers_on
-from .readings import Reading, Speedup, called_by, faster, fastest
+from .readings import SHARED_MACHINES, Reading, Speedup, called_by, faster, fastest
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -46,11 +46,12 @@ class Rival:
         return not (self.only_rival or self.only_kernel)
 
     def medians_disagree(self, kernel: Reading) -> bool:
-        """Return whether the ratio of the two median times lies well outside the interval of the ratio of pairs.
+        """Return whether the ratio of the two median times lies well outside the interval of the ratio that is shown.
 
-        Samples of the same round can differ by more than the medians do, if the times of a run cluster around two values.
+        Samples of the same round can differ by more than the medians do, if the times of a run cluster around two values. Only
+        one of the two may have run on a slower machine.
         """
-        if self.ratio is None or not self.ratio.runs:
+        if self.ratio is None or not (self.ratio.runs or SHARED_MACHINES in self.ratio.how):
             return False
         of_medians = self.reading.median / kernel.median
         return not self.ratio.low / stats.LEAST <= of_medians <= self.ratio.high * stats.LEAST

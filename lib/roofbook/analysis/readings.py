@@ -14,6 +14,7 @@ from ..errors import UsageError, one_of
 from ..escaping import printable, read_json
 from ..measure import stats
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
+from .store_devices import are_one_host, machine
 from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
@@ -412,7 +413,8 @@ Other runs may differ by more than its interval.
 def faster(reference: Reading | None, reading: Reading) -> Speedup | None:
     """Return reference / reading with its interval; None if either is missing or not verified.
 
-    Samples of the same round are paired over the runs of `side_by_side`; without such pairs the ratio is across runs.
+    Samples of the same round are paired over the runs of `side_by_side`; without such pairs the ratio is across runs, on the
+    machines of `on_shared_machines`.
     """
     if reference is None or not (reference.ok and reading.ok):
         return None
@@ -434,7 +436,13 @@ def _ratio(reference: Reading, reading: Reading) -> Speedup:
         if not notes and len(pairs) < stats.ENOUGH_RUNS:
             notes = [f"in {FEW_RUNS[len(pairs) - 1]}"]
     else:
-        ratio, notes = across_runs(reference.side, reading.side, min(len(reference.runs), len(reading.runs)), at_home)
+        shared = on_shared_machines(reference, reading) if at_home else None
+        if shared:
+            first, second = (stats.side([run.times for run in runs]) for runs in shared)
+        else:
+            first, second = reference.side, reading.side
+        ratio, notes = across_runs(first, second, min(map(len, shared or (reference.runs, reading.runs))), at_home)
+        notes += [SHARED_MACHINES] * bool(shared)
     notes += [EARLIER] * (reference.is_outdated or reading.is_outdated)
     notes += measured_otherwise(reference.row, reading.row)
     return Speedup(ratio.estimate, ratio.low, ratio.high, ", ".join(notes), len(pairs), reading.id)
@@ -454,6 +462,31 @@ def across_runs(
     return ratio, [*[TOO_FEW] * is_too_few, others]
 
 
+SHARED_MACHINES = "on the machines of both"
+"""Words for a ratio across runs that leaves out runs on machines that only one of the two measurements has."""
+
+
+def on_shared_machines(reference: Reading, reading: Reading) -> list[list[Reading]] | None:
+    """Return the runs of each reading on machines that both ran on; None if all runs count.
+
+    A launch takes longer on some hosts, so a mix of hosts on one side alone would count as a difference of the kernels. All
+    runs count if none is on another machine, or if fewer than ENOUGH_RUNS of either side would remain: those have no interval
+    over runs.
+    """
+    sides = reference.runs, reading.runs
+    hosts = [[machine(text_field(run.row, "provenance")) for run in runs] for runs in sides]
+    shared = [
+        [
+            run
+            for run, host in zip(runs, own_hosts, strict=True)
+            if any(are_one_host(host, other) for other in other_hosts)
+        ]
+        for runs, own_hosts, other_hosts in zip(sides, hosts, hosts[::-1], strict=True)
+    ]
+    lengths = [*map(len, shared)]
+    return shared if min(lengths) >= stats.ENOUGH_RUNS and lengths != [*map(len, sides)] else None
+
+
 EARLIER = "of an earlier measurement"
 """Words for a ratio whose runs are older than the times shown next to it."""
 
@@ -466,7 +499,7 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
     """Return the fastest verified reading; None for none.
 
     Runs come from several machines, on which even a launch takes different times. So the rounds that two readings share
-    decide which is faster. Without shared rounds the shorter median does.
+    decide which is faster, or else their runs on the machines of both. Without either the shorter median does.
     """
     timed = sorted((reading for reading in readings if reading.ok), key=lambda reading: reading.median)
     best = next(iter(timed), None)
@@ -475,7 +508,8 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
         if reading.median > NEAR * timed[0].median:
             break
         ratio = faster(best, reading)
-        if ratio and ratio.runs and ratio.low > 1 and EARLIER not in ratio.how:
+        is_fair = ratio is not None and (ratio.runs > 0 or SHARED_MACHINES in ratio.how)
+        if ratio and is_fair and ratio.low > 1 and EARLIER not in ratio.how:
             best = reading
     return best
 

@@ -108,6 +108,14 @@ def machine(provenance: object) -> tuple[str, str | None]:
     return f"{facts.get('cpu')}, {facts.get('threads_usable')}", facts.get("machine")
 
 
+def are_one_host(first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
+    """Return whether two results of `machine` are of one host for a GPU's times: its usable threads may differ between runs.
+
+    If an identifier is missing, processor and threads decide.
+    """
+    return _is_same(first, second) or (first[1] is not None and first[1] == second[1])
+
+
 def _is_same(first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
     """Return whether two results of `machine` are of one machine; an identifier that is missing is not compared."""
     return first[0] == second[0] and (first[1] == second[1] or None in (first[1], second[1]))

@@ -135,7 +135,10 @@ def _paired_ratio_note(kernel: Fastest, rival: Rival) -> str:
     if not rival.medians_disagree(kernel.reading):
         return ""
     alone = show.factor(rival.reading.median / kernel.reading.median)
-    return f" The ratio pairs samples of the same round: the median times alone would make it {alone}."
+    basis = (
+        "pairs samples of the same round" if rival.ratio and rival.ratio.runs else "is of the machines that both ran on"
+    )
+    return f" The ratio {basis}: the median times alone would make it {alone}."
 
 
 UNBOUND_THREADS_NOTE = " The peer's threads were not bound to processors: it may take less time than that."
