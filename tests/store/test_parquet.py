@@ -533,6 +533,17 @@ def test_compact_merges_one_part_of_the_store(store: Store) -> None:
     assert len(store.rows("lbm")) == 3
 
 
+def test_compact_leaves_the_installed_book_alone_and_copies_none_of_its_rows(tmp_path: Path) -> None:
+    book, own = Store(tmp_path / "book"), Store(tmp_path / "own", book=tmp_path / "book")
+    for minute in range(3):
+        book.append([row("of-the-book", minute)], part="recorded")
+        Store(own.root).append([row("own", minute)], part="recorded")
+    before = {path: path.read_bytes() for path in book.files()}
+    assert len(before) == 3 and len(own.compact("recorded")) == 1 and own.compact("recorded") == []
+    assert {path: path.read_bytes() for path in book.files()} == before
+    assert set(Store(own.root).rows("lbm")["variant"]) == {"own"} and len(own.rows("lbm")) == 6
+
+
 def test_a_copy_in_recorded_counts_once(store: Store) -> None:
     store.append([row(), row("tiled")])
     shutil.copytree(store.root / "local", store.root / "recorded")

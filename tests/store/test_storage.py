@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +228,16 @@ def test_a_folder_that_another_process_merges_is_skipped(tmp_path: Path) -> None
     with storage.lease(store.storage, "local/lab=lbm/device=device"):
         assert store.compact(busy=busy.append) == [] and busy == ["local/lab=lbm/device=device"]
     assert len(store.compact(busy=busy.append)) == 1 and len(busy) == 1
+
+
+def test_the_command_says_whether_it_merged_and_whether_another_process_does(
+    tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    store, words = Store(tmp_path), ["compact", "--part", "recorded", "--results", str(tmp_path)]
+    for minute in range(2):
+        store.append([row(minute=minute)], part="recorded")
+    with storage.lease(store.storage, "recorded/lab=lbm/device=device"):
+        code, out, _ = command(*words)
+    assert code == 0 and "somebody else is merging it" in " ".join(out.split()) and "nothing" not in out
+    assert command(*words) == (0, "1 file now holds the rows of several\n", "")
+    assert command(*words) == (0, "There was nothing to merge\n", "")

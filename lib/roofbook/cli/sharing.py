@@ -89,7 +89,10 @@ def compact(store: "Store", part: "StorePart") -> None:
     merged = store.compact(part, busy=busy.append)
     for folder in busy:
         say(f"{folder}: somebody else is merging it, or died while doing so less than ten minutes ago")
-    say(f"{len(merged)} files now hold what more held before" if merged else "There was nothing to merge")
+    if merged:
+        say(f"{len(merged)} {'file now holds' if len(merged) == 1 else 'files now hold'} the rows of several")
+    elif not busy:
+        say("There was nothing to merge")
 
 
 @app.command("import")

@@ -215,6 +215,8 @@ class Store:
     def compact(self, part: StorePart = "local", busy: Callable[[str], object] = lambda folder: None) -> list[Path]:
         """Merge the files of each lab and device; return the new files. It may be killed, and run again.
 
+        Those of an installed book stay as they are, and their rows are not copied.
+
         The new file is added before the old ones are removed. In between, rows exist twice; readers count them once.
 
         busy: called with each folder that another process is merging.
@@ -235,7 +237,8 @@ class Store:
     def _mergeable(self, lab: str, device: str, part: StorePart) -> list[list[Path]]:
         """Return the files of a folder that are merged together: whole ones of few rows, up to _MERGED_ROWS in a group."""
         groups, rows_of_last = list[list[Path]](), _MERGED_ROWS
-        rows = self.checked(lab, device, [part])
+        paths = self.storage.files([files.pattern(part, lab, device)])  # none of an installed book, as `files` has
+        rows = read_rows([(path, files.stamp(path)) for path in paths])
         counts = Counter(rows.table[FILE].to_pylist())
         for path, facts in rows.facts.items():
             count = counts[str(path.absolute())]
