@@ -8,6 +8,7 @@ import shutil
 import statistics
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,8 @@ from roofbook.devices import checkout
 from roofbook.devices.backends import ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
-from roofbook.errors import UsageError
+from roofbook.errors import Failed, UsageError
+from roofbook.measure import schedule
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -41,10 +43,13 @@ ROOT = Path(__file__).parents[2]
 VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
 
 
-def run_record(out: Path, *options: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
+def record_words(out: Path, *options: str, labs: tuple[str, ...]) -> list[str]:
     chosen = [word for name in labs for word in ("--lab", name)]
-    words = ["record", str(out), *chosen, "--scale", "test", "--budget", "1e-6", *options]
-    return CliRunner().invoke(cli.app, words, catch_exceptions=False)
+    return ["record", str(out), *chosen, "--scale", "test", "--budget", "1e-6", *options]
+
+
+def run_record(out: Path, *options: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
+    return CliRunner().invoke(cli.app, record_words(out, *options, labs=labs), catch_exceptions=False)
 
 
 CLEAN = {"commit": "1" * 40, "dirty": False, "change": None}
@@ -217,13 +222,38 @@ def test_the_default_limit_is_that_of_any_measurement() -> None:
 
 
 def test_a_measurement_over_the_limit_is_a_failed_row_with_the_reason(tmp_path: Path) -> None:
-    short = run_record(tmp_path, *variants("flat", "sequential"), "--limit", "1e-9", labs=("stencil",))
-    assert short.exit_code == 0, short.output
+    words = record_words(tmp_path, *variants("flat", "sequential"), "--limit", "1e-9", labs=("stencil",))
+    short = CliRunner().invoke(cli.app, words)
+    assert isinstance(short.exception, Failed) and "out of time" in short.output
+    assert re.fullmatch(r"all \d+ measurements failed: the tables say why", str(short.exception))
     reasons = Store(tmp_path).rows("stencil")["reason"]
     assert len(reasons) and all(
         re.match(r"out of time: .+ would take .+, the limit is 1e-09 s", reason) for reason in reasons
     )
-    assert "out of time" in short.output
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([(3, 0, 3), (0, 0, 0)], "all 3 measurements failed"),
+        ([(1, 0, 1)], "the only measurement failed"),
+        ([(3, 0, 2)], None),
+        ([(3, 0, 3), (1, 0, 0)], None),
+        ([(3, 5, 3)], None),
+        ([(0, 5, 0)], None),
+        ([(0, 0, 0)], None),
+    ],
+)
+def test_a_record_fails_if_no_measurement_has_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: list[tuple[int, int, int]], words: str | None
+) -> None:
+    """Numbers of each lab: measured, fresh, failed. Fresh ones have a time."""
+    summaries = iter([schedule.Done("run", *numbers) for numbers in counts])
+    monkeypatch.setattr(record_device, "_on_this_host", lambda *arguments, **options: next(summaries))
+    expected = pytest.raises(Failed, match=words) if words else nullcontext()
+    with expected:
+        result = run_record(tmp_path, "--device", host_cpu().spec, labs=("stencil", "lbm")[: len(counts)])
+        assert result.exit_code == 0, result.output
 
 
 @pytest.mark.thorough

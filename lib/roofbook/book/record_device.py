@@ -16,7 +16,7 @@ from ..devices import checkout
 from ..devices.contract import Device
 from ..devices.find import devices as all_devices
 from ..devices.find import open_device
-from ..errors import UsageError, one_of
+from ..errors import Failed, UsageError, one_of
 from ..measure import schedule
 from ..measure.schedule import Done
 from ..paths import expanded
@@ -55,7 +55,8 @@ def record(
     Empty labs, devices, scales, cases or variants mean all that the book shows. uncommitted: accept a checkout with changes,
     and leave the rows in OUT/local. together: measure the devices in the same rounds, by one process. cluster: address of a
     Dask scheduler whose workers measure. workers: number of own workers that do. Raise UsageError for a checkout with changes
-    without `uncommitted`, and if OUT lies among the checkout's files.
+    without `uncommitted`, and if OUT lies among the checkout's files. Raise Failed, once all is stored, if no measurement of
+    those asked for has a time.
     """
     try:
         if re.match(r"\w+:/", str(out)):
@@ -103,6 +104,11 @@ def record(
     for title, summary, seconds in done:
         say(f"{title}: {summary}, {seconds:.0f} s", hang=2)
     say(resources_used(time.perf_counter() - began))
+    failed = sum(summary.failed for _, summary, _ in done)
+    if failed and not any(summary.fresh or summary.measured > summary.failed for _, summary, _ in done):
+        raise Failed(
+            f"{'the only measurement' if failed == 1 else f'all {failed} measurements'} failed: the tables say why"
+        )
 
 
 Selection = tuple[str, str, list[str], list[str]]

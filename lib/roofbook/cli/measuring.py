@@ -338,7 +338,8 @@ def record(out: str, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 
     Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
-    so commit your changes first. `results/record.sh OUT` first installs the packages for it.
+    so commit your changes first. The exit code is 1 if all measurements failed. `results/record.sh OUT` first installs the
+    packages for it.
 
     \b
       roofbook record OUT --lab lbm --case 128x128
