@@ -426,7 +426,7 @@ def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_rows_or_win
             if data.store_device.kind == "gpu":  # a program of the host is no peer of a GPU
                 rows = rows[rows["device"] == data.store_device.slug]
             newest = rows.drop_duplicates("variant", keep="last")
-            runs = rows.merge(newest[newest["status"] == "ok"][["cell_key", "env_key"]])
+            runs = rows[rows["status"] == "ok"].merge(newest[newest["status"] == "ok"][["cell_key", "env_key"]])
             medians_by_run = {
                 name: dict(zip(variant_rows["run"], map(median, variant_rows["samples_s"]), strict=True))
                 for name, variant_rows in runs.groupby("variant")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import defaultdict
 from functools import cache
@@ -33,24 +34,30 @@ class Times(NamedTuple):
 
 
 @cache
+def without_idle_variables(environment: str) -> str:
+    """Return the JSON of an environment without a variable that decides nothing that the labs measure."""
+    facts = json.loads(environment)
+    facts.get("settings", {}).pop("TORCH_SYMM_MEM_DISABLE_MULTICAST", None)
+    return json.dumps({name: value for name, value in facts.items() if value}, sort_keys=True)
+
+
+@cache
 def times(lab: str) -> dict[Place, dict[str, Times]]:
     """Return the times of a lab's steps, peers and points of sweeps by place and variant."""
     rows = (
         duckdb.connect()
         .execute(
-            f"""select device, backend, scale, "case", variant, cell_key, env_key, run, samples_s, units,
+            f"""select device, backend, scale, "case", variant, cell_key, run, samples_s, units, provenance -> '$.environment'
         from read_parquet('{RECORDED}/lab={lab}/**/*.parquet', union_by_name = true)
         where status = 'ok' and role not in ('control', 'profile') order by started"""
         )
         .fetchall()
     )
     versions: dict[tuple[Place, str], dict[tuple[str, str], list[tuple[str, list[float], int]]]] = defaultdict(dict)
-    for device, backend, scale, case, variant, cell_key, env_key, run, samples, units in rows:
+    for device, backend, scale, case, variant, cell_key, run, samples, units, environment in rows:
         of_variant = versions[Place(device, backend, scale, case), variant]
-        of_variant[cell_key, env_key] = [
-            *of_variant.pop((cell_key, env_key), []),
-            (run, samples, units),
-        ]  # the newest last
+        version = cell_key, without_idle_variables(environment)
+        of_variant[version] = [*of_variant.pop(version, []), (run, samples, units)]  # the newest last
     by_place: dict[Place, dict[str, Times]] = defaultdict(dict)
     for (place, variant), of_variant in versions.items():
         runs = list(of_variant.values())[-1]
