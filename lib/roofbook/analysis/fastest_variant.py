@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .. import paths
+from ..devices import settings
 from ..devices.backends import label
 from ..devices.contract import Device
 from ..measure import stats
@@ -17,6 +18,7 @@ from ..paths import project_root
 from ..spec.lab import Lab
 from ..spec.plan import Variant
 from ..store import selection
+from ..store.environment_keys import with_current_environment
 from ..store.parquet import Store
 from ..store.row_cache import AT, FILE
 from ..store.row_rules import lists_of
@@ -105,7 +107,7 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
     stamps = store.stamps(lab.name)
     if not stamps:
         return []
-    key = paths.cache_key(lab.name, repr(stamps))
+    key = paths.cache_key(lab.name, repr(stamps), settings.COUNTING_RULE)
     text = paths.cached_text("fastest_variant", key, lambda: json.dumps([asdict(time) for time in _read(lab, store)]))
     return [Timed(**fields) for fields in json.loads(text)]
 
@@ -116,8 +118,9 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     import pyarrow.compute as pc
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    columns = [*names, *MEASUREMENT, "status", "started", "samples_s", "units", "sample_throttle", *AT]
+    columns = [*names, *MEASUREMENT, "provenance", "status", "started", "samples_s", "units", "sample_throttle", *AT]
     rows = selection.with_texts(store.table(lab.name), {"lab": [lab.name], "role": ["step"]}).select(columns)
+    rows = with_current_environment(rows)
     rows = rows.take(selection.oldest_first(rows))
     is_timed = pc.and_(pc.equal(rows["status"].cast("string"), "ok"), pc.greater(rows["units"], 0)).fill_null(False)
     timed_rows = is_timed.to_numpy() & (lists_of(rows, "samples_s")[0] > 0)

@@ -17,6 +17,7 @@ from ..paths import installed_book, is_book
 from . import files, published_results, selection
 from .checker import check_file
 from .database import ask
+from .environment_keys import with_current_environment
 from .files import STORE_PARTS, Stamp, StorePart
 from .identity import new_run_id
 from .row_cache import AT, FILE, CheckedRows, read_rows
@@ -131,9 +132,9 @@ class Store:
         return self.table().select(schema().names)
 
     def by_device(self, lab: str) -> "Iterator[pa.Table]":
-        """Yield `table` for each device in turn: the rows of all devices at once may take much memory."""
+        """Yield `table` for each device in turn, with `with_current_environment`: all devices at once may take much memory."""
         for device in sorted({path.parent.name.partition("=")[2] for path in self.files(lab)}):
-            yield self.table(lab, device)
+            yield with_current_environment(self.table(lab, device))
 
     def names(self, lab: str = "*", parts: Sequence[StorePart] | None = None) -> list[str]:
         """Return the names of the Parquet files in the storage, without reading the files."""
@@ -171,7 +172,8 @@ class Store:
     ) -> "pd.DataFrame":
         """Return the rows of a lab, oldest first by `age`. A filter names a column and its allowed texts: `case="128x128"`.
 
-        None among them stands for null. Rows of role PROFILE are left out unless a filter names that role.
+        None among them stands for null. Rows of role PROFILE are left out unless a filter names that role. Keys of
+        the environment are today's (`with_current_environment`).
         """
         allowed: dict[str, list[str | None]] = {
             name: [v] if isinstance(v, str) else list(v) for name, v in filters.items() if v is not None
@@ -184,7 +186,8 @@ class Store:
 
         def select() -> "pa.Table":
             without_profiles = {"role": [role for role in ROLES if role != PROFILE]}
-            table = selection.with_texts(self.table(lab, device, parts), without_profiles | allowed | {"lab": [lab]})
+            table = with_current_environment(self.table(lab, device, parts))
+            table = selection.with_texts(table, without_profiles | allowed | {"lab": [lab]})
             return table.take(selection.oldest_first(table)).select(schema().names).cast(schema())
 
         return self._cached(("rows", repr(allowed)), select, lab, device, parts).to_pandas()
@@ -202,7 +205,8 @@ class Store:
 
         def newest() -> dict[tuple[str, ...], list[dict[str, Any]]]:
             columns = (*REQUIRED, "status", "reason", "source_sha256", "extra", "provenance", *AT)
-            table = selection.with_texts(self.table(lab, device).select(columns), {"lab": labs, "device": devices})
+            table = with_current_environment(self.table(lab, device).select(columns))
+            table = selection.with_texts(table, {"lab": labs, "device": devices})
             rows, runs = selection.newest(table, (*COORDINATES, "role", "cell_key", "env_key", "status"))
             rows_by_coordinates: dict[tuple[str, ...], list[dict[str, Any]]] = {}
             for row, number in zip(rows.to_pylist(), runs, strict=True):
