@@ -14,6 +14,7 @@ from typing import Any
 from ..devices import provenance
 from ..escaping import read_json
 from ..store.schema import CONTROL, PROFILE, age
+from .machines import machine
 from .readings import (
     FEW_RUNS,
     INPUT_FACTS,
@@ -27,7 +28,6 @@ from .readings import (
     text_field,
     unfit,
 )  # fmt: skip
-from .store_devices import machine
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")

@@ -14,7 +14,7 @@ from ..errors import UsageError, one_of
 from ..escaping import printable, read_json
 from ..measure import stats
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
-from .store_devices import are_one_host, machine
+from .machines import is_one_host, machine
 from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
@@ -479,7 +479,7 @@ def on_shared_machines(reference: Reading, reading: Reading) -> list[list[Readin
         [
             run
             for run, host in zip(runs, own_hosts, strict=True)
-            if any(are_one_host(host, other) for other in other_hosts)
+            if any(is_one_host(host, other) for other in other_hosts)
         ]
         for runs, own_hosts, other_hosts in zip(sides, hosts, hosts[::-1], strict=True)
     ]

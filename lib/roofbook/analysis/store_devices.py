@@ -1,11 +1,11 @@
 """The devices in the store: each with its rows, and with those that the host of the same machine measured."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..devices.backends import HOST, WEBGPU_UNCHECKED, label
-from ..escaping import file_name, read_json
+from ..escaping import file_name
+from .machines import is_one_machine, machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ def rows_by_device(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[StoreDevice,
         device = StoreDevice(slug, backend, str(newest["device_name"]), str(newest["device_kind"]))
         its_machines = set(machines[device_rows.index])
         on_host = hosted & machines.map(
-            lambda host, its_machines=its_machines: any(_is_same(host, m) for m in its_machines)
+            lambda host, its_machines=its_machines: any(is_one_machine(host, m) for m in its_machines)
         )
         by_device.append((device, rows[rows.index.isin(device_rows.index) | on_host]))
     return by_device
@@ -99,23 +99,3 @@ def peers_by_other_backends(lab: "Lab", rows: "pd.DataFrame", device_rows: "pd.D
     chosen = {pair for pair, row in newest.items() if pair not in measured and not unfit(row)}
     pairs = zip(peer_rows["variant"], peer_rows["case"], strict=True)
     return peer_rows.iloc[[number for number, pair in enumerate(pairs) if pair in chosen]]
-
-
-@lru_cache(maxsize=1 << 16)
-def machine(provenance: object) -> tuple[str, str | None]:
-    """Return (processor and usable threads, identifier) of a row's machine; the identifier is None in older rows."""
-    facts = read_json(provenance) if isinstance(provenance, str) and provenance else {}  # a null may read as NaN
-    return f"{facts.get('cpu')}, {facts.get('threads_usable')}", facts.get("machine")
-
-
-def are_one_host(first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
-    """Return whether two results of `machine` are of one host for a GPU's times: its usable threads may differ between runs.
-
-    If an identifier is missing, processor and threads decide.
-    """
-    return _is_same(first, second) or (first[1] is not None and first[1] == second[1])
-
-
-def _is_same(first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
-    """Return whether two results of `machine` are of one machine; an identifier that is missing is not compared."""
-    return first[0] == second[0] and (first[1] == second[1] or None in (first[1], second[1]))

@@ -13,10 +13,10 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.history import Change, Version, answer, commit_of, within
+from ..analysis.machines import machine
 from ..analysis.provenance_check import untraced
 from ..analysis.readings import FEW_RUNS, Reading, Speedup, number_field, text_field
 from ..analysis.sentences import ratio_words
-from ..analysis.store_devices import machine
 from ..devices.backends import label
 from ..escaping import read_json
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS
