@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from tests.often import often
 
-from roofbook import labs, paths
+from roofbook import labs, paths, process_tree
 from roofbook.devices import cuda, nvrtc, opencl
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
@@ -257,6 +258,51 @@ def test_a_variant_that_ends_the_process_costs_no_other(
     assert "nothing found" not in sanitizer_text.summary(
         done[1]
     ) and "not checked to its end; Oclgrind" in sanitizer_text.summary(done[1])
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        ("write(result={'reason': ' ', 'tool': 'x', 'optimised': True}); sys.exit(3)",
+         "Oclgrind ended with exit code 3 (no message)"),
+        ("write(result={**result, 'tolerance': None}); sys.exit(3)", "Oclgrind ended with exit code 3 (no message)"),
+        ("print('x' * 9999); write(result=result); sys.exit()", "it printed more than 32 MiB, so reports are missing"),
+        ("print('\tKernel: k\\n' * 99 + chr(0) + '\x1b[2J'); sys.exit(3)", "Oclgrind ended with exit code 3 ([2J)"),
+        ("print('OCLGRIND FATAL ERROR\\n\x1b[2J'); write(result=result)", "Oclgrind cannot run it: [2J"),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_prints_or_writes_costs_no_other_variant(
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, reason: str
+) -> None:
+    """The process of the last variant ends before it names it, as one without memory does."""
+    script = tmp_path / "python"
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import json, sys, time\n"
+        "order = json.loads(sys.argv[-1])\n"
+        "result = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
+        "for name, *_ in order['chosen']:\n"
+        "    if order['chosen'][0][0] == 'tree':\n"
+        "        sys.exit('no memory')\n"
+        "    print(order['mark'] + name, file=sys.stderr, flush=True)\n"
+        "    def write(**message):\n"
+        "        print(json.dumps({'variant': name, **message}), file=open(order['out'], 'a'))\n"
+        "    if name == 'soa':\n"
+        f"        {act}\n"
+        "        time.sleep(0.2)\n"
+        "        sys.exit()\n"
+        "    write(result=result)\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(process_tree, "MOST_OUTPUT", 2000)
+    monkeypatch.setattr(os, "read", partial(lambda read, file, size: read(file, min(size, 1000)), os.read))
+    lab = registry.get("lbm")
+    case = lab.case("40x24", "test")
+    done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
+    assert [check.clean for check in done] == [True, False, False]
+    assert [check.failure for check in done[1:]] == [reason, "Oclgrind ended with exit code 1 (no memory)"]
+    assert all("not checked to its end" in sanitizer_text.summary(check) for check in done[1:])
 
 
 def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
