@@ -5,9 +5,13 @@ import re
 import pandas as pd
 import pytest
 
+from roofbook.analysis.answers import answer
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.conclusions import fastest_step_sentence
 from roofbook.analysis.lab_data import LabData
+from roofbook.analysis.readings import fastest_first
 from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, ratio_text, without_missing
+from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Case
@@ -49,6 +53,32 @@ def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, phrase: 
     rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
     sentence = fastest_step_sentence(lab, Known(lab, frame(*rows)).measured, CASE)
     assert sentence.startswith(f"The fastest kernel {phrase} is `fused`: ")
+
+
+def test_a_step_whose_median_is_shorter_over_other_runs_is_named_beside_the_fastest() -> None:
+    """A page gave the fastest kernel 11.2 µs, and another line of its ladder 11.1 µs, without a word."""
+    lab = registry.get("lbm")
+    times = {"fused": [1.0e-5, 1.2e-5, 1.2e-5, 1.2e-5, 1.0e-5, 1.0e-5, 1.0e-5], "soa": [0, 1.1e-5, 1.1e-5, 1.1e-5]}
+    rows = [
+        row(name, seconds, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at))
+        for name, runs in times.items()
+        for at, seconds in enumerate(runs)
+        if seconds
+    ]
+    known, data = Known(lab, frame(*rows)), CaseData(frame(*rows), [*times], CASE)
+    sentence = fastest_step_sentence(lab, known.measured, CASE)
+    pattern = r"`soa`: \S+\sµs per step\. `fused` has a shorter median, \S+\sµs, over other runs\. Where both ran, `soa` is 1\.09"
+    assert re.search(pattern, sentence), sentence
+    assert sentence.endswith("times as fast as it.")
+    lab_answer = answer(lab, data)
+    assert lab_answer and [rival.reading.variant for rival in lab_answer.shorter] == ["fused"]
+    box = answer_box(data, lab_answer)
+    assert (
+        "<code>fused</code> has a shorter median" in box.html and "Where both ran, <code>soa</code> is 1.09" in box.html
+    )
+    assert [reading.variant for reading in fastest_first(data.readings.values())] == ["soa", "fused"]
+    alone = Known(lab, frame(*rows[:7]))
+    assert "shorter" not in fastest_step_sentence(lab, alone.measured, CASE)
 
 
 def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..measure import stats
 from ..spec.plan import ROUNDS_OPERANDS, differing_conditions
 from .case_data import peers_on
-from .readings import SHARED_MACHINES, Reading, Speedup, called_by, faster, fastest
+from .readings import EARLIER, SHARED_MACHINES, Reading, Speedup, called_by, faster, fastest
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -100,6 +100,8 @@ class LabAnswer:
     """Names of `steps` without a reading: one of them may be faster."""
     level: Sequence[str]
     """Names of the steps whose difference from the fastest is within the noise, the nearest first."""
+    shorter: Sequence[Rival] = ()
+    """Steps with a shorter median than the fastest, which is faster where both ran; as `shorter_elsewhere`."""
 
 
 def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
@@ -123,7 +125,20 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
         names,
         [name for name in names if name not in readings],
         [step.variant for step in sorted(steps, key=lambda step: step.median) if _is_level(best, step)],
+        shorter_elsewhere(best, steps),
     )
+
+
+def shorter_elsewhere(best: Reading, steps: Iterable[Reading]) -> list[Rival]:
+    """Return the steps with a shorter median than the fastest, by median, though it is faster where both ran.
+
+    Such a step has other runs, on machines with shorter times.
+    """
+    shorter = sorted((step for step in steps if step.median < best.median), key=lambda step: step.median)
+    ratios = [(step, faster(step, best)) for step in shorter]
+    return [
+        Rival(step, ratio) for step, ratio in ratios if ratio and ratio.word == "faster" and EARLIER not in ratio.how
+    ]
 
 
 def _is_level(best: Reading, step: Reading) -> bool:

@@ -22,7 +22,7 @@ from ..spec.submission import submission_of
 from ..store.parquet import Store
 from . import format as show
 from .opponents import is_here
-from .readings import Reading, newest
+from .readings import Reading, fastest_first, newest
 
 MOST_TRIED = 8
 """Number of kernels of which a file is tried."""
@@ -91,16 +91,20 @@ def ranking(lab: Lab, store: Store, device: Device, case: Case) -> list[Ranked]:
         raise UsageError(
             f"no kernel of {lab.name} was measured on {case.name} and {device.spec}: `{right}` measures them"
         )
-    return sorted(ranked, key=lambda kernel: kernel.reading.median)
+    by_reading = {id(kernel.reading): kernel for kernel in ranked}
+    return [by_reading[id(reading)] for reading in fastest_first(kernel.reading for kernel in ranked)]
 
 
 def front(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Return the kernels that no other one beats in both exactness and time, the most exact first."""
-    kept: list[Ranked] = []
-    for kernel in sorted(ranked, key=lambda kernel: (kernel.rounding, kernel.reading.median)):
-        if not kept or kernel.reading.median < kept[-1].reading.median:
-            kept.append(kernel)
-    return kept
+    """Return the kernels that no other one beats in both exactness and time, the most exact first.
+
+    ranked: the fastest first.
+    """
+    kept = list[tuple[int, Ranked]]()
+    for place, kernel in sorted(enumerate(ranked), key=lambda pair: (pair[1].rounding, pair[0])):
+        if not kept or place < kept[-1][0]:
+            kept.append((place, kernel))
+    return [kernel for _, kernel in kept]
 
 
 def judged_file(lab: Lab, device: Device, case: Case, ranked: Sequence[Ranked]) -> tuple[Ranked, str, list[str]]:

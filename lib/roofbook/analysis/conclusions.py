@@ -27,13 +27,22 @@ PARAGRAPH = "\n\n"
 
 
 def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
-    """Return one sentence with the fastest step of a case, its time, and its speedup over the baseline if that is known."""
+    """Return the fastest step of a case, its time, and its speedup over the baseline if that is known.
+
+    A further sentence follows for each step whose median is shorter, though the fastest step is faster where both ran.
+    """
     fastest = measured.fastest(case)
     base = measured.base(case)
     against = without_missing([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
     scope = measured.runs_phrase(fastest, case)
-    return f"The fastest kernel {scope} is {markdown_code(fastest)}: {time}{against}."
+    kernel = markdown_code(fastest)
+    shorter = [
+        f" {markdown_code(step)} has a shorter median, {measured.value(step, case)}, over other runs. Where both ran, {kernel} "
+        f"is {measured.times(fastest, step, case)} it."
+        for step in measured.shorter_elsewhere(case)
+    ]
+    return f"The fastest kernel {scope} is {kernel}: {time}{against}.{''.join(shorter)}"
 
 
 def finding_of_measured(finding: str, measured: "Measured") -> str:

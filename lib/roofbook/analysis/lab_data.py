@@ -17,7 +17,7 @@ from ..spec.lab import DEVICE_CLOCK, Lab, Series, Sweep
 from ..spec.plan import Case, Variant
 from ..spec.step_marks import marks
 from ..store.schema import PROFILE
-from .answers import Mattered, Rival, answer, way
+from .answers import Mattered, Rival, answer, shorter_elsewhere, way
 from .case_data import CaseData
 from .readings import FEW_RUNS, NEAR, Reading, Speedup, cases_of, faster, fastest, newest, text_field
 from .roofline import Bound, Peaks, bound, memory, read_peaks
@@ -277,6 +277,12 @@ class Measured:
         if lab_answer is None:
             return []
         return [rival for rival in (lab_answer.fastest.peer, lab_answer.fastest.faster_peer) if rival]
+
+    def shorter_elsewhere(self, case: str) -> list[str]:
+        """Return the steps with a shorter median on a case than the fastest one, which is faster where both ran."""
+        steps = [step for step in newest(self._data.rows, case, roles=("step",)).values() if step.ok]
+        best = fastest(steps)
+        return [rival.reading.variant for rival in shorter_elsewhere(best, steps)] if best else []
 
     def steps_without_measurement(self, case: str) -> tuple[int, int]:
         """Return (steps without a measurement on a case, all steps that this device can run there); zeros without an answer."""

@@ -7,7 +7,7 @@ from ..analysis import format as show
 from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, text_field
-from ..analysis.sentences import effect_text
+from ..analysis.sentences import effect_text, ratio_words
 from ..escaping import escape
 from .cell_format import ABOVE_REASON, bound_of, is_above_bound
 from .counters_table import changed_counters_of_step
@@ -44,7 +44,10 @@ def answer(
 def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
     kernel, plain = lab_answer.fastest, lab_answer.plain
     lines = [
-        ("Fastest kernel", _kernel_text(data, kernel) + _level_steps_text(lab_answer)),
+        (
+            "Fastest kernel",
+            _kernel_text(data, kernel) + _shorter_steps_text(lab_answer) + _level_steps_text(lab_answer),
+        ),
         *[("Not measured here", _lacking_steps_text(lab_answer))] * bool(lab_answer.lacking),
         ("Share of the bound", _share_text(data, kernel.reading)),
         *_peer_lines(data, kernel),
@@ -56,6 +59,17 @@ def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None
             ("Fastest without that", " ".join([_kernel_text(data, plain), _share_text(data, plain.reading), *rivals]))
         )
     return [*lines, ("What mattered most", _steps_list(data, lab_answer.mattered, profiles))]
+
+
+def _shorter_steps_text(lab_answer: LabAnswer) -> str:
+    """Return a sentence for each step with a shorter median, and one that the fastest is faster where both ran; '' for none."""
+    kernel = f"<code>{escape(lab_answer.fastest.reading.variant)}</code>"
+    return "".join(
+        f" <code>{escape(step.reading.variant)}</code> has a shorter median, {show.duration(step.reading.median)}, over other "
+        f"runs. Where both ran, {kernel} is {escape(ratio_words(step.ratio))} it."
+        for step in lab_answer.shorter
+        if step.ratio
+    )
 
 
 def _level_steps_text(lab_answer: LabAnswer) -> str:
