@@ -14,6 +14,7 @@ from roofbook.analysis.conclusions import finding_of_measured
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.recorded import recorded
 from roofbook.analysis.store_devices import StoreDevice
+from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -139,3 +140,19 @@ def test_a_step_of_several_gpus_was_not_measured_where_it_has_no_row(tmp_path: P
     store.append([made("fused", 1e-4, StoreDevice("a", "cuda", "A", "gpu"))], "recorded")
     (gpu,) = recorded(LAB, store)
     assert gpu.skip_reason(LAB.variant("halo-direct"), gpu.case()) == ""
+
+
+@pytest.mark.parametrize("reason", [None, "its library is not installed"])
+def test_bounds_of_recorded_variants_do_not_depend_on_what_this_machine_has_installed(
+    monkeypatch: pytest.MonkeyPatch, reason: str | None
+) -> None:
+    """The share of lbmpy-bare was another one where lbmpy was not installed."""
+    lab = registry.get("lbm")
+    monkeypatch.setattr(type(lab.variant("lbmpy-bare").plan), "missing", staticmethod(lambda: reason))
+    data = next(
+        data
+        for data in recorded(lab, Store(project_root() / "results", ("recorded",)))
+        if data.store_device.id == "nvidia-h200/cuda"
+    )
+    bounds = data.bounds(lab.case("1024x1024", "published"))
+    assert bounds["lbmpy-bare"].seconds < bounds["float32"].seconds

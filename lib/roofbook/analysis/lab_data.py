@@ -94,7 +94,8 @@ class LabData(ABC):
             gpus = int(variant.options.get("devices", 1)) if self.device.kind == "gpu" else 1
             operations = variant.plan.operations(case, variant, work.flops)
             less = part < 1 or gpus > 1 or operations < work.flops
-            if less and not self.lab.skip_reason(variant, case):
+            # This machine may lack a library that a recorded row used.
+            if less and not variant.plan.refusal(case, variant):
                 share = replace(work, flops=operations / gpus, bytes=part * work.bytes / gpus)
                 of_variant = bound(share, peaks, part * work.footprint / gpus, variant.dtype, launch)
                 if of_variant.seconds < bounds[variant.dtype].seconds:
