@@ -147,12 +147,8 @@ def test_bounds_of_recorded_variants_do_not_depend_on_what_this_machine_has_inst
     monkeypatch: pytest.MonkeyPatch, reason: str | None
 ) -> None:
     """The share of lbmpy-bare was another one where lbmpy was not installed."""
-    lab = registry.get("lbm")
-    monkeypatch.setattr(type(lab.variant("lbmpy-bare").plan), "missing", staticmethod(lambda: reason))
-    data = next(
-        data
-        for data in recorded(lab, Store(project_root() / "results", ("recorded",)))
-        if data.store_device.id == "nvidia-h200/cuda"
-    )
+    lab, store = registry.get("lbm"), Store(project_root() / "results", ("recorded",))
+    monkeypatch.setattr(lab.variant("lbmpy-bare").plan, "missing", staticmethod(lambda: reason))
+    data = next(data for data in recorded(lab, store) if data.store_device.id == "nvidia-h200/cuda")
     bounds = data.bounds(lab.case("1024x1024", "published"))
     assert bounds["lbmpy-bare"].seconds < bounds["float32"].seconds
