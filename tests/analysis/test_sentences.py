@@ -10,7 +10,7 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.conclusions import fastest_step_sentence
 from roofbook.analysis.lab_data import LabData
 from roofbook.analysis.readings import fastest_first
-from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, ratio_text, without_missing
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, ratio_text, shorter_medians, without_missing
 from roofbook.report.answer_box import answer as answer_box
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
@@ -111,3 +111,16 @@ class Known(LabData):
 
     def case(self, name: str | None = None) -> Case:
         return Case(str(name), "quick", {}, 1)
+
+
+def test_several_steps_with_shorter_medians_are_named_in_one_sentence() -> None:
+    steps = [
+        ("`a`", "7.3 µs", "1.1 times as fast as"),
+        ("`b`", "8.1 µs", "1.2 times as fast as"),
+        ("`c`", "8.2 µs", "1.3 times as fast as"),
+    ]
+    assert shorter_medians("`best`", steps) == (
+        "`a` (7.3 µs), `b` (8.1 µs) and `c` (8.2 µs) have shorter medians over other runs. Where both ran, `best` is "
+        "1.1 times as fast as `a`, 1.2 times as fast as `b` and 1.3 times as fast as `c`."
+    )
+    assert shorter_medians("`best`", []) == ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..escaping import markdown_code
 from . import format as show
-from .sentences import joined, without_missing
+from .sentences import joined, shorter_medians, without_missing
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -29,7 +29,7 @@ PARAGRAPH = "\n\n"
 def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
     """Return the fastest step of a case, its time, and its speedup over the baseline if that is known.
 
-    A further sentence follows for each step whose median is shorter, though the fastest step is faster where both ran.
+    Sentences follow on the steps whose medians are shorter, though the fastest step is faster where both ran.
     """
     fastest = measured.fastest(case)
     base = measured.base(case)
@@ -38,11 +38,11 @@ def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
     scope = measured.runs_phrase(fastest, case)
     kernel = markdown_code(fastest)
     shorter = [
-        f" {markdown_code(step)} has a shorter median, {measured.value(step, case)}, over other runs. Where both ran, {kernel} "
-        f"is {measured.times(fastest, step, case)} it."
+        (markdown_code(step), measured.value(step, case), measured.times(fastest, step, case))
         for step in measured.shorter_elsewhere(case)
     ]
-    return f"The fastest kernel {scope} is {kernel}: {time}{against}.{''.join(shorter)}"
+    sentences = [f"The fastest kernel {scope} is {kernel}: {time}{against}.", shorter_medians(kernel, shorter)]
+    return " ".join(filter(None, sentences))
 
 
 def finding_of_measured(finding: str, measured: "Measured") -> str:

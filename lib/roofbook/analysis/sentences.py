@@ -76,6 +76,22 @@ def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]
     return {name: readings[name] for name in variants if name in readings}
 
 
+def shorter_medians(kernel: str, steps: Sequence[tuple[str, str, str]]) -> str:
+    """Return a sentence on the steps with a shorter median than the fastest kernel, and one that it is faster where both ran.
+
+    Without steps return ''. kernel: its name, as the page's markup has it. steps: of each its name, its time, and `ratio_words`
+    of the kernel over it.
+    """
+    if not steps:
+        return ""
+    if len(steps) == 1:
+        ((name, time, ratio),) = steps
+        return f"{name} has a shorter median, {time}, over other runs. Where both ran, {kernel} is {ratio} it."
+    names = joined([f"{name} ({time})" for name, time, _ in steps])
+    ratios = joined([f"{ratio} {name}" for name, _, ratio in steps])
+    return f"{names} have shorter medians over other runs. Where both ran, {kernel} is {ratios}."
+
+
 def joined(words: Sequence[str]) -> str:
     """Return 'a', 'a and b' or 'a, b and c'; '' for no words."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)

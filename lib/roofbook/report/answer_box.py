@@ -7,7 +7,7 @@ from ..analysis import format as show
 from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, text_field
-from ..analysis.sentences import effect_text, ratio_words
+from ..analysis.sentences import effect_text, ratio_words, shorter_medians
 from ..escaping import escape
 from .cell_format import ABOVE_REASON, bound_of, is_above_bound
 from .counters_table import changed_counters_of_step
@@ -62,14 +62,17 @@ def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None
 
 
 def _shorter_steps_text(lab_answer: LabAnswer) -> str:
-    """Return a sentence for each step with a shorter median, and one that the fastest is faster where both ran; '' for none."""
-    kernel = f"<code>{escape(lab_answer.fastest.reading.variant)}</code>"
-    return "".join(
-        f" <code>{escape(step.reading.variant)}</code> has a shorter median, {show.duration(step.reading.median)}, over other "
-        f"runs. Where both ran, {kernel} is {escape(ratio_words(step.ratio))} it."
+    """Return sentences on the steps with a shorter median than the fastest; '' for none."""
+
+    def code(name: str) -> str:
+        return f"<code>{escape(name)}</code>"
+
+    steps = [
+        (code(step.reading.variant), show.duration(step.reading.median), escape(ratio_words(step.ratio)))
         for step in lab_answer.shorter
         if step.ratio
-    )
+    ]
+    return f" {shorter_medians(code(lab_answer.fastest.reading.variant), steps)}" if steps else ""
 
 
 def _level_steps_text(lab_answer: LabAnswer) -> str:
