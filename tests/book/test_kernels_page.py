@@ -161,21 +161,21 @@ def test_only_the_page_of_a_lab_whose_code_changed_is_written_again(
     assert labs_drawn == []
     changed_hashes = InputHashes(checkout)
     hashes_by_lab = {lab: changed_hashes.kernels(lab) for lab in LABS}
-    hashes_by_lab["lbm"] |= {"kernels": "new"}
+    hashes_by_lab["stencil"] |= {"kernels": "new"}
     monkeypatch.setattr(changed_hashes, "kernels", lambda lab: hashes_by_lab[lab])
     kernels_page.update(checkout, Manifest(checkout), changed_hashes)
-    assert labs_drawn == ["lbm"]
+    assert labs_drawn == ["stencil"]
 
 
 def test_a_text_without_a_kernel_is_removed_from_the_folder_and_the_site(checkout: Path, tmp_path: Path) -> None:
-    (checkout / kernels_page.FOLDER / "lbm" / "gone.cu.txt").write_text("")
+    (checkout / kernels_page.FOLDER / "stencil" / "gone.cu.txt").write_text("")
     kernels_page.copy_texts(checkout, tmp_path)
-    assert (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
-    kernels_page.page_of(checkout, "lbm").unlink()
+    assert (tmp_path / "kernels" / "stencil" / "gone.cu.txt").exists()
+    kernels_page.page_of(checkout, "stencil").unlink()
     kernels_page.update(checkout, Manifest(checkout), InputHashes(checkout))
     kernels_page.copy_texts(checkout, tmp_path)
-    assert not (tmp_path / "kernels" / "lbm" / "gone.cu.txt").exists()
-    assert (tmp_path / "_static" / "kernels" / "lbm" / "fused.js").exists()
+    assert not (tmp_path / "kernels" / "stencil" / "gone.cu.txt").exists()
+    assert (tmp_path / "_static" / "kernels" / "stencil" / "fused.js").exists()
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
