@@ -217,6 +217,32 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
     assert wrong == [(simulators[0], ())]
 
 
+@pytest.fixture
+def check_by_worker(
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[sanitize.CheckedVariant]]:
+    """Return a function that checks steps of lbm by a worker of this code, which has its `order` and a right `result`."""
+    script = tmp_path / "python"
+
+    def check(code: str, *names: str) -> list[sanitize.CheckedVariant]:
+        script.write_text(
+            f"#!{sys.executable}\n"
+            "import json, os, sys, time\n"
+            "order = json.loads(sys.argv[-1])\n"
+            "result = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
+            "def write(**message):\n"
+            "    print(json.dumps(message), file=open(order['out'], 'a'), flush=True)\n"
+            f"{code}"
+        )
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+        lab = registry.get("lbm")
+        case = lab.case("40x24", "test")
+        return list(sanitize.check(lab, [(lab.variant(name), case) for name in names], host_cpu()))
+
+    return check
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -227,28 +253,17 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
     ],
 )  # fmt: skip
 def test_a_variant_that_ends_the_process_costs_no_other(
-    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+    check_by_worker: Callable[..., list[sanitize.CheckedVariant]], end: str, reason: str
 ) -> None:
     """The interpreter crashes in the second variant; the findings of the others are complete."""
-    script = tmp_path / "python"
-    script.write_text(
-        f"#!{sys.executable}\n"
-        "import json, os, sys\n"
-        "order = json.loads(sys.argv[-1])\n"
-        "def write(**message):\n"
-        "    print(json.dumps(message), file=open(order['out'], 'a'))\n"
+    code = (
         "for name, *_ in order['chosen']:\n"
         "    print(order['mark'] + name, file=sys.stderr, flush=True)\n"
         "    write(variant=name, stage='plan')\n"
         f"    if name == 'soa':\n        {end}\n"
-        "    result = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
         "    write(variant=name, result=result)\n"
     )
-    script.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(script))
-    lab = registry.get("lbm")
-    case = lab.case("40x24", "test")
-    done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
+    done = check_by_worker(code, "fused", "soa", "tree")
     assert [(variant_check.variant.name, variant_check.clean) for variant_check in done] == [
         ("fused", True),
         ("soa", False),
@@ -263,67 +278,56 @@ def test_a_variant_that_ends_the_process_costs_no_other(
 @pytest.mark.parametrize(
     ("act", "reason"),
     [
-        ("write(result={'reason': ' ', 'tool': 'x', 'optimised': True}); sys.exit(3)",
+        ("write(variant=name, result={'reason': ' ', 'tool': 'x', 'optimised': True}); sys.exit(3)",
          "Oclgrind ended with exit code 3 (no message)"),
-        ("write(result={**result, 'tolerance': None}); sys.exit(3)", "Oclgrind ended with exit code 3 (no message)"),
-        ("print('x' * 9999); write(result=result); sys.exit()", "it printed more than 32 MiB, so reports are missing"),
+        ("write(variant=name, result={**result, 'tolerance': None}); sys.exit(3)",
+         "Oclgrind ended with exit code 3 (no message)"),
+        ("print('x' * 9999); write(variant=name, result=result); sys.exit()",
+         "it printed more than 32 MiB, so reports are missing"),
         ("print('\tKernel: k\\n' * 99 + chr(0) + '\x1b[2J'); sys.exit(3)", "Oclgrind ended with exit code 3 ([2J)"),
-        ("print('OCLGRIND FATAL ERROR\\n\x1b[2J'); write(result=result)", "Oclgrind cannot run it: [2J"),
+        ("print('OCLGRIND FATAL ERROR\\n\x1b[2J'); write(variant=name, result=result)", "Oclgrind cannot run it: [2J"),
     ],
 )  # fmt: skip
 def test_what_a_kernel_prints_or_writes_costs_no_other_variant(
-    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, reason: str
+    check_by_worker: Callable[..., list[sanitize.CheckedVariant]],
+    monkeypatch: pytest.MonkeyPatch,
+    act: str,
+    reason: str,
 ) -> None:
     """The process of the last variant ends before it names it, as one without memory does."""
-    script = tmp_path / "python"
-    script.write_text(
-        f"#!{sys.executable}\n"
-        "import json, sys, time\n"
-        "order = json.loads(sys.argv[-1])\n"
-        "result = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
+    code = (
         "for name, *_ in order['chosen']:\n"
         "    if order['chosen'][0][0] == 'tree':\n"
         "        sys.exit('no memory')\n"
         "    print(order['mark'] + name, file=sys.stderr, flush=True)\n"
-        "    def write(**message):\n"
-        "        print(json.dumps({'variant': name, **message}), file=open(order['out'], 'a'))\n"
         "    if name == 'soa':\n"
         f"        {act}\n"
         "        time.sleep(0.2)\n"
         "        sys.exit()\n"
-        "    write(result=result)\n"
+        "    write(variant=name, result=result)\n"
     )
-    script.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(script))
     monkeypatch.setattr(process_tree, "MOST_OUTPUT", 2000)
     monkeypatch.setattr(os, "read", partial(lambda read, file, size: read(file, min(size, 1000)), os.read))
-    lab = registry.get("lbm")
-    case = lab.case("40x24", "test")
-    done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
+    done = check_by_worker(code, "fused", "soa", "tree")
     assert [check.clean for check in done] == [True, False, False]
     assert [check.failure for check in done[1:]] == [reason, "Oclgrind ended with exit code 1 (no memory)"]
     assert all("not checked to its end" in sanitizer_text.summary(check) for check in done[1:])
 
 
-def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_never_ends_is_ended(
+    check_by_worker: Callable[..., list[sanitize.CheckedVariant]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As soon as it hangs, here: a test waits for no limit."""
-    script = tmp_path / "python"
-    script.write_text(
-        f"#!{sys.executable}\n"
-        "import json, sys, time\n"
-        "order = json.loads(sys.argv[-1])\n"
+    code = (
         "name = order['chosen'][0][0]\n"
         "print(order['mark'] + name, file=sys.stderr, flush=True)\n"
-        "print(json.dumps({'variant': name, 'stage': 'run'}), file=open(order['out'], 'a'), flush=True)\n"
+        "write(variant=name, stage='run')\n"
         f"open({str(tmp_path / 'hangs')!r}, 'w')\n"
         "time.sleep(3600)\n"
     )
-    script.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(script))
     monkeypatch.setattr(PatientClock, "is_over", lambda clock: (tmp_path / "hangs").exists())
     monkeypatch.setattr(PatientClock, "SLICE_S", 0.05)
-    lab = registry.get("lbm")
-    (variant_check,) = sanitize.check(lab, [(lab.variant("fused"), lab.case("40x24", "test"))], host_cpu())
+    (variant_check,) = check_by_worker(code, "fused")
     assert variant_check.failure == "Oclgrind did not end within 3600 s; it was at: run" and not variant_check.clean
 
 
