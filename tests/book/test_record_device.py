@@ -37,6 +37,7 @@ from roofbook.spec import registry
 from roofbook.store.parquet import Store
 from roofbook.terminal import width
 
+from ..conftest import Command
 from ..recorded_labs import RECORDED
 
 ROOT = Path(__file__).parents[2]
@@ -437,3 +438,16 @@ def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_rows_or_win
                 winner, other = medians_by_run[str(fastest)], medians_by_run[shortest]
                 shared = winner.keys() & other.keys()
                 assert shared and all(winner[run] < other[run] for run in shared)
+
+
+def test_the_picture_in_the_readme_has_the_numbers_of_the_recorded_rows(command: Command, tmp_path: Path) -> None:
+    """`make picture` draws it again."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    steps = re.search(r"^RUNGS := (.*)$", makefile, re.M)
+    chart = re.search(r"roofbook chart (.*) \$\(RUNGS:%=--only %\) --out (\S+)", makefile)
+    assert steps and chart
+    only = [word for step in steps[1].split() for word in ("--only", step)]
+    drawn = tmp_path / "drawn.svg"
+    assert command("chart", *chart[1].split(), *only, "--results", str(ROOT / "results"), "--out", str(drawn))[0] == 0
+    committed, today = (re.findall(r'data-tip="([^"]*)"', path.read_text()) for path in (ROOT / chart[2], drawn))
+    assert committed == today and len(today) >= len(steps[1].split())
