@@ -34,6 +34,15 @@ def test_a_story_answers_its_question_from_records(lab: str) -> None:
     assert not answer.strip().endswith((",", ";", " ."))
 
 
+@pytest.mark.parametrize("lab", RECORDED)
+def test_the_fastest_of_a_kind_is_chosen_as_the_fastest_of_all(lab: str) -> None:
+    for data in recorded(registry.get(lab), Store(project_root() / "results", ("recorded",))):
+        measured = Measured(data)
+        for case in data.cases:
+            assert measured.fastest_by(lambda variant: "any", case.name) == {"any": measured.fastest(case.name)}
+        assert measured.fastest_by(lambda variant: "", data.case().name) == {}
+
+
 @pytest.mark.parametrize("lab", registry.names())
 def test_without_measurements_there_is_no_answer(lab: str, tmp_path: Any) -> None:
     page = Experiment(lab, {"scale": "test", "results": str(tmp_path)})

@@ -12,7 +12,7 @@ from roofbook.analysis.roofline import EMPTY_KERNEL, Bound, LeastLaunch
 from roofbook.book.page_html import on_site
 from roofbook.report import answer, ladder
 from roofbook.report.html import with_code
-from roofbook.report.steps import UNEXPLAINED, effect, step
+from roofbook.report.steps import UNEXPLAINED, StepFold, effect, step
 from roofbook.spec import registry
 from roofbook.spec.changed_lines import Excerpt
 from roofbook.spec.prediction import FASTER, SAME
@@ -45,6 +45,26 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
     assert re.fullmatch(r"As fast \[[\d., ]+\] \(in one run\), 100 → 100 µs on same", same)
     assert re.findall(r'data-case="([^"]+)"', markup) == list(soa)
     assert re.findall(r'data-of="([^"]+)"', markup)[:2] == ["fused~256x256", "soa~256x256"]
+
+
+def test_times_that_contradict_the_ratio_beside_them_say_why() -> None:
+    """Nine of the step's 20 samples take half as long: its median does not show them, its pairs do."""
+    steady = [100 * 2e-5 * (0.99 if at < 9 else 1.0 if at < 12 else 1.3) for at in range(20)]
+    halves = [100 * 2e-5 * (0.5 if at < 9 else 1.0) for at in range(20)]
+    rows = frame(row("fused", 2e-5, samples_s=steady), row("soa", 2e-5, "fused", samples_s=halves))
+    (line,) = lines(effect("soa", "fused", rows, {"256x256": ""}))
+    note = "20.0 → 20.0 µs (the ratio pairs samples of the same round; the times are medians of all runs of each)"
+    assert note in line and " times as fast " in line
+    assert "the times are medians" not in effect(
+        "tree", "soa", frame(even("soa", 2e-5), even("tree", 1e-5, "soa")), {"256x256": ""}
+    )
+
+
+def test_a_folded_step_says_what_its_effect_is_over() -> None:
+    rows = frame(even("fused", 1e-4), even("soa", 5e-5, "fused"))
+    folded = step(LAB.variant("soa"), rows, {"256x256": ""}, "", "lbm", fold=StepFold())
+    summary = words(folded.partition("</summary>")[0])
+    assert "2.00 times as fast" in summary and f"Over {LAB.variant('soa').parent}. " in summary
 
 
 def test_a_gain_over_a_parent_that_was_not_tuned_is_told_beside_that_over_its_best() -> None:

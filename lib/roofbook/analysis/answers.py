@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..measure import stats
 from ..spec.plan import ROUNDS_OPERANDS, differing_conditions
 from .case_data import peers_on
-from .readings import EARLIER, SHARED_MACHINES, Reading, Speedup, called_by, faster, fastest
+from .readings import EARLIER, Reading, Speedup, called_by, faster, fastest
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -46,15 +45,8 @@ class Rival:
         return not (self.only_rival or self.only_kernel)
 
     def medians_disagree(self, kernel: Reading) -> bool:
-        """Return whether the ratio of the two median times lies well outside the interval of the ratio that is shown.
-
-        Samples of the same round can differ by more than the medians do, if the times of a run cluster around two values. Only
-        one of the two may have run on a slower machine.
-        """
-        if self.ratio is None or not (self.ratio.runs or SHARED_MACHINES in self.ratio.how):
-            return False
-        of_medians = self.reading.median / kernel.median
-        return not self.ratio.low / stats.LEAST <= of_medians <= self.ratio.high * stats.LEAST
+        """Return whether the ratio that is shown contradicts the two median times, as `Speedup.contradicts`."""
+        return self.ratio is not None and self.ratio.contradicts(self.reading, kernel)
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,23 @@ class Speedup:
         """Whether no difference may be claimed."""
         return self.word in ("same", "undecided")
 
+    def contradicts(self, reference: "Reading", reading: "Reading") -> bool:
+        """Return whether the ratio of the two median times lies well outside the interval.
+
+        Samples of the same round can differ by more than the medians do, if the times of a run cluster around two values. Only
+        one of the two may have run on a slower machine. A ratio of other runs than the times, across runs or of an earlier
+        measurement, says so itself.
+        """
+        if not (self.runs or SHARED_MACHINES in self.how) or EARLIER in self.how:
+            return False
+        of_medians = reference.median / reading.median
+        return not self.low / stats.LEAST <= of_medians <= self.high * stats.LEAST
+
+    @property
+    def basis(self) -> str:
+        """Samples that the ratio compares, as words that follow 'The ratio'."""
+        return "pairs samples of the same round" if self.runs else "is of the machines that both ran on"
+
 
 def _fields_of(middle: stats.Interval) -> dict[str, Any]:
     """Return the fields of a reading that has this median."""

@@ -67,9 +67,10 @@ def found(records: Sequence[RecordedData], ranks: Mapping[str, int]) -> str:
         f"Before measuring we predicted what each step would bring: of {judged} predictions {counts['confirmed']} came true, "
         f"{counts['refuted']} did not, and the others are undecided." * bool(judged),
     ]
+    key = "<small>Bars are logarithmic. The line across a bar is the fastest peer.</small>"
     text = " ".join(escape(sentence) for sentence in sentences if sentence)
     csv = csv_link("what the labs found", csv_of(pd.DataFrame([_found_record(line) for line in lines]), {}))
-    return f'<figure class="found">\n<ul>{bars}</ul>\n<figcaption>{text}{csv}</figcaption></figure>\n'
+    return f'<figure class="found">\n<ul>{bars}</ul>\n{key}\n<figcaption>{text}{csv}</figcaption></figure>\n'
 
 
 def _about_peers(relations: Sequence[stats.Relation]) -> str:
@@ -160,7 +161,7 @@ def _card(data: RecordedData) -> str:
         lambda text, measurement: number_of(text, card_of(lab.name, data.store_device.id, data.scale, measurement)),
     )
     comparison = peer_comparison(measured, case)
-    bases = about_bases(lab, measured, [case])
+    bases = about_bases(lab, measured, [case]) if measured.base(case) != lab.headline[0] else []
     words = " ".join([fastest_step_sentence(lab, measured, case), *bases, *[f"{comparison}."] * bool(comparison)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     chart = report.descent(data.on(), title=f"{case}, {data.store_device}").html

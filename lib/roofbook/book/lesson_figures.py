@@ -22,9 +22,9 @@ from ..errors import UsageError
 from ..escaping import escape
 from ..report.figure import STEP_LINK, Figure
 from ..report.html import Cell, Row, Table, html_source, number_of, with_code
-from ..report.steps import excerpt_html, step_bars
+from ..report.steps import excerpt_html, medians_note, step_bars
 from ..spec.lab import Lab
-from ..spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Lesson
+from ..spec.lesson import ANSWER, COUNT, LADDER, ROOFLINE, Lesson, lesson
 from ..spec.plan import Variant
 from ..store.parquet import Store
 from .front_page import on_one_device
@@ -85,7 +85,9 @@ def _linked_steps(html: str, lab: Lab) -> str:
 
 
 def count_table(data: LabData) -> Table:
-    """Return the least operations and bytes of the main case beside the measured peaks, and the least time by each of them.
+    """Return the operations and bytes of the main case beside the measured peaks, and the least time by each of them.
+
+    They are those of the program that the lesson counts, otherwise the least of the problem.
 
     The peaks of arithmetic are that of the type of most steps, and the highest of the other types in the ladder.
 
@@ -94,7 +96,8 @@ def count_table(data: LabData) -> Table:
     lab, case, peaks = data.lab, data.case(), data.peaks
     if peaks is None:
         raise UsageError("no peak of this device has a verified time")
-    work = lab.work(case)
+    described = lesson(lab)
+    work = described.work(case) if described and described.work else lab.work(case)
     main = lab.variant(lab.best).dtype
     dtypes = {variant.dtype for variant in lab.ladder} & peaks.flops.keys()
     fastest = sorted(dtypes - {main}, key=lambda dtype: (-peaks.flops[dtype], dtype))[:1]
@@ -186,7 +189,8 @@ def effect_line(effect_on: StepEffect, *, linked: bool) -> str:
         times = [number_of(text, card) for text, card in zip(times, cards, strict=True)]
     return (
         f'<li class="verdict {ratio.word}"><strong>{words[:1].upper()}{words[1:]}</strong> {escape(ends)}, '
-        f'{times[0]} \u2192 {times[1]} <span class="on-case">on {escape(case)}, {escape(str(data.store_device))}</span></li>'
+        f'{times[0]} \u2192 {times[1]} <span class="on-case">on {escape(case)}, {escape(str(data.store_device))}</span>'
+        f"{medians_note(ratio, parent, reading)}</li>"
     )
 
 

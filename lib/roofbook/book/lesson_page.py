@@ -72,7 +72,9 @@ def lesson_list(labs: Sequence[Lab]) -> str:
 def page(data: LessonData, root: Path, slide_bytes: int) -> str:
     """Return the page of a lesson as Markdown. root: of the checkout. slide_bytes: size of the slides."""
     lab, described = data.lab, data.lesson
-    device = f"All numbers are of {data.data.store_device}, on {data.data.case().name}. " if data.data else ""
+    device = (
+        f"Numbers without a device are of {data.data.store_device}, on {data.data.case().name}. " if data.data else ""
+    )
     starts = described.starts()
     parts = [
         f"# {markdown(lab.title)}: a lesson of {LENGTH} minutes",

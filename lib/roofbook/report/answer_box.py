@@ -7,7 +7,7 @@ from ..analysis import format as show
 from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, text_field
-from ..analysis.sentences import effect_text, ratio_words, shorter_medians
+from ..analysis.sentences import effect_text, joined, ratio_words, shorter_medians
 from ..escaping import escape
 from .cell_format import ABOVE_REASON, bound_of, is_above_bound
 from .counters_table import changed_counters_of_step
@@ -56,7 +56,10 @@ def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None
     if plain:
         rivals = [_peer_text(plain, rival) for rival in (plain.peer, plain.as_exact) if rival]
         lines.append(
-            ("Fastest without that", " ".join([_kernel_text(data, plain), _share_text(data, plain.reading), *rivals]))
+            (
+                "Fastest that does none of that",
+                " ".join([_kernel_text(data, plain), _share_text(data, plain.reading), *rivals]),
+            )
         )
     return [*lines, ("What mattered most", _steps_list(data, lab_answer.mattered, profiles))]
 
@@ -149,13 +152,10 @@ def _peer_text(kernel: Fastest, rival: Rival) -> str:
 
 def _paired_ratio_note(kernel: Fastest, rival: Rival) -> str:
     """Return why the ratio is not that of the two times in the text; '' if it is."""
-    if not rival.medians_disagree(kernel.reading):
+    if rival.ratio is None or not rival.medians_disagree(kernel.reading):
         return ""
     alone = show.factor(rival.reading.median / kernel.reading.median)
-    basis = (
-        "pairs samples of the same round" if rival.ratio and rival.ratio.runs else "is of the machines that both ran on"
-    )
-    return f" The ratio {basis}: the median times alone would make it {alone}."
+    return f" The ratio {rival.ratio.basis}: the median times alone would make it {alone}."
 
 
 UNBOUND_THREADS_NOTE = " The peer's threads were not bound to processors: it may take less time than that."
@@ -219,5 +219,5 @@ def _step_link(reading: Reading) -> str:
 
 
 def _conditions_sentence(conditions: Iterable[str], subject: str) -> str:
-    listed = escape(" and ".join(conditions))
+    listed = escape(joined([*conditions]))
     return f" {subject} {listed}." if listed else ""

@@ -67,7 +67,6 @@ def step(
     chooses.
     """
     name = escape(variant.name)
-    parent_text = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
     link = f'<a class="headerlink" href="#step-{name}" title="Link to this step">#</a>'
     link_text = "Code and difference" if diff else "Code"
     code = f'<a class="step-code on-site" href="{escape(lab)}/kernels.html#{name}" hidden>{link_text}</a>' * bool(
@@ -78,7 +77,7 @@ def step(
     parts = [
         f'<div class="step" id="step-{name}">',
         f"{heading * (fold is None)}{code}",
-        f"<p>{parent_text}{with_code(variant.change)}{only_for}</p>",
+        f"<p>{_over(variant)}{with_code(variant.change)}{only_for}</p>",
         f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}</p>' if variant.expect else "",
         excerpt_html(excerpt) if excerpt and excerpt.lines else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles, tuned_parents, whys),
@@ -103,6 +102,11 @@ def step(
     return Html(html if fold is None else _folded(html, variant, fold, _outcomes(variant, rows, cases, predictions)))
 
 
+def _over(variant: "Variant") -> str:
+    """Return 'Over `parent`. ', which says what an effect is compared with; '' without a parent."""
+    return f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
+
+
 def _marks_html(variant: "Variant") -> str:
     words = " \u00b7 ".join(marks(variant))
     return f' <small class="marks">{escape(words)}</small>' * bool(words)
@@ -118,7 +122,7 @@ def _folded(html: str, variant: "Variant", fold: StepFold, outcomes: str) -> str
     return (
         f'<details class="step-fold"{attribute}><summary data-variant="{name}"><h3><code>{name}</code>'
         f'{_marks_html(variant)}</h3> <span class="fold-effects">{outcomes}</span> '
-        f'<span class="fold-change">{with_code(variant.change)}</span></summary>{html}</details>'
+        f'<span class="fold-change">{_over(variant)}{with_code(variant.change)}</span></summary>{html}</details>'
     )
 
 
@@ -211,8 +215,16 @@ def _effect_line(reading: Reading, parent: Reading | None) -> tuple[str, str]:
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
     return (
         f"verdict {ratio.word}",
-        f"<strong>{words[:1].upper()}{words[1:]}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} \u2192 {after}",
+        f"<strong>{words[:1].upper()}{words[1:]}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} \u2192 {after}"
+        f"{medians_note(ratio, parent, reading)}",
     )
+
+
+def medians_note(ratio: Speedup, reference: Reading, reading: Reading) -> str:
+    """Return why the ratio is not that of the two times beside it, as HTML; '' if it is."""
+    if not ratio.contradicts(reference, reading):
+        return ""
+    return f" <small>(the ratio {ratio.basis}; the times are medians of all runs of each)</small>"
 
 
 def step_bars(reading: Reading, parent: Reading | None) -> str:

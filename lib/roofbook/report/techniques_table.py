@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..analysis import format as show
 from ..analysis.technique_effects import Effect, StepEffects, TechniqueEffects
 from ..escaping import escape
-from ..measure.stats import CONFIDENCE
+from ..measure.stats import CONFIDENCE, LEAST
 from ..spec.step_marks import marks
 from ..spec.techniques import GROUPS, Technique
 from .columns import Column, count_column, table, text_column
@@ -14,8 +14,8 @@ from .table_cell import with_code
 from .technique_forest import effect_records, outcome_text, outcomes, story_address
 
 RATIO = StandingNote(
-    f"Effect: how many times as fast as its parent a step is. 'Faster' and 'slower' need a {CONFIDENCE} interval that "
-    "excludes 1; other measurements count as the same."
+    f"Effect: how many times as fast as its parent a step is. A step is 'faster' or 'slower' where the whole {CONFIDENCE} "
+    f"interval lies more than {100 * (LEAST - 1):g} % from 1. Undecided measurements count as the same."
 )
 
 

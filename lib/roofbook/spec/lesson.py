@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .lab import Lab
+    from collections.abc import Callable
+
+    from .lab import Lab, Work
+    from .plan import Case
 
 LENGTH = 50
 """Minutes of a lesson."""
@@ -72,6 +75,8 @@ class Lesson:
     """Knowledge that students should have beforehand, a phrase."""
     acts: tuple[Act, ...]
     questions: tuple[Question, ...]
+    work: "Callable[[Case], Work] | None" = None
+    """Least work of one unit of the program that the class counts; None if that is `Lab.work`, the least of the problem."""
 
     def starts(self) -> list[int]:
         """Return the minute at which each act begins."""

@@ -269,7 +269,7 @@ def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
 def test_loads_are_only_blamed_where_fewer_of_them_made_a_step_faster(interval: tuple[float, float]) -> None:
     ratio = Speedup(1.0, *interval, how="")
     measured: Any = SimpleNamespace(
-        main_case="a", seconds=lambda name, case: None, way=lambda case: [],
+        main_case="a", fastest_by=lambda kind, case: {}, way=lambda case: [],
         times=lambda step, reference, case: NOT_MEASURED if step == "unrolled" else "some time of",
         ratio=lambda step, reference, case: None if step == "unrolled" else ratio,
     )  # fmt: skip

@@ -155,11 +155,7 @@ class CourseLab(Publication):
     def finding(self, measured: Measured) -> str:
         """Return the share of its bound that the fastest kernel of each precision reaches, and the steps that gained most."""
         case, sentences = measured.main_case, []
-        by_dtype: dict[str, str] = {}
-        for variant in LAB.ladder:
-            seconds, before = (measured.seconds(name, case) for name in (variant.name, by_dtype.get(variant.dtype, "")))
-            if variant.role == "step" and seconds and (before is None or seconds < before):
-                by_dtype[variant.dtype] = variant.name
+        by_dtype = measured.fastest_by(lambda variant: variant.dtype, case)
         shares = [
             f"{show.percent(share[0])} in {dtype} (`{name}`)"
             for dtype, name in by_dtype.items()

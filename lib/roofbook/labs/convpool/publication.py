@@ -123,8 +123,6 @@ WORDS = {"dense": "one by one", "tensor": "on tensor cores", "bytes": "many at a
 PROBED = "tensor-parts"
 PROBES = {"tensor-no-products": "without products", "tensor-launch": "if it only stores zeros"}
 """Probes of this step, with words for how each differs from it."""
-COMPARED = frozenset(variant.name for variant in LAB.ladder if variant.name not in ("initialisation", "whole-program"))
-"""Steps whose time is that of the kernels alone."""
 
 
 def _kind(name: str) -> str:
@@ -153,12 +151,7 @@ class FinalProject(Publication):
         """Return for each layer how the fastest kernel that leaves out zeros compares with those that multiply by them."""
         sentences = []
         for case in [case.name for case in measured.cases]:
-            fastest: dict[str, str] = {}
-            for variant in LAB.ladder:
-                kind = _kind(variant.name)
-                seconds, before = measured.seconds(variant.name, case), measured.seconds(fastest.get(kind, ""), case)
-                if variant.role == "step" and variant.name in COMPARED and seconds and (not before or seconds < before):
-                    fastest[kind] = variant.name
+            fastest = measured.fastest_by(lambda variant: _kind(variant.name), case)
             sparse = fastest.get("sparse")
             comparisons = without_missing(
                 (

@@ -1,6 +1,16 @@
 """The lesson of the stencil: while everything waits for memory, only fewer bytes and more loads in flight help."""
 
+from ...spec.lab import Work
 from ...spec.lesson import COUNT, LADDER, LAST_ACT, ROOFLINE, Act, Lesson, Question
+from ...spec.plan import Case
+from . import BYTES_AN_ELEMENT, FLOPS_AN_ELEMENT
+
+
+def one_pass(case: Case) -> Work:
+    """Return the least work of a pass by itself, before the lesson finds out what all passes can share."""
+    elements = (case.params["height"] - 2) * case.params["width"]
+    return Work(elements * (FLOPS_AN_ELEMENT + 1), elements * BYTES_AN_ELEMENT, elements * BYTES_AN_ELEMENT * 3 / 4)
+
 
 LESSON = Lesson(
     aims=(
@@ -102,4 +112,5 @@ LESSON = Lesson(
             "than the count for single passes.",
         ),
     ),
+    work=one_pass,
 )  # fmt: skip
