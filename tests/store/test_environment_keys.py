@@ -78,6 +78,25 @@ def test_rows_that_name_no_environment_keep_their_keys(provenance: str | None) -
     assert with_current_environment(rows) is rows and len(with_current_environment(rows.slice(0, 0))) == 0
 
 
+@pytest.mark.parametrize(
+    ("backend", "library", "counts"),
+    [
+        ("opencl", "pocl-binary-distribution", False), ("opencl", "cupy-cuda13x", False), ("opencl", "pyopencl", True),
+        ("opencl", "numpy", True), ("cuda", "pyopencl", False), ("cuda", "cupy-cuda13x", True), ("webgpu", "wgpu", True),
+        ("of-a-plugin", "its-library", True),
+    ],
+)  # fmt: skip
+def test_the_libraries_of_another_backend_do_not_count(backend: str, library: str, counts: bool) -> None:
+    """PoCL's distribution once counted for every device by OpenCL, so that new runs on a GPU hid older ones."""
+    plain = {"device": {"backend": backend}, "libraries": {}, "python": "3.12"}
+    key_of_plain = env_key(plain)
+    with_library = {**plain, "libraries": {library: "3.0"}}
+    texts = [json.dumps({"environment": of_row}) for of_row in (plain, with_library)]
+    rows = pa.table({"env_key": [key_of_plain, env_key(with_library)], "provenance": texts})
+    current = with_current_environment(rows)["env_key"].to_pylist()
+    assert current == [key_of_plain, env_key(with_library) if counts else key_of_plain]
+
+
 def test_all_readers_of_a_store_count_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A card once showed the three newest of nine runs, and a table all of them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -127,7 +146,10 @@ VARIABLES = st.dictionaries(
     st.lists(
         st.fixed_dictionaries(
             {}, optional={"environment": st.one_of(st.none(), st.fixed_dictionaries(
-                {}, optional={"device": VARIABLES, "settings": st.one_of(st.none(), VARIABLES), "python": st.text(max_size=5)}
+                {}, optional={
+                    "device": VARIABLES, "libraries": st.one_of(st.none(), VARIABLES), "python": st.text(max_size=5),
+                    "settings": st.one_of(st.none(), VARIABLES),
+                }
             ))},
         ),
         max_size=5,

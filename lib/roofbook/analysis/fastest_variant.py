@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .. import paths
-from ..devices import settings
+from ..devices import provenance
 from ..devices.backends import label
 from ..devices.contract import Device
 from ..measure import stats
@@ -107,7 +107,7 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
     stamps = store.stamps(lab.name)
     if not stamps:
         return []
-    key = paths.cache_key(lab.name, repr(stamps), settings.COUNTING_RULE)
+    key = paths.cache_key(lab.name, repr(stamps), provenance.COUNTING_RULE)
     text = paths.cached_text("fastest_variant", key, lambda: json.dumps([asdict(time) for time in _read(lab, store)]))
     return [Timed(**fields) for fields in json.loads(text)]
 

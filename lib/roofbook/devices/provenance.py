@@ -13,12 +13,20 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from . import checkout, machine, settings
-from .backends import by_name
+from .backends import BACKENDS, ON_REQUEST
 from .nvml import NvmlCard, card
 
 SLOWDOWNS = frozenset({"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "power brake"})
 """The reasons that make a sample one of another device: too hot, or short of power from outside. The others hold in normal
 operation: a GPU that multiplies matrices runs at its power cap, as whoever uses it for that finds it."""
+ANYWHERE = ("numpy",)
+"""Libraries that count for every device."""
+_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    backend.name: (*ANYWHERE, *backend.libraries) for backend in (*BACKENDS.values(), *ON_REQUEST.values())
+}
+"""Backend -> libraries whose versions are part of its devices' keys."""
+COUNTING_RULE = f"{settings.COUNTING_RULE} {_LIBRARIES}"
+"""Text that changes if `counted` does: results that depend on it are cached under it."""
 
 
 class Identified(Protocol):
@@ -45,8 +53,7 @@ def environment(device: Identified) -> dict[str, Any]:
     stays the same, also if a library of another backend or another driver is installed.
     """
     identity = device.identity()
-    backend = by_name(identity.get("backend", ""))
-    names = ["numpy", *(backend.libraries if backend else ())]
+    names = _LIBRARIES.get(identity.get("backend", ""), ANYWHERE)
     versions = {name: version for name in names if (version := _version(name))}
     variables = settings.of_device(identity.get("backend", ""), getattr(device, "kind", ""))
     return {
@@ -55,6 +62,23 @@ def environment(device: Identified) -> dict[str, Any]:
         "python": platform.python_version(),
         **({"settings": variables} if variables else {}),
     }
+
+
+def counted(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a stored row's environment that `environment` would put into a key today.
+
+    Left out are variables that no longer count, and libraries that are none of the backend's: once the distribution of PoCL
+    counted for every device by OpenCL, and so hid runs on a GPU. The libraries of an unknown backend all count.
+    """
+    counted = dict(environment)
+    if variables := environment.get("settings"):
+        counted["settings"] = settings.counted(variables)
+        if not counted["settings"]:
+            del counted["settings"]
+    device, versions = environment.get("device") or {}, environment.get("libraries")
+    if versions and (names := _LIBRARIES.get(str(device.get("backend")))):
+        counted["libraries"] = {name: version for name, version in versions.items() if name in names}
+    return counted
 
 
 def snapshot(device: Described) -> dict[str, Any]:

@@ -49,7 +49,7 @@ PyTorch's memory that several GPUs share, which nothing here uses.
 _OURS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Variables that this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
 COUNTING_RULE = f"{_ELSEWHERE.pattern} {_OURS}"
-"""Text that changes if `counted` does: results that depend on it are cached under it."""
+"""Text that changes if `counted` does."""
 COMPILING = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS",
     "CCC_ADD_ARGS", "CLANG_CONFIG_FILE_USER_DIR", "CLANG_CONFIG_FILE_SYSTEM_DIR", "ICXCFG", "ICPXCFG", "NIX_CFLAGS_COMPILE",

@@ -1,10 +1,10 @@
-"""Keys of the environment of stored rows, as today's code counts variables: every reader that groups runs uses them."""
+"""Keys of the environment of stored rows, by what counts today: every reader that groups runs uses them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..devices import settings
+from ..devices import provenance
 from ..escaping import read_json
 from .identity import env_key
 from .selection import coded
@@ -17,9 +17,10 @@ MOST_MISMATCHES = 100
 
 
 def with_current_environment(table: "pa.Table") -> "pa.Table":
-    """Return the rows with `env_key` as today's code counts variables of the environment.
+    """Return the rows with `env_key` as today's code makes it.
 
-    A row may name a variable that no longer counts (`settings.counted`). Then its key is that of its environment without it.
+    A row may name a variable or a library that no longer counts (`provenance.counted`). Then its key is that of its
+    environment without it.
     A row whose key is not that of its environment says nothing about other rows with this key, and keeps it. The table needs
     the columns `env_key` and `provenance`.
     """
@@ -27,12 +28,12 @@ def with_current_environment(table: "pa.Table") -> "pa.Table":
     import pyarrow as pa
 
     keys, key_of_row = coded(table, "env_key")
-    provenances, provenance_of_row = coded(table, "provenance")
+    texts, text_of_row = coded(table, "provenance")
     stored = keys.to_pylist()
 
     def read(rows: Iterable[int]) -> dict[str, dict[str, Any]]:
-        at = ((stored[key_of_row[row]], provenance_of_row[row]) for row in rows if key_of_row[row] >= 0)
-        return _environments((key, provenances[number].as_py() if number >= 0 else None) for key, number in at)
+        at = ((stored[key_of_row[row]], text_of_row[row]) for row in rows if key_of_row[row] >= 0)
+        return _environments((key, texts[number].as_py() if number >= 0 else None) for key, number in at)
 
     first_rows = np.unique(key_of_row, return_index=True)[1]
     environments = read(first_rows.tolist())
@@ -52,13 +53,13 @@ def with_current_environment(table: "pa.Table") -> "pa.Table":
 def _environments(pairs: Iterable[tuple[str, str | None]]) -> dict[str, dict[str, Any]]:
     """Return the environment of each key, from its first provenance with an environment of this key.
 
-    pairs: (key, provenance) of rows.
+    pairs: (key, provenance as JSON) of rows.
     """
     environments = dict[str, dict[str, Any]]()
     mismatches = Counter[str]()
-    for key, provenance in pairs:
+    for key, text in pairs:
         if key not in environments and mismatches[key] < MOST_MISMATCHES:
-            environment = read_json(provenance or "{}").get("environment") or {}
+            environment = read_json(text or "{}").get("environment") or {}
             if _key(environment) == key:
                 environments[key] = environment
             else:
@@ -75,8 +76,6 @@ def _key(environment: Mapping[str, Any]) -> str | None:
 
 
 def _current_key(environment: Mapping[str, Any]) -> str | None:
-    """Return the key of an environment without the variables that no longer count; None if all of them count."""
-    variables = environment.get("settings") or {}
-    remaining = settings.counted(variables)
-    others = {name: value for name, value in environment.items() if name != "settings"}
-    return None if remaining == variables else _key({**others, **({"settings": remaining} if remaining else {})})
+    """Return the key of the parts of an environment that count; None if all of them count."""
+    remaining = provenance.counted(environment)
+    return None if remaining == environment else _key(remaining)
