@@ -54,7 +54,7 @@ def test_a_lacking_field_is_found(entry: str, missing: list[str]) -> None:
 
 def test_the_references_of_a_lab_are_text(tmp_path: Path) -> None:
     report, course = references_of_lab(BOOK / "references.bib", "lbm")
-    assert report.startswith("Student of Advanced") and report.endswith(f"{NO_DATE}, Author not stated, {NO_ADDRESS}")
+    assert report.startswith("Student of Advanced") and report.endswith(f"{NO_DATE}, no name stated, {NO_ADDRESS}")
     assert "Advanced HPC: base coursework, d2q9-bgk, no date, https://github.com/" in course
     assert not references_of_lab(BOOK / "references.bib", "none") and not references_of_lab(tmp_path / "no.bib", "lbm")
 

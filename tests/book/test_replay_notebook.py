@@ -55,7 +55,7 @@ def test_each_cell_shows_the_rows_of_a_device_and_names_the_device(
         "lab.summary()",
     )
     assert str(CUDA) in intro and "2 measurements, the newest of " in intro and "at scale published" in intro
-    assert measured == "" and f"under Device, {HERE.label}" in demonstration
+    assert measured == "" and f"Choose another device above: {HERE.label}" in demonstration
     assert "fused" in ladder and "100" in ladder, "the recorded time"
     assert '<ul class="effect">' in steps and "100" in steps and summary.startswith("<p>"), "sentences are Markdown"
 

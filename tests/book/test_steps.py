@@ -95,7 +95,7 @@ def test_a_story_has_the_steps_that_matter_in_full_and_a_line_for_each_other(tmp
     in_full = re.findall(r"<h3><code>([\w-]+)</code>(?: <small[^>]*>[^<]*</small>)?<a ", markup)
     assert data.case().name == "1024x1024" and "tree" in in_full and ("128x128", "select") in folded
     assert {*in_full, *(name for _, name in folded)} == {*times, "graph"} and "soa" not in in_full
-    assert '<details class="steps-not-here"><summary>Without a time on this device: <code>graph</code>' in markup
+    assert '<details class="steps-not-here"><summary>Without a time here: <code>graph</code>' in markup
     lines = dict(re.findall(r'<summary data-variant="([\w-]+)">(.*?)</summary>', markup))
     assert "1.25 times as slow [" in lines["soa"] and lines["soa"].count("data-case=") == 2
     aside = page.steps("soa", aside="A side road")

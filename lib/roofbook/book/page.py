@@ -190,9 +190,7 @@ class Page(ABC):
         parts = [self._step(name, self._fold(name, main_of_case)) for name in steps_here]
         if steps_elsewhere:
             listed = ", ".join(f"<code>{escape(name)}</code>" for name in steps_elsewhere)
-            parts.append(
-                _folded("not-here", f"Without a time on this device: {listed}", map(self._step, steps_elsewhere))
-            )
+            parts.append(_folded("not-here", f"Without a time here: {listed}", map(self._step, steps_elsewhere)))
         if not aside:
             return Html("".join(parts))
         listed = ", ".join(f"<code>{escape(name)}</code>" for name in steps_here)

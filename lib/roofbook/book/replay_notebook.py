@@ -70,8 +70,8 @@ class RecordedPage(Page):
 
     def demonstration(self) -> Note:
         return Note(
-            "the lab's results beyond times are computed on the machine that executes the notebook. Where that has happened, "
-            f"it is on this page under Device, {HERE.label}"
+            "these results are computed where the notebook runs, so a recorded device has none. Choose another device above: "
+            f"{HERE.label}, if the list has it"
         )
 
     def _repr_html_(self) -> str:

@@ -13,10 +13,10 @@ from .html import Cell, StandingNote, Table
 from .ladder_table import notes_of
 
 NOTE = StandingNote(
+    "Ratios: how many times as fast as the step below the number the kernel is, less than 1 if it is slower. "
     "Best step like it: the fastest of those steps in the kernel's precision that differ least from it in work and timing. "
-    "vs step: how many times as fast as the step the kernel is, below 1 if it is slower. "
     "Step of its method: the one that does the same work in the same order of launches. "
-    "Lines: of code, without imports, comments and docstrings; a step's with all that it includes. "
+    "Lines: of code, without imports, comments and docstrings; those of the best step with all that it includes. "
     "Compile: with nothing cached. First result: the import of the language, the compilation and the first run."
 )
 
@@ -24,29 +24,34 @@ NOTE = StandingNote(
 def languages(device: str, comparisons: Sequence[Comparison]) -> Table:
     """Return a table with a line for each kernel and case on a device. device: in words, for the caption."""
 
-    def fact(head: str, name: str, unit: str = "") -> Column[Comparison]:
+    def fact(head: str, name: str, unit: str = "", on_demand: bool = True) -> Column[Comparison]:
         def value(comparison: Comparison) -> float | None:
             return comparison.kernel.facts.get(name)
 
-        return _number(head, name.replace(" ", "_"), value, unit)
+        return replace(_number(head, name.replace(" ", "_"), value, unit), on_demand=on_demand)
 
     columns = [
         Column("Kernel", lambda of: Cell(of.kernel.variant, small=of.title), fields={"variant": lambda of: of.kernel.variant}),
-        Column("Case", lambda of: of.data.case, fields={"lab": lambda of: of.lab, "case": lambda of: of.data.case}),
-        Column("Precision", lambda of: str(of.kernel.row["dtype"]), fields={"dtype": lambda of: of.kernel.row["dtype"]}),
+        Column(
+            "Case and precision", lambda of: Cell(of.data.case, small=str(of.kernel.row["dtype"])),
+            fields={
+                "lab": lambda of: of.lab, "case": lambda of: of.data.case, "dtype": lambda of: of.kernel.row["dtype"]
+            },
+        ),
         Column("Time", _time_cell, "num", {"seconds": lambda of: of.kernel.median}, "s per unit"),
-        Column("Best step like it", _step_cell, fields={"step": lambda of: of.step.variant if of.step else None}),
-        ratio_column("ratio", "vs step", comparisons, Comparison.ratio),
-        Column("Step of its method", lambda of: of.kernel.parent or show.DASH, fields={"parent": lambda of: of.kernel.parent}),
-        ratio_column("ratio_to_parent", "vs that step", comparisons, Comparison.ratio_to_parent),
-        fact("Lines", "lines"),
-        _number("Step's lines", "step_lines", Comparison.step_lines),
+        _beside_step(ratio_column("ratio", "vs best step like it", comparisons, Comparison.ratio), "step", _step_words),
+        _beside_step(
+            ratio_column("ratio_to_parent", "vs step of its method", comparisons, Comparison.ratio_to_parent),
+            "parent", lambda of: of.kernel.parent or "",
+        ),
+        fact("Lines", "lines", on_demand=False),
+        replace(_number("Best step's lines", "step_lines", Comparison.step_lines), on_demand=True),
         fact("Compile (s)", "compile s", "s"),
         fact("First result (s)", "first result s", "s"),
-        Column("Error / allowed", lambda of: replace(check_cell(of.kernel), card_id=of.card), "num"),
+        Column("Error / allowed", lambda of: replace(check_cell(of.kernel), card_id=of.card), "num", on_demand=True),
     ]  # fmt: skip
     kernels = [comparison.kernel for comparison in comparisons]
-    notes = [*summary(comparisons), *leads(comparisons), *same_launches(comparisons), *notes_of(kernels, NOTE)]
+    notes = [*summary(comparisons), *same_launches(comparisons), *notes_of(kernels, NOTE)]
     return table(f"Kernels in today's languages on {device}", columns, comparisons, notes, "peers")
 
 
@@ -57,21 +62,8 @@ def summary(comparisons: Sequence[Comparison]) -> list[str]:
         return []
     least, median, most = (show.factor(value) for value in (min(ratios), statistics.median(ratios), max(ratios)))
     return [
-        f"The kernel farthest from its step has {least} of its speed, the nearest {most}, and half of them {median} or more."
-    ]
-
-
-def leads(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return a sentence for each kernel that is faster than the step of its method on some case: by how much, and where."""
-    by_pair: dict[tuple[str, str], list[str]] = {}
-    for comparison in comparisons:
-        ratio = comparison.ratio_to_parent()
-        if ratio and comparison.parent and ratio.word == "faster":
-            pair = comparison.kernel.variant, comparison.parent.variant
-            by_pair.setdefault(pair, []).append(f"{show.factor(ratio.estimate)} on {comparison.data.case}")
-    return [
-        f"{kernel} is faster than {step}, the step of its method, by these factors: {joined(ratios)}."
-        for (kernel, step), ratios in by_pair.items()
+        f"In {show.several(len(ratios), 'row')}, the kernel farthest from the best step like it has {least} of that step's "
+        f"speed, and the nearest {most}. Half of the rows have {median} or more."
     ]
 
 
@@ -107,13 +99,29 @@ def _time_cell(comparison: Comparison) -> Cell:
     return Cell(show.duration(kernel.median), "num", small=f"per {kernel.row['unit']}", card_id=comparison.card)
 
 
-def _step_cell(comparison: Comparison) -> Cell:
+def _beside_step(ratios: Column[Comparison], field: str, step: Callable[[Comparison], str]) -> Column[Comparison]:
+    """Return a column of ratios whose small print names the step that each is over. field: of the frame, for its name."""
+
+    def cell(comparison: Comparison) -> Cell:
+        ratio = ratios.cell_of(comparison)
+        return replace(ratio, small=f"{ratio.small} {step(comparison)}".strip())
+
+    def name(comparison: Comparison) -> str | None:
+        of_field = comparison.step if field == "step" else comparison.parent
+        return of_field.variant if of_field else None
+
+    return replace(ratios, cell=cell, fields={field: name, **ratios.fields})
+
+
+def _step_words(comparison: Comparison) -> str:
+    """Return the name of the best step like a kernel, and how the two differ."""
     if comparison.step is None:
-        return Cell(show.DASH, small="(no step in this precision has a time here)")
+        return "(no step in this precision has a time here)"
     sides = comparison.data.unlike(comparison.kernel.variant, comparison.step.variant)
     words = [
         f"the {side} {', '.join(conditions)}"
         for side, conditions in zip(("kernel", "step"), sides, strict=True)
         if conditions
     ]
-    return Cell(comparison.step.variant, small=f"({'; '.join(words)})" if words else "")
+    differences = f" ({'; '.join(words)})" * bool(words)
+    return f"{comparison.step.variant}{differences}"

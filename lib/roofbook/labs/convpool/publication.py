@@ -6,7 +6,7 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 from collections.abc import Mapping
 
 from ...analysis import format as show
-from ...analysis.conclusions import what_probes_leave
+from ...analysis.conclusions import PARAGRAPH, what_probes_leave
 from ...analysis.evidence import (
     HALF,
     LITTLE,
@@ -149,7 +149,7 @@ class FinalProject(Publication):
 
     def finding(self, measured: Measured) -> str:
         """Return for each layer how the fastest kernel that leaves out zeros compares with those that multiply by them."""
-        sentences = []
+        paragraphs = []
         for case in [case.name for case in measured.cases]:
             fastest = measured.fastest_by(lambda variant: _kind(variant.name), case)
             sparse = fastest.get("sparse")
@@ -162,10 +162,10 @@ class FinalProject(Publication):
                 ),
                 ", and ",
             )
-            if comparisons:
-                sentences.append(f"On {case} the fastest kernel that leaves out zeros, `{sparse}`, is {comparisons}.")
-            sentences.append(what_probes_leave(measured, PROBED, case, PROBES))
-        return " ".join(filter(None, sentences))
+            sentences = [f"On {case} the fastest kernel that leaves out zeros, `{sparse}`, is {comparisons}."]
+            sentences = [*sentences * bool(comparisons), what_probes_leave(measured, PROBED, case, PROBES)]
+            paragraphs.append(" ".join(filter(None, sentences)))
+        return PARAGRAPH.join(filter(None, paragraphs))
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
         rows, groups, lists = "grid one block per filter row", "grid one block per filter", "lists"

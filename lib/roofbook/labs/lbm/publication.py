@@ -267,7 +267,7 @@ class CourseReport(Publication):
                 f"On {case} the way from the report's first program to the memory bound of one pass a time step, "
                 f"{show.duration(bound)}, is a factor of {factor}. "
             )
-            parts = "The steps with the largest parts of it"
+            parts = "Parts of it are measured on a logarithmic scale. The largest"
         words += f"{parts} are {joined(shares)}. " * bool(shares)
         name, limit = f"`{fastest}`, {measured.value(fastest, case)},", measured.share_of_bound(fastest, case)
         if seconds < bound:

@@ -194,8 +194,8 @@ class Milestone(Publication):
         best = min(caller, key=lambda name: caller[name])
         words = f"On {case} `{fastest}` is {measured.times(fastest, BASELINE, case)} `{BASELINE}` by op time. "
         words += (
-            f"A caller waits for copies and memory as well: {show.duration(caller[BASELINE])} of `{BASELINE}`, "
-            f"and {show.duration(caller[best])} of `{best}`, the shortest wait"
+            f"A caller waits for copies and memory as well: {show.duration(caller[BASELINE])} with `{BASELINE}`, "
+            f"and {show.duration(caller[best])} with `{best}`, the shortest wait"
         )
         words += f", which is {show.factor(caller[BASELINE] / caller[best])} times as fast. "
         noticed = []
