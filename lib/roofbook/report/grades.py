@@ -277,6 +277,6 @@ def like_table(pairs: Sequence[LikePair]) -> Table:
         Column("Submission", lambda pair: pair.first, "wrap"),
         Column("Like", lambda pair: pair.second, "wrap"),
         Column("Likeness", lambda pair: show.percent(pair.share), "num"),
-        Column("Remark", lambda pair: "the same but for names and layout" if pair.is_exact else ""),
+        Column("Remark", lambda pair: "the same, except for names and layout" if pair.is_exact else ""),
     ]
     return table("Pairs of like sources", columns, pairs)

@@ -101,7 +101,8 @@ NOTES = (
     "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is, with the "
     f"{CONFIDENCE} interval; {INTERVAL_WORDS}. A peer runs on the same device, whichever backend calls it.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
-    f"time. 'above': the kernel is faster than its bound: {ABOVE_REASON}. {LAUNCH_NOTE}",
+    f"time. 'above': the kernel is faster than its bound: {ABOVE_REASON}. {LAUNCH_NOTE} A dash: no peak of that precision was "
+    "measured by this backend.",
 )
 
 
