@@ -242,7 +242,7 @@ def test_a_measurement_over_the_limit_is_a_failed_row_with_the_reason(tmp_path: 
         ([(3, 0, 3), (1, 0, 0)], None),
         ([(3, 5, 3)], None),
         ([(0, 5, 0)], None),
-        ([(0, 0, 0)], None),
+        ([(0, 0, 0), (0, 1, 0)], None),
     ],
 )
 def test_a_record_fails_if_no_measurement_has_a_time(
@@ -255,6 +255,41 @@ def test_a_record_fails_if_no_measurement_has_a_time(
     with expected:
         result = run_record(tmp_path, "--device", host_cpu().spec, labs=("stencil", "lbm")[: len(counts)])
         assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--variant", "numba-fused"], "numba-fused does not run on {device}: OpenCL lacks: .+"),
+        (["--variant", "float4", "--case", "5x13"], "float4 does not run on {device}: .+"),
+    ],
+)
+def test_a_record_of_nothing_is_refused_with_the_reason(tmp_path: Path, words: list[str], message: str) -> None:
+    device = host_cpu().spec
+    with pytest.raises(UsageError) as refusal:
+        run_record(tmp_path, "--device", device, *words, labs=("stencil",))
+    assert re.fullmatch(f"nothing was measured: {message.format(device=device)}", str(refusal.value))
+
+
+def test_a_variant_of_the_host_that_was_left_out_is_named() -> None:
+    why = record_device._why_nothing([("stencil", "test", [], ["sequential-c"])], [host_cpu().spec])
+    assert why == "sequential-c is left out by --no-host or --no-sweeps"
+
+
+def test_what_is_named_twice_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = list[tuple[Any, ...]]()
+
+    def measured(name: str, parameters: dict[str, Any], *_: Any, **options: Any) -> schedule.Done:
+        called.append((name, parameters["device"], parameters["cases"], parameters["variants"]))
+        return schedule.Done("run", 1, 0, 0)
+
+    monkeypatch.setattr(record_device, "_on_this_host", measured)
+    device = host_cpu().spec
+    twice = ["--device", device, "--device", f" {device}", *["--case", "5x13"] * 2, *["--variant", "fused"] * 2]
+    run_record(tmp_path, *twice, labs=("stencil", "stencil"))
+    assert called == [("stencil", device, ["5x13"], ["fused"])]
+    with pytest.raises(UsageError, match="--together takes two or more"):
+        run_record(tmp_path, "--together", *twice, labs=("stencil",))
 
 
 @pytest.mark.thorough

@@ -32,7 +32,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         *(("cuda", "gpu", name) for name in (
             "CUPY_TF32", "CUPY_ACCELERATORS", "CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "NVIDIA_TF32_OVERRIDE",
             "CUBLAS_WORKSPACE_CONFIG", "NVRTC_DISABLE_CONCURRENT_NVVM", "CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_ALGO",
-            "LD_PRELOAD",
+            "LD_PRELOAD", "TRITON_DEFAULT_FP_FUSION", "DISABLE_PTXAS_OPT", "CUTE_DSL_KEEP", "NUMBA_OPT",
         )),
         ("opencl", "gpu", "PYOPENCL_BUILD_OPTIONS"),
     ],
@@ -61,6 +61,7 @@ def test_what_changes_a_kernel_or_its_run_is_part_of_the_key(
         "CUDA_HOME",
         "CUDA_VISIBLE_DEVICES", "CUDA_VERSION", "CUDA_CACHE_PATH", "CUPY_CACHE_DIR", "NCCL_VERSION", "NCCL_NVLS_ENABLE",
         "TORCH_SYMM_MEM_DISABLE_MULTICAST",
+        "NUMBA_CACHE_DIR", "TRITON_CACHE_DIR",
         "OMP_DISPLAY_ENV", "TORCH_HOME", "XLA_PYTHON_CLIENT_PREALLOCATE", "MKL_VERBOSE", "PATH", "HOME",
     ],
 )  # fmt: skip

@@ -166,6 +166,17 @@ def test_a_write_out_of_bounds_is_found_at_its_line(checked: dict[str, CheckedVa
     assert "wrong result" in str(variant_check.reason)
 
 
+def test_no_variable_of_the_reader_hides_a_report(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCLGRIND_LOG", str(tmp_path / "reports"))
+    monkeypatch.setenv("OCLGRIND_NUM_THREADS", "0")
+    lab = registry.get("flawed")
+    (variant_check,) = sanitize.check(lab, sanitize.choose(lab, "no-barrier", None, "test", host_cpu()), host_cpu())
+    assert lines(variant_check).keys() == {"read-write data race in local memory"}
+    assert not (tmp_path / "reports").exists()
+
+
 def test_the_command_prints_findings_with_their_lines(folder: Path, command: Command) -> None:
     code, out, err = command("check", "flawed", "no-barrier")
     place = folder / "no-barrier" / "reduce_tree.inc"

@@ -144,7 +144,10 @@ def test_every_recorded_file_is_whole() -> None:
 
 DEEP = '{"a": ' * (MOST_DEPTH + 1) + "1" + "}" * (MOST_DEPTH + 1)
 BAD_VALUES: list[tuple[str, Any, str]] = [
-    *(("samples_s", [1.0, bad], "samples_s has a value that is no time") for bad in (0.0, -1.0, np.inf, np.nan)),
+    *(
+        ("samples_s", [1.0, bad], "samples_s has a value that is no time")
+        for bad in (0.0, -1.0, np.inf, np.nan, 1e308, 5e-324)
+    ),
     *(("wall_s", [1.0, bad], "wall_s has a value that is no time") for bad in (0.0, -np.inf)),
     ("samples_s", [1.0, None], "samples_s has a null"),
     ("samples_s", [], "samples_s is empty"),

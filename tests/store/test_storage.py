@@ -16,7 +16,7 @@ import pytest
 from roofbook import paths
 from roofbook.book import experiment
 from roofbook.errors import UsageError
-from roofbook.store import parquet, storage
+from roofbook.store import files, parquet, storage
 from roofbook.store.checker import CheckedFile
 from roofbook.store.file_check import Facts
 from roofbook.store.parquet import Store
@@ -213,12 +213,48 @@ def test_a_file_that_is_no_lease_keeps_nobody_from_merging(tmp_path: Path) -> No
             assert is_holder and (folder / f"{number:09d}").exists()
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"until": null}', '{"until": NaN}', '{"until": 1e99}', '{"until": 1' + 400 * "0" + "}", 9999 * "["],
+    ids=["empty", "list", "null", "nan", "a wrong clock", "huge", "deep"],
+)
+def test_a_lease_that_cannot_be_keeps_nobody_from_merging(tmp_path: Path, content: str) -> None:
+    folder_storage, folder = storage.Folder(tmp_path), tmp_path / storage.LEASES / "local"
+    folder.mkdir(parents=True)
+    (folder / "000000001").write_text(content)
+    with storage.lease(folder_storage, "local") as is_holder:
+        assert is_holder
+
+
 def test_no_merge_makes_a_file_too_large_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
     for minute in range(4):
         store.append([row(f"v{minute}", minute)])
     monkeypatch.setattr(parquet, "check_file", lambda data: CheckedFile(pa.table({}), Facts("it has too many rows")))
     assert store.compact() == [] and len(variants(store)) == 4
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_file_that_changes_during_a_merge_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    """A checkout or a copy can write over a file, between two readings of it or after the last one."""
+    store = Store(tmp_path)
+    (path,) = store.append([row("a", 0)])
+    store.append([row("b", 1)])
+    changed = b"half a file" if broken else Store(tmp_path / "other").append([row("c", 2)])[0].read_bytes()
+    encoded, mergeable = files.encoded, store._mergeable
+
+    def change_then(function: Callable[..., Any], *arguments: Any) -> Any:
+        path.write_bytes(changed)
+        return function(*arguments)
+
+    if broken:
+        groups = mergeable("lbm", "device", "local")
+        monkeypatch.setattr(store, "_mergeable", lambda *_: change_then(lambda: groups))
+    else:
+        monkeypatch.setattr(files, "encoded", lambda *arguments: change_then(encoded, *arguments))
+    assert store.compact() == [] and path.read_bytes() == changed
 
 
 def test_a_folder_that_another_process_merges_is_skipped(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 It continues after an interruption: measurements in OUT are not repeated, and samples of an interrupted case count.
 """
 
+import itertools
 import re
 import resource
 import time
@@ -18,6 +19,7 @@ from ..devices.find import devices as all_devices
 from ..devices.find import open_device
 from ..errors import Failed, UsageError, one_of
 from ..measure import schedule
+from ..measure.placement import target_of, why_not
 from ..measure.schedule import Done
 from ..paths import expanded
 from ..spec import registry
@@ -55,9 +57,10 @@ def record(
     Empty labs, devices, scales, cases or variants mean all that the book shows. uncommitted: accept a checkout with changes,
     and leave the rows in OUT/local. together: measure the devices in the same rounds, by one process. cluster: address of a
     Dask scheduler whose workers measure. workers: number of own workers that do. Raise UsageError for a checkout with changes
-    without `uncommitted`, and if OUT lies among the checkout's files. Raise Failed, once all is stored, if no measurement of
-    those asked for has a time.
+    without `uncommitted`, if OUT lies among the checkout's files, and if nothing of what was asked for runs on the devices.
+    Raise Failed, once all is stored, if no measurement of those asked for has a time.
     """
+    labs, scales, cases, variants = (list(dict.fromkeys(names)) for names in (labs, scales, cases, variants))
     try:
         if re.match(r"\w+:/", str(out)):
             raise UsageError("OUT is a folder; afterwards `roofbook push URL --results OUT` copies it to a bucket")
@@ -70,10 +73,10 @@ def record(
     if where == "recorded" and (fault := checkout.no_place(out)):
         raise UsageError(fault)
     selections = chosen_cases(labs, scales, cases, variants)
+    if not (cluster or workers):  # a device may be named in several ways
+        devices = list({open_device(spec).spec: spec for spec in reversed(devices)}.values())[::-1]
     if together and (cluster or workers or len(devices) < 2):
         raise UsageError("--together takes two or more --device of this host, such as one GPU by two backends")
-    for spec in () if cluster or workers else devices:
-        open_device(spec)
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     with campaign.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
         specs = devices or (crew.specs() if crew else [device.spec for device in one_of_each_kind(all_devices())])
@@ -104,6 +107,8 @@ def record(
     for title, summary, seconds in done:
         say(f"{title}: {summary}, {seconds:.0f} s", hang=2)
     say(resources_used(time.perf_counter() - began))
+    if not any(summary.measured or summary.fresh for _, summary, _ in done):
+        raise UsageError(f"nothing was measured: {_why_nothing(selections, [] if crew else specs)}")
     failed = sum(summary.failed for _, summary, _ in done)
     if failed and not any(summary.fresh or summary.measured > summary.failed for _, summary, _ in done):
         raise Failed(
@@ -172,6 +177,19 @@ def _names_of(kind: str, labs: Sequence[str], scales: Sequence[str]) -> list[str
         ]
         names += [lab.other_sizes for lab in known_labs if lab.other_sizes]
     return list(dict.fromkeys(names))
+
+
+def _why_nothing(selections: Sequence[Selection], specs: Sequence[str]) -> str:
+    """Return why none of the selections runs on the devices: the reason of the first variant that was named."""
+    for name, scale, cases, variants in selections:
+        lab = registry.get(name)
+        for spec, variant in itertools.product(specs, map(lab.variant, variants)):
+            case = lab.case(cases[0], scale) if cases else lab.cases(scale)[0]
+            device = open_device(spec, lab.preferred_backend)
+            if target_of(variant, device) and not lab.skip_reason(variant, case):
+                return f"{variant.name} is left out by --no-host or --no-sweeps"
+            return f"{variant.name} does not run on {spec}: {why_not(lab, case, variant, device)}"
+    return "the labs have no step that runs there"
 
 
 def _check_commit(where: StorePart) -> None:

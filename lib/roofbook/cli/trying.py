@@ -15,9 +15,7 @@ from ..terminal import say
 from .app import KNOWN_LAB, SCALES, app, number, of_scale, to_write, writing
 
 if TYPE_CHECKING:
-    from ..devices.contract import Device
     from ..spec.lab import Lab
-    from ..spec.plan import Case, Variant
 
 Row = Mapping[str, Any]
 
@@ -68,7 +66,7 @@ def try_steps(
 
     from ..devices.find import open_device
     from ..measure.case_run import measure_case
-    from ..measure.placement import Setting
+    from ..measure.placement import Setting, why_not
     from ..measure.policy import Policy
     from ..measure.progress import Reporter
     from ..store.identity import new_run_id
@@ -104,19 +102,6 @@ def try_steps(
             out.write_text(json.dumps(rows, default=str, indent=1), encoding="utf-8")
     if any(row["status"] == "failed" and not _is_refused(row) for row in rows):
         raise Failed("a step failed")
-
-
-def why_not(lab: "Lab", case: "Case", step: "Variant", device: "Device") -> str:
-    """Return why a step does not run on a case and a device; '' if it does."""
-    from ..measure.placement import target_of
-
-    target = target_of(step, device)
-    if target is None or target.device is not device:
-        if step.kind and step.kind != device.kind:
-            return f"it is for a {step.kind.upper()}, and {device.spec} is a {device.kind.upper()}"
-        lacking = step.lacking(device.backend)
-        return f"{label(device.backend)} lacks: {lacking}" if lacking else f"not on {device.spec}"
-    return lab.skip_reason(step, case) or ""
 
 
 def results(rows: Sequence[Row], backend: str, first: str) -> Iterator[str]:

@@ -21,7 +21,8 @@ BY_BACKEND = {
     ),
     "cuda": (
         "CUDA_", "CUPY_", "NVRTC_", "NVCC_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUBLASLT_", "CUDNN_", "CUSPARSE_", "NCCL_",
-        "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "CUTE_DSL_", "XLA_", "JAX_",
+        "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "DISABLE_LLVM_OPT",
+        "DISABLE_PTXAS_OPT", "CUTE_DSL_", "NUMBA_", "XLA_", "JAX_",
     ),
     "webgpu": ("WGPU_", "VK_", "MESA_", "LP_", "GALLIVM_", "RADV_", "ANV_", "MTL_", "DXVK_"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..devices import find, provenance
-from ..devices.backends import HOST, X86_INSTRUCTIONS
+from ..devices.backends import HOST, X86_INSTRUCTIONS, label
 from ..devices.contract import Device, Unsupported
 from ..peers import threads
 from ..spec.lab import Lab
@@ -52,6 +52,17 @@ def target_of(variant: Variant, device: Device) -> Target | None:
     if variant.options.get("devices", 1) > getattr(device, "alike", 1) and not variant.options.get("overlapping"):
         return None
     return Target(device, device.backend)
+
+
+def why_not(lab: Lab, case: Case, variant: Variant, device: Device) -> str:
+    """Return why a variant does not run on a case and a device; '' if it does."""
+    target = target_of(variant, device)
+    if target is None or target.device is not device:
+        if variant.kind and variant.kind != device.kind:
+            return f"it is for a {variant.kind.upper()}, and {device.spec} is a {device.kind.upper()}"
+        lacking = variant.lacking(device.backend)
+        return f"{label(device.backend)} lacks: {lacking}" if lacking else f"not on {device.spec}"
+    return lab.skip_reason(variant, case) or ""
 
 
 def lacking_instructions(variant: Variant, device: Device) -> str:

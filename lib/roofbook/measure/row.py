@@ -1,11 +1,11 @@
 """Conversion of a measurement to a row of the store."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from .. import strict_json
 from ..devices import provenance
+from ..store.row_rules import LONGEST_S, SHORTEST_S, is_time
 from ..store.schema import REASONS
 from . import placement
 from .checked_runnable import plain_text
@@ -24,7 +24,7 @@ def checks(measurement: Measurement) -> dict[str, Any]:
 
 
 def reason_without_times(measurement: Measurement) -> str | None:
-    """Return why the samples are invalid: a time that is not positive, or columns of unequal lengths. None if valid."""
+    """Return why the samples are invalid: a time out of range, or columns of unequal lengths. None if valid."""
     columns: list[Sequence[float]] = [
         measurement.samples,
         measurement.walls,
@@ -35,14 +35,10 @@ def reason_without_times(measurement: Measurement) -> str | None:
     if len(lengths) > 1:
         return f"not accepted: of its samples there are {' and '.join(map(str, sorted(lengths)))} numbers"
     bad = next(
-        (
-            seconds
-            for seconds in (*measurement.samples, *measurement.walls)
-            if not (math.isfinite(seconds) and seconds > 0)
-        ),
+        (seconds for seconds in (*measurement.samples, *measurement.walls) if not is_time(seconds)),
         None,
     )
-    return None if bad is None else f"not accepted: a sample of {bad:g} s; a time is finite and above 0"
+    return None if bad is None else f"not accepted: a sample of {bad:g} s; a time is {SHORTEST_S:g} to {LONGEST_S:g} s"
 
 
 def row(setting: Setting, measurement: Measurement, run: str) -> dict[str, Any]:

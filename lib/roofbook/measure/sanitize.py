@@ -226,8 +226,12 @@ def _run(
     environment: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
 ) -> ToolRun:
-    """Run `sanitizer_worker` with an order under a tool. limit_s: seconds for its start, and for each variant."""
-    tool_environment = {**own_python.environment(), **registry.environment(), "LC_ALL": "C", **(environment or {})}
+    """Run `sanitizer_worker` with an order under a tool. limit_s: seconds for its start, and for each variant.
+
+    Oclgrind's variables that the user has set do not count: with OCLGRIND_LOG, reports go to a file, and none would be found.
+    """
+    users = {name: value for name, value in own_python.environment().items() if not name.startswith("OCLGRIND_")}
+    tool_environment = {**users, **registry.environment(), "LC_ALL": "C", **(environment or {})}
     process = [*command, sys.executable, "-m", f"{__package__}.sanitizer_worker", json.dumps(order)]
     return run_tool(
         process, limit_s=limit_s, env=tool_environment, together=True, mark=order["mark"].encode(), stop=stop

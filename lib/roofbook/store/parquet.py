@@ -255,14 +255,19 @@ class Store:
         return [paths for paths in groups if len(paths) > 1]
 
     def _merge(self, folder: str, paths: Sequence[Path]) -> list[Path]:
-        """Merge files. Return the new one; [] if it would be too large."""
-        rows = read_rows([(path, files.stamp(path)) for path in paths])
+        """Merge files. Return the new one; [] if it would be too large, or if somebody changed a file meanwhile."""
+        stamps = [(path, files.stamp(path)) for path in paths]
+        rows = read_rows(stamps)
+        if not all(facts.whole for facts in rows.facts.values()):
+            return []
         table = selection.each_once(rows.table, IDENTITY)
         table = table.take(selection.oldest_first(table)).select(schema().names).cast(schema())
         origins = [origin for path in paths for origin in (digest(path.read_bytes()), *rows.facts[path].merged_from)]
         content = files.encoded(table, origins)
         checked = check_file(content)
         if not checked.facts.whole or len(checked.rows) != len(table):
+            return []
+        if any(files.stamp(path) != stamp for path, stamp in stamps):
             return []
         name = keep(self.storage, folder, f"{files.MERGED}{new_run_id()}", content)
         self.storage.remove(map(self.storage.name, paths))

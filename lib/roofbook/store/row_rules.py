@@ -23,6 +23,8 @@ MOST_LETTERS = {"file": 120, "name": 200, "text": 1 << 20}
 """Largest numbers of letters: of names that also name a file or folder, of other names, and of long texts (reasons, JSON)."""
 MOST_DEPTH = 20
 """Largest number of nested objects and lists in a JSON text."""
+SHORTEST_S, LONGEST_S = 1e-15, 1e9
+"""Range of a time in seconds: the ratio of times beyond it would be infinite or no number."""
 FIRST_TIME, LAST_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
 """Range of `started`: pandas has no dates beyond."""
 NO_TEXT = "\ufffe\uffff"
@@ -172,9 +174,16 @@ def _wrong_lists(table: "pa.Table", name: str) -> dict[int, str]:
     numbers = pc.fill_null(values, 1).to_numpy(zero_copy_only=False)
     if name == "rounds":
         return wrong | {int(row): "rounds has a number below 0" for row in row_of[numbers < 0]}
-    fit = np.isfinite(numbers) & (numbers > 0 if name in TIMES else numbers > -1e9)
-    fault = "no time: finite seconds above 0 are" if name in TIMES else "no finite number"
+    if name in TIMES:
+        fit, fault = is_time(numbers), f"no time: {SHORTEST_S:g} to {LONGEST_S:g} s are"
+    else:
+        fit, fault = np.isfinite(numbers) & (numbers > -1e9), "no finite number"
     return wrong | {int(row): f"{name} has a value that is {fault}" for row in row_of[~fit]}
+
+
+def is_time(seconds: Any) -> Any:
+    """Return whether numbers of seconds are times, not NaN: a boolean for each."""
+    return (seconds >= SHORTEST_S) & (seconds <= LONGEST_S)
 
 
 def _wrong_times(table: "pa.Table") -> dict[int, str]:

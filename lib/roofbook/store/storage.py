@@ -31,6 +31,8 @@ LEASES = "leases"
 """Folder of the leases, below the root of a storage."""
 LEASE_S = 600.0
 """Seconds that a lease lasts: an older one was abandoned by a process that died."""
+_LONGEST_LEASE_S = 2 * LEASE_S
+"""Seconds from now to the end of a lease, at most: clocks of several machines differ, but not by years."""
 
 
 def storage_of(results: str | Path) -> Storage:
@@ -103,14 +105,15 @@ def lease(storage: Storage, folder: str) -> Iterator[bool]:
 
 
 def _end_of_lease(storage: Storage, name: str) -> float:
-    """Return when a lease ends, in seconds since 1970; 0 if its file is gone or is no lease.
+    """Return when a lease ends, in seconds since 1970; 0 if its file is gone, is no lease, or is from a clock that was wrong.
 
     A file that is gone was replaced by the next number, so an attempt to add that number will fail.
     """
     try:
-        return float(json.loads(storage.read(name))["until"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        end = float(json.loads(storage.read(name))["until"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return 0.0
+    return end if end < time.time() + _LONGEST_LEASE_S else 0.0
 
 
 class Folder:

@@ -53,7 +53,7 @@ class RsqrtStencil(NamedCases):
     """Sizes with several work-groups, the last of them partly filled: for scalars, wide types, groups and tasks."""
     case_names = CASES
     name_pattern = "[0-9]{1,6}x[0-9]{1,6}"
-    other_sizes = "any HEIGHTxWIDTH from 3x3 on"
+    other_sizes = "any HEIGHTxWIDTH from 3x3 to 999999x999999"
 
     def __init__(self) -> None:
         names = ("native-rsqrt", "tasks-2", "local-memory-tasks-2", "checked", "fused")
