@@ -15,7 +15,7 @@ import pytest
 from roofbook.devices.contract import Device
 from roofbook.devices.find import open_device
 from roofbook.measure import sampling
-from roofbook.measure.buffer_ledger import BufferLedger, Garbage
+from roofbook.measure.buffer_ledger import _COMPARED, BufferLedger, Garbage, _same_bytes
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
@@ -508,3 +508,14 @@ def test_a_buffer_that_a_run_allocates_and_releases_is_not_read_again() -> None:
     with ledger.judging_timed_launches():
         runnable.run()
     assert reads == allocated
+
+
+@pytest.mark.parametrize("size", [0, 1, _COMPARED // 4 - 1, _COMPARED // 4 + 1])
+def test_arrays_are_the_same_if_all_bytes_are(size: int) -> None:
+    """The numbers of an operand are given in another order where that changes a byte, a NaN's or the last one's too."""
+    numbers = np.full(size, np.nan, np.float32)
+    assert _same_bytes(numbers, numbers.copy())
+    for place in {0, size // 2, size - 1} if size else ():
+        other = numbers.copy()
+        other.view(np.uint32)[place] ^= 1
+        assert not _same_bytes(numbers, other)
