@@ -52,7 +52,7 @@ def languages(device: str, comparisons: Sequence[Comparison]) -> Table:
     ]  # fmt: skip
     kernels = [comparison.kernel for comparison in comparisons]
     notes = [*summary(comparisons), *same_launches(comparisons), *notes_of(kernels, NOTE)]
-    return table(f"Kernels in today's languages on {device}", columns, comparisons, notes, "peers")
+    return table(f"Kernels in today's languages on {device}", columns, comparisons, notes, "languages")
 
 
 def summary(comparisons: Sequence[Comparison]) -> list[str]:
