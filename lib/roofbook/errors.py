@@ -72,11 +72,11 @@ def program(work: Callable[[], object], stopped: str) -> int:
     except BrokenPipeError:
         return 1
     except UsageError as error:
-        return complain(f"error: {error}", 2)
+        return complain(f"error: {_one_line(error)}", 2)
     except Failed as error:
         return complain(f"error: {error}", 1)
     except OSError as error:
-        return complain(f"error: {of_system(error)}", 2)
+        return complain(f"error: {_one_line(of_system(error))}", 2)
     except MemoryError as error:
         return complain(f"error: not enough memory: {error}".removesuffix(": "), 2)
     except KeyboardInterrupt:
@@ -85,6 +85,11 @@ def program(work: Callable[[], object], stopped: str) -> int:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 _let_go(stream)
+
+
+def _one_line(text: object) -> str:
+    """Return a text with its ends of lines written out: a file's name may have some."""
+    return str(text).replace("\n", "\\n")
 
 
 def complain(line: str, code: int) -> int:

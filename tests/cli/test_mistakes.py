@@ -122,6 +122,8 @@ MISTAKES = [
     (["record", "OUT", "--budget", "-1"], "-1.0 is not in the range x>0"),
     (["serve"], "`roofbook build` makes one"),
     (["serve", "--port", "99999"], "0<=x<=65535"),
+    (["import", "new\nline.json"], "new\\nline.json: No such file or directory"),
+    (["pull", "new\nline"], "results cannot be kept in new\\nline: its name has a control character"),
 ]
 
 
