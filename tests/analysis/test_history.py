@@ -95,14 +95,16 @@ def test_another_translation_to_wgsl_is_named() -> None:
 
 
 def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_too() -> None:
-    was = {"environment": {"libraries": {"numpy": "2.0", "pocl": "5"}, "python": "3.11"}, "gpu": None, "machine": None}
-    now = {"environment": {"libraries": {"numpy": "2.1"}, "python": "3.12"}}
+    device = {"backend": "opencl"}
+    libraries = {"numpy": "2.0", "pocl-binary-distribution": "5"}
+    was = {"environment": {"device": device, "libraries": libraries, "python": "3.11"}, "gpu": None, "machine": None}
+    now = {"environment": {"device": device, "libraries": {"numpy": "2.1"}, "python": "3.12"}}
     _, after = history.versions([taken(1, facts=was), taken(2, facts=now, env_key="new")])
     assert [change.text for change in after.changes] == [
         "the numpy changed: 2.0 -> 2.1",
         "the python changed: 3.11 -> 3.12",
         "perhaps another card: the earlier row does not say which it is of",
-    ], "PoCL drives no GPU"
+    ], "the distribution of PoCL counts for no device"
 
 
 @pytest.mark.parametrize(

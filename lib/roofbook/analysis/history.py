@@ -146,10 +146,7 @@ def changes_of_conditions(before: "_Conditions", after: "_Conditions") -> tuple[
 def _environment(before: "_Conditions", after: "_Conditions") -> tuple[Change, ...]:
     if not (before.environment and after.environment):
         return ()
-    texts = provenance.differences(before.environment, after.environment)
-    if after.is_gpu:  # older rows of GPUs name PoCL where it was merely installed
-        texts = [text for text in texts if not text.startswith("pocl")]
-    return tuple(Change(DRIVER, text) for text in texts)
+    return tuple(Change(DRIVER, text) for text in provenance.differences(before.environment, after.environment))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -222,9 +219,9 @@ class _Conditions:
     """The parts of a row's provenance whose change is named. Equal ones are one object, so they are compared once."""
 
     environment: Mapping[str, Any]
+    """Parts that count today (`provenance.counted`)."""
     gpu: Mapping[str, Any]
     machine: tuple[str, str | None]
-    is_gpu: bool
 
 
 _conditions_by_text: dict[str, _Conditions] = {}
@@ -232,13 +229,14 @@ _conditions_by_text: dict[str, _Conditions] = {}
 
 def conditions_of(row: Row) -> _Conditions:
     """Return the conditions of a row: thousands of rows of a few machines differ in their commit and their time alone."""
-    return _conditions(text_field(row, "provenance"), text_field(row, "device_kind") == "gpu")
+    return _conditions(text_field(row, "provenance"))
 
 
 @lru_cache(maxsize=1 << 16)
-def _conditions(provenance: str | None, is_gpu: bool) -> _Conditions:
-    fields = read_json(provenance or "{}")
-    conditions = _Conditions(fields.get("environment") or {}, fields.get("gpu") or {}, machine(provenance), is_gpu)
+def _conditions(text: str | None) -> _Conditions:
+    fields = read_json(text or "{}")
+    environment = provenance.counted(fields.get("environment") or {})
+    conditions = _Conditions(environment, fields.get("gpu") or {}, machine(text))
     return _conditions_by_text.setdefault(repr(conditions), conditions)
 
 

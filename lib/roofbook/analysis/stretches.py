@@ -147,7 +147,7 @@ def _sections(rows: _Rows, runs: "NDArray[np.int64]") -> Iterator[_Section]:
     import numpy as np
 
     version = rows.version[runs]
-    starts = np.flatnonzero(_is_cut(rows.take(runs, ["provenance", "device_kind"]), version))
+    starts = np.flatnonzero(_is_cut(rows.take(runs, ["provenance"]), version))
     counts = np.diff([*starts, len(runs)])
     fit = verified(rows.table)[rows.oldest_first[runs]]
     timed = fit[starts]
@@ -166,7 +166,7 @@ def _is_cut(table: "pa.Table", version: "NDArray[np.int64]") -> "NDArray[np.bool
     """Return for each run whether a section begins with it."""
     import numpy as np
 
-    groups = selection.group_numbers(table, ("provenance", "device_kind"))
+    groups = selection.group_numbers(table, ("provenance",))
     first = np.unique(groups, return_index=True)[1]
     conditions = [conditions_of(row) for row in _dictionaries(table.take(first))]
     distinct = list(dict.fromkeys(conditions))
