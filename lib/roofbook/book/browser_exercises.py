@@ -25,12 +25,16 @@ BEGINS, ENDS = "roofbook_hole_begins", "roofbook_hole_ends"
 WORDS = {"BARRIER": "workgroupBarrier", "NATIVE_RSQRT": "inverseSqrt", "float4": "vec4<f32>"}
 """Words of the neutral dialect in WGSL, for hints that have them."""
 
+_LINE = re.compile(r"^#line .*\n", re.M)
+"""A directive that says of which file the next lines are."""
+
 
 class _InWgsl(Answer):
     """A text in place of a step's kernel, as a page gets it."""
 
     def render(self, dialect: str) -> str:
-        return translate(super().render(dialect), WEBGPU.translator)
+        # A directive names a temporary file: with it no translation is found in the cache.
+        return translate(_LINE.sub("", super().render(dialect)), WEBGPU.translator)
 
 
 def scripts(lab: Lab, run: BrowserRun, steps: Mapping[str, str]) -> dict[str, str]:

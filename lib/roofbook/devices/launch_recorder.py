@@ -108,9 +108,9 @@ class Queue(contract.Queue):
     def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
         if offset:
             raise Unsupported("a read from the middle of a buffer")
-        marks = ((np.arange(array.size) + len(self.device.reads)) % EXACT.get(array.dtype.name, 1 << 24)).astype(
-            array.dtype
-        )
+        first, most = len(self.device.reads), EXACT.get(array.dtype.name, 1 << 24)
+        numbers = np.arange(first, first + array.size, dtype=np.int32)
+        marks = (numbers if first + array.size <= most else numbers % most).astype(array.dtype)
         array[...] = marks.reshape(array.shape)
         self.events.append(RecordedRead(buffer.number, array.dtype.name, marks))
         return array
