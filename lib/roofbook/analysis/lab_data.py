@@ -128,6 +128,7 @@ class LabData(ABC):
 
     def _on(self, case: Case) -> CaseData:
         lab, compiler, order = self.lab, compiler_of(self.device), self.order
+        exact_as = lab.exact_as()
         return CaseData(
             self.rows_with_peers,
             order,
@@ -145,7 +146,7 @@ class LabData(ABC):
             same_code={v.name: v.same_code[compiler] for v in lab.all_variants() if compiler in v.same_code},
             compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
-            exact_as={v.name: lab.exact_as(v) for v in lab.all_variants() if lab.exact_as(v) != v.dtype},
+            exact_as={v.name: exact_as[v.name] for v in lab.all_variants() if exact_as[v.name] != v.dtype},
             conditions={v.name: conditions for v in lab.all_variants() if (conditions := lab.conditions(v))},
             parents={v.name: v.parent for v in lab.all_variants() if v.parent},
             marks={v.name: needs for v in lab.ladder if (needs := marks(v))},

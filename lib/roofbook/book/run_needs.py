@@ -1,6 +1,7 @@
 """Time and space for a run of a lab: minutes on each device that has run it, and the size of packages and rows on the disk."""
 
 import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 3600:.1f}{show.THIN}h"
 
 
+@cache
 def installed_bytes(package: str = PACKAGE) -> int:
     """Return the size of the files of an installed package and of all packages that it needs, as their lists of files say.
 

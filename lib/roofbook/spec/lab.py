@@ -326,18 +326,21 @@ class Lab(ABC):
         """Return how a variant's result or time differs from a plain step's, by its plan."""
         return variant.plan.conditions(variant)
 
-    def exact_as(self, variant: Variant) -> str:
-        """Return the type whose plain steps are as exact as a variant.
+    def exact_as(self) -> dict[str, str]:
+        """Return the type whose plain steps are as exact as a variant, by the variant's name.
 
         This is the variant's `dtype`. It is float32 if other variants of the lab round their operands to that type and this
         one, which splits operands, does not.
         """
-
-        def rounds(candidate: Variant) -> bool:
-            return any(condition.startswith(ROUNDS_OPERANDS) for condition in self.conditions(candidate))
-
-        lossy = any(rounds(v) for v in self.all_variants() if v.dtype == variant.dtype)
-        return "float32" if lossy and not rounds(variant) else variant.dtype
+        rounds = {
+            variant.name: any(condition.startswith(ROUNDS_OPERANDS) for condition in self.conditions(variant))
+            for variant in self.all_variants()
+        }
+        lossy = {variant.dtype for variant in self.all_variants() if rounds[variant.name]}
+        return {
+            variant.name: "float32" if variant.dtype in lossy and not rounds[variant.name] else variant.dtype
+            for variant in self.all_variants()
+        }
 
     def rate(self, case: Case) -> tuple[float, str]:
         """Return (amount of one unit, name of the rate), such as millions of cells and `MLUPS`. A rate is amount / seconds.
