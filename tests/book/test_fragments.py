@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.analysis.publication import publication
-from roofbook.book import fragments, front_page
+from roofbook.book import fragments, front_page, kernels_page
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -71,6 +71,7 @@ def test_only_fragments_with_new_rows_in_the_store_are_written(
 
     monkeypatch.setattr(fragments, "_devices_compared", fake("compared", [""] * (4 + len(registry.names()))))
     monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: fake(lab.name, ("", ""))())
+    monkeypatch.setattr(kernels_page, "update", lambda *_: None)  # no rows are in them
     monkeypatch.setattr(front_page, "ladders", fake("ladders"))
     monkeypatch.setattr(front_page, "ends", fake("ends"))
 
