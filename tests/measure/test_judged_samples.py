@@ -15,7 +15,7 @@ import pytest
 from roofbook.devices.contract import Device
 from roofbook.devices.find import open_device
 from roofbook.measure import sampling
-from roofbook.measure.buffer_ledger import _COMPARED, BufferLedger, Garbage, _same_bytes
+from roofbook.measure.buffer_ledger import _PIECE, CLOSE, BufferLedger, Garbage, _close, _same_bytes
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
@@ -510,7 +510,7 @@ def test_a_buffer_that_a_run_allocates_and_releases_is_not_read_again() -> None:
     assert reads == allocated
 
 
-@pytest.mark.parametrize("size", [0, 1, _COMPARED // 4 - 1, _COMPARED // 4 + 1])
+@pytest.mark.parametrize("size", [0, 1, _PIECE - 1, _PIECE + 1])
 def test_arrays_are_the_same_if_all_bytes_are(size: int) -> None:
     """The numbers of an operand are given in another order where that changes a byte, a NaN's or the last one's too."""
     numbers = np.full(size, np.nan, np.float32)
@@ -519,3 +519,23 @@ def test_arrays_are_the_same_if_all_bytes_are(size: int) -> None:
         other = numbers.copy()
         other.view(np.uint32)[place] ^= 1
         assert not _same_bytes(numbers, other)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("place", [0, _PIECE - 1, _PIECE, 2 * _PIECE])
+def test_results_of_two_launches_may_differ_by_the_order_of_sums(kind: type[np.generic], place: int) -> None:
+    """The largest result sets the tolerance, wherever it is. A NaN or infinity must be one in both."""
+    before = np.ones(2 * _PIECE + 1, kind)
+    before[place - 1] = 100
+    after = before.copy()
+    assert _close(after, before)
+    after[place] = before[place] + np.array(100 * CLOSE / 2).astype(kind)
+    assert _close(after, before)
+    after[place] = before[place] + np.array(1).astype(kind)
+    assert not _close(after, before)
+    if np.dtype(kind).kind == "f":
+        for value in (np.nan, np.inf):
+            after[place] = value
+            assert not _close(after, before)
+            twice = after.copy()
+            assert _close(after, twice), "both are the same"

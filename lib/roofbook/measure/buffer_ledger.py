@@ -33,8 +33,8 @@ GUARD = 4096
 """Bytes before and behind each buffer of a guarded ledger, full of NaNs."""
 _CHUNK = 1 << 26
 """Bytes of a buffer that one read copies."""
-_COMPARED = 1 << 20
-"""Bytes of two arrays that are compared at once."""
+_PIECE = 1 << 18
+"""Elements of two arrays that are compared at once."""
 
 
 class OperandChanged(Exception):
@@ -402,13 +402,16 @@ def _reordered(array: np.ndarray) -> np.ndarray:
     return np.roll(array, len(array) // 2 + 1)
 
 
+def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield an array in flat pieces of _PIECE elements, which stay in a cache while they are compared."""
+    flat = array.ravel()
+    return (flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE))
+
+
 def _same_bytes(first: np.ndarray, second: np.ndarray) -> bool:
-    """Return whether two flat arrays of one size have the same bytes. Stops at the first chunk that differs."""
-    left, right = first.view(np.uint8), second.view(np.uint8)
-    return all(
-        np.array_equal(left[start : start + _COMPARED], right[start : start + _COMPARED])
-        for start in range(0, left.size, _COMPARED)
-    )
+    """Return whether two arrays of one shape and type have the same bytes. Stops at the first piece that differs."""
+    pairs = zip(_pieces(first), _pieces(second), strict=True)
+    return all(np.array_equal(left.view(np.uint8), right.view(np.uint8)) for left, right in pairs)
 
 
 class _LaunchWatch:
@@ -495,5 +498,9 @@ def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
 
 def _close(after: np.ndarray, before: np.ndarray) -> bool:
     """Return whether two launches left the same results, up to the order of atomic sums."""
-    finite = np.abs(before[np.isfinite(before)])
-    return np.allclose(after, before, rtol=CLOSE, atol=CLOSE * float(finite.max(initial=0)), equal_nan=True)
+    pairs = list(zip(_pieces(after), _pieces(before), strict=True))
+    different = [(now, then) for now, then in pairs if not _same_bytes(now, then)]
+    if not different:
+        return True
+    largest = max(float(np.abs(then[np.isfinite(then)]).max(initial=0)) for _, then in pairs)
+    return all(np.allclose(now, then, rtol=CLOSE, atol=CLOSE * largest, equal_nan=True) for now, then in different)
