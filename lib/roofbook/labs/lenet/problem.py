@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
+from ...spec.bands import by_bands
 from ...spec.plan import CHANNELS_LAST, ROUNDS_RESULTS, Case, Variant, stated_conditions
 from ...spec.rounding import DEVIATIONS, ROUNDING, mean_square_over
 from . import data, network
@@ -27,7 +28,6 @@ MOST_IMAGES = 40000  # in a batch: 32-bit indices into the largest map
 SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # for float32
 SMALLEST_NORMAL = 2.0**-14  # in fp16: the error of a smaller number is at most d times this, not d times the number
-PART = 10  # images that the reference computes at a time: more would take much memory and leave the cache
 
 _NAME = re.compile(r"batch-(0|[1-9][0-9]{0,17})")
 
@@ -245,7 +245,7 @@ def reference(drawn: Mapping[str, Any]) -> dict[str, Any]:
     """
     x, weights, images = drawn["x"], drawn["weights"], drawn["images"]
     maps = bounded_forward(weights, x[sampled(len(x))])
-    parts = [bounded_forward(weights, x[at : min(at + PART, images)])["scores"] for at in range(0, images, PART)]
+    parts = by_bands(images, x[0].size, lambda part: bounded_forward(weights, x[part])["scores"])
     again = np.arange(len(x)) % images
     scores = Bounded(*(np.concatenate(arrays)[again] for arrays in zip(*parts, strict=True)))
     return {**maps, "scores": scores, "variances": variances(drawn, maps)}
