@@ -486,3 +486,11 @@ def test_the_picture_in_the_readme_has_the_numbers_of_the_recorded_rows(command:
     assert command("chart", *chart[1].split(), *only, "--results", str(ROOT / "results"), "--out", str(drawn))[0] == 0
     committed, today = (re.findall(r'data-tip="([^"]*)"', path.read_text()) for path in (ROOT / chart[2], drawn))
     assert committed == today and len(today) >= len(steps[1].split())
+
+
+@pytest.mark.parametrize("place", ["rows", "rows/deeper"])
+def test_out_is_a_folder(tmp_path: Path, place: str) -> None:
+    (tmp_path / "rows").write_text("kept")
+    with pytest.raises(UsageError, match="is no folder, or lies in a file: name a folder"):
+        run_record(tmp_path / place)
+    assert (tmp_path / "rows").read_text() == "kept"

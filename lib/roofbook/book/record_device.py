@@ -66,6 +66,8 @@ def record(
             raise UsageError("OUT is a folder; afterwards `roofbook push URL --results OUT` copies it to a bucket")
         out = Path(expanded(str(out)))
         out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"OUT {out} is no folder, or lies in a file: name a folder; a new one is made") from None
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
     checkout.ignore(out)
