@@ -35,11 +35,12 @@ class Stencil(KernelRun):
         program = device.build(variant.text.with_knobs(**self.turned()).render(device.backend))
         self.kernel = program.kernel(self.kernel_name)
         self.offset = int(self.knobs.get("OFFSET", 0))
-        self.r, self.b, self.g = self.buffers = [self.place(inputs[name]) for name in "rbg"]
+        r, b, self.g_placed = (self.placed(inputs[name]) for name in "rbg")
+        self.r, self.b, self.g = self.buffers = [device.upload(array) for array in (r, b, self.g_placed)]
 
-    def place(self, array: np.ndarray) -> Any:
-        """Copy an array to the device, `offset` floats behind the start of its buffer."""
-        return self.device.upload(np.concatenate([np.zeros(self.offset, np.float32), array.ravel()]))
+    def placed(self, grid: np.ndarray) -> np.ndarray:
+        """Return a grid as its buffer holds it: flat, behind `offset` zeros."""
+        return np.concatenate([np.zeros(self.offset, np.float32), grid.ravel()]) if self.offset else grid.ravel()
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
@@ -50,7 +51,7 @@ class Stencil(KernelRun):
         return {}
 
     def reset(self) -> None:
-        self.queue.write(self.g, np.concatenate([np.zeros(self.offset, np.float32), self.g_start.ravel()]))
+        self.queue.write(self.g, self.g_placed)
 
     def outputs(self) -> dict[str, np.ndarray]:
         buffer = self.queue.read(self.g, np.empty(self.offset + self.g_start.size, np.float32))
