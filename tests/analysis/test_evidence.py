@@ -306,6 +306,17 @@ def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
 
 
+def test_a_point_with_a_run_on_a_quicker_machine_is_no_rival_of_one_that_is_faster_in_shared_rounds() -> None:
+    """Only point 1 ran on the quicker machine too, and its median is the shortest."""
+    runs = [
+        fields | {"run": f"run-{at}", "started": STARTED + pd.Timedelta(days=at)}
+        for at, seconds in enumerate([(2.0, 3.0, 1.8, 9.0), (2.0, 3.0, 1.8, 9.0), (1.3,), (1.3,), (1.3,)])
+        for fields in sweep(*seconds)
+    ]
+    finding = Best("width", ("2",), CASE).find(cells(*runs))
+    assert finding.how.startswith("2 beside 4") and finding.estimate == pytest.approx(0.6, rel=0.01)
+
+
 def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
     best = Best("width", ("2",), CASE)
     rows = sweep(2.0, 1.0, 3.0, 4.0)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from roofbook.analysis.recorded import recorded
@@ -15,7 +16,8 @@ from roofbook.book.replay_notebook import RecordedPage
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
-from ..report.rows import even
+from ..report.rows import STARTED, even
+from .experiment.opening import drawn
 
 DIALECT = re.compile(r"\b(KERNEL|GLOBAL|RESTRICT|LOCAL_ID|GROUP_ID|GLOBAL_ID|LOCAL_ARRAY|BARRIER)\b")
 SIZED = {"cnn": ("16ch-16x28-k5", "fissioned"), "convpool": ("5x7x9x9-k3", "lists"), "stencil": ("6x1024", "flat")}
@@ -71,6 +73,25 @@ def test_a_sweep_without_a_measured_point_says_so_after_its_question(lab: str, t
         drawn = (getattr(page, draw)(sweep.axis) for draw in ("sweep", "sweep_table", "line_sweep", "heat_map"))
         for output in drawn:
             assert re.match(rf"{re.escape(sweep.question)} On [\w-]+: \w.*\.$", repr(output)), output
+
+
+def test_a_map_says_which_of_its_times_contradict_their_ratio(tmp_path: Path) -> None:
+    """All kernels take as long; only the first point ran on the slow machine of the last three runs."""
+    lab, store = registry.get("lbm"), Store(tmp_path / "results")
+    points = [variant for sweep in lab.sweeps if sweep.axis == "wg" for variant in sweep.variants][:4]
+    rows = [
+        even(
+            point.name, 1e-5 if at < 2 else 2e-5, point.parent, role="sweep", axis="wg", point=point.point, run=f"run-{at}",
+            started=STARTED + pd.Timedelta(days=at), scale="published", cell_key=point.name, env_key="e",
+            source_sha256=point.text.sha256,
+        )
+        for number, point in enumerate(points)
+        for at in range(2 if number else 5)
+    ]  # fmt: skip
+    store.append(rows, "recorded")
+    (data,) = recorded(lab, store)
+    (note,) = [text for text in drawn(RecordedPage(data, store).heat_map("wg")).notes if "all runs" in text]
+    assert f"] as {points[0].point}. The ratio pairs samples of the same round" in note
 
 
 def test_a_story_has_the_steps_that_matter_in_full_and_a_line_for_each_other(tmp_path: Path) -> None:

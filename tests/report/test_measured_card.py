@@ -2,7 +2,7 @@
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from roofbook.report import measured_card
 
@@ -32,3 +32,21 @@ def test_variables_that_were_set_are_named() -> None:
     row = reading({"settings": {"OMP_THREAD_LIMIT": "1"}}).row
     assert measured_card._environment(row)["settings"] == {"OMP_THREAD_LIMIT": "1"}
     assert measured_card._environment({"provenance": None}) == {}
+
+
+def spread(*places: tuple[str | None, str | None]) -> str:
+    """Return the spread of runs on these machines and GPUs; each takes a tenth longer than the first run."""
+    provenances = [{"machine": name, "gpu": uuid and {"uuid": uuid}} for name, uuid in places]
+    runs = [
+        SimpleNamespace(row={"provenance": json.dumps(provenance)}, median=1e-3 * (1.1 if at else 1))
+        for at, provenance in enumerate(provenances)
+    ]
+    return measured_card._spread(cast(Any, SimpleNamespace(ok=True, runs=runs, run_by_run=runs)))
+
+
+def test_the_spread_of_runs_counts_the_machines_and_gpus_that_they_ran_on() -> None:
+    assert spread(("a", "1"), ("a", "1")).startswith("the longest median of 2 runs is 10")
+    several = spread(("a", "1"), ("a", "1"), ("a", "2"), ("b", "3"), (None, None), (None, None))
+    assert several.startswith("the longest median of 6 runs on 4 machines or GPUs is 10")
+    assert "2 machines or GPUs" in spread(("a", None), ("b", None)), "processors"
+    assert spread(("a", None)) == "one run: nothing is known of the next"

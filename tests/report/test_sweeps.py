@@ -1,9 +1,11 @@
 """Figures of sweeps: labels stay legible, each failed point is marked, and its reason is said once."""
 
 import math
+import re
 from itertools import pairwise
 from typing import Any
 
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
@@ -14,7 +16,7 @@ from roofbook.report.bars import THICK
 from roofbook.report.effect_style import EFFECT_COLOURS
 
 from .inspection import axes
-from .rows import frame, row, shapes, sweep_rows
+from .rows import STARTED, frame, row, shapes, sweep_rows
 
 
 def test_sweep_grid_and_heat_map() -> None:
@@ -38,6 +40,43 @@ def test_points_that_are_no_numbers_are_bars_in_the_colours_of_their_effects() -
     assert "failed: work-group too large" in figure.svg and any("Bold: the fastest point" in n for n in figure.notes)
     with pytest.raises(UsageError, match="no single sweep"):
         report.point_bars(CaseData(sweep_rows(), ["fused"], "256x256"), "tile")
+
+
+def of_several_runs(points: dict[str, list[float]], name: str = "wg") -> Any:
+    """Return rows of a sweep: of each point its times in run-0, run-1 and so on."""
+    rows = [
+        row(
+            f"fused@{name}={point}", seconds, "fused", role="sweep", axis=name, point=point, run=f"run-{at}",
+            started=STARTED + pd.Timedelta(days=at),
+        )
+        for point, times in points.items()
+        for at, seconds in enumerate(times)
+    ]  # fmt: skip
+    return frame(*[row("fused", 2e-5, run=f"run-{at}") for at in range(5)], *rows)
+
+
+OTHER_RUNS = {"1x4": [1.0e-5] * 2, "4x1": [1.02e-5] * 2, "2x1": [1.0e-5] * 2 + [2e-5] * 3}
+"""The runs after the second are on a slower machine, and one point alone was measured there."""
+
+
+def test_a_point_whose_time_is_of_slower_runs_has_a_note_with_its_ratio() -> None:
+    data = CaseData(of_several_runs(OTHER_RUNS), ["fused"], "256x256")
+    said = "1x4 is as fast [1.00, 1.00] as 2x1. The ratio pairs samples of the same round; the times are medians of all runs"
+    readings, _ = report.sweep_readings(data.rows, "wg", "256x256")
+    (note,) = report.median_notes(readings)
+    assert re.sub(r"\[.*?\]", "[1.00, 1.00]", note) == f"{said} of each point."
+    assert note in report.point_bars(data, "wg").notes
+    assert report.median_notes({point: readings[point] for point in ("1x4", "4x1")}) == []
+    numbers = {point.partition("x")[0]: times for point, times in OTHER_RUNS.items()}
+    line = report.line_sweep(of_several_runs(numbers, "length"), "length")
+    assert any("as 2. The ratio pairs samples" in text for text in line.notes)
+    assert report.median_notes({}) == []
+
+
+def test_bold_is_the_point_that_is_fastest_in_shared_rounds_not_the_one_with_a_run_on_a_quicker_machine() -> None:
+    quicker = {"1x4": [1.1e-5] * 2 + [0.9e-5] * 3, "4x1": [1.0e-5] * 2}
+    figure = report.point_bars(CaseData(of_several_runs(quicker), ["fused"], "256x256"), "wg")
+    assert "fastest: 4x1" in figure.svg
 
 
 def test_the_worth_of_an_optimisation_is_blue_if_it_is_faster_with_it() -> None:

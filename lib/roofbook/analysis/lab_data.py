@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.backends import CUDA, ON_REQUEST, label
 from ..devices.contract import Device
 from ..errors import one_of
-from ..escaping import markdown, read_json
+from ..escaping import markdown
 from ..measure.placement import lacking_instructions, target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import DEVICE_CLOCK, Lab, Series, Sweep
@@ -19,6 +19,7 @@ from ..spec.step_marks import marks
 from ..store.schema import PROFILE
 from .answers import Mattered, Rival, answer, shorter_elsewhere, way
 from .case_data import CaseData
+from .machines import machine_count
 from .readings import FEW_RUNS, NEAR, Reading, Speedup, cases_of, faster, fastest, newest, text_field
 from .roofline import Bound, Peaks, bound, memory, read_peaks
 from .sentences import ratio_text, time_text
@@ -246,8 +247,7 @@ class Measured:
         reading = self._reading(variant, case)
         if not (reading and reading.ok):
             return 0, 0
-        provenances = [read_json(text_field(run.row, "provenance") or "{}") for run in reading.runs]
-        return len(reading.runs), len({(one.get("machine"), (one.get("gpu") or {}).get("uuid")) for one in provenances})
+        return len(reading.runs), machine_count(text_field(run.row, "provenance") for run in reading.runs)
 
     def near_fastest(self, case: str) -> list[str]:
         """Return the steps whose times are near the shortest one on a case, shortest first."""

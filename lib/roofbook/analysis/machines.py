@@ -1,5 +1,6 @@
 """Machines that measured rows, by what the rows say of them."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from ..escaping import read_json
@@ -23,3 +24,9 @@ def is_one_host(first: tuple[str, str | None], second: tuple[str, str | None]) -
     If an identifier is missing, processor and threads decide.
     """
     return is_one_machine(first, second) or (first[1] is not None and first[1] == second[1])
+
+
+def machine_count(provenances: Iterable[str | None]) -> int:
+    """Return the number of machines or GPUs that rows with these provenances name; unnamed ones count as one."""
+    facts = [read_json(provenance or "{}") for provenance in provenances]
+    return len({(row_facts.get("machine"), (row_facts.get("gpu") or {}).get("uuid")) for row_facts in facts})

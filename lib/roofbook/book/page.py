@@ -328,7 +328,8 @@ class Page(ABC):
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
         across, down = sweep.sides
         title = f"{sweep.question} On {chosen.name}"
-        notes = self._left_out(sweep)
+        readings, _ = report.sweep_readings(data.on(case).rows, sweep.axis, case)
+        notes = [*report.median_notes(readings), *self._left_out(sweep)]
         return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title, notes=notes)
 
     def _swept_on(self, axis: str, case: str) -> Sweep:

@@ -21,6 +21,7 @@ from .ladder_descent import glance as glance
 from .ladder_table import ladder as ladder
 from .ladder_table import leave_one_out as leave_one_out
 from .ladder_table import sweep as sweep
+from .ladder_table import sweep_readings as sweep_readings
 from .opening_figure import opening as opening
 from .peaks_table import bandwidths as bandwidths
 from .peaks_table import peaks as peaks
@@ -38,6 +39,7 @@ from .status import states as states
 from .step_pairs import pairs as pairs
 from .sweeps import heat_map as heat_map
 from .sweeps import line_sweep as line_sweep
+from .sweeps import median_notes as median_notes
 from .sweeps import point_bars as point_bars
 from .sweeps import sweep_grid as sweep_grid
 from .sweeps import sweep_kind as sweep_kind

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.history import Change, Version, answer, commit_of, within
-from ..analysis.machines import machine
+from ..analysis.machines import machine, machine_count
 from ..analysis.provenance_check import untraced
 from ..analysis.readings import FEW_RUNS, Reading, Speedup, number_field, text_field
 from ..analysis.sentences import ratio_words
@@ -200,7 +200,9 @@ def _spread(reading: Reading) -> str:
         return "one run: nothing is known of the next"
     medians = [run.median for run in reading.run_by_run]
     percent = show.number(100 * (max(medians) / min(medians) - 1), 2)
-    return f"the longest median of {len(medians)} runs is {percent}{show.THIN}% above the shortest"
+    count = machine_count(text_field(run.row, "provenance") for run in reading.runs)
+    machines = f" on {count} machines or GPUs" * (count > 1)
+    return f"the longest median of {len(medians)} runs{machines} is {percent}{show.THIN}% above the shortest"
 
 
 def _samples(reading: Reading) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import faster, newest, points_in_order
+from ..analysis.readings import Reading, faster, fastest, newest, points_in_order
+from ..analysis.sentences import joined, ratio_words
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import MEDIAN_WHISKERS, bar, cross, heading, lanes, legend, vertical_line
@@ -52,13 +53,14 @@ def line_sweep(rows: "pd.DataFrame", axis: str, *, title: str = "", notes: Seque
     spans_decades = max(reading.median for reading in good) / min(reading.median for reading in good) > 20
     with style():
         ax = line_axes(xscale="log" if kind == "log" else "linear", yscale="log" if spans_decades else "linear")
-        failures, courses = {}, []
+        failures, courses, contradictions = {}, [], []
         for number, (label, readings) in enumerate(lines.items()):
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
             timed = [(str(reading.row["point"]), reading) for reading in readings if reading.ok]
             line = [time_point(places[point], reading, size, f"{label}, {point}") for point, reading in timed]
             add_line(ax, label, line, **style_at(number).of())
             courses += [line_description(label, [(point, reading.median) for point, reading in timed])] * bool(timed)
+            contradictions += median_notes(dict(timed), f"{label}, " * (len(lines) > 1))
             for reading in (reading for reading in readings if not reading.ok):
                 point = str(reading.row["point"])
                 mark = {"color": COLOURS["failed"], "ms": 7, "mew": 1.8, "transform": ax.get_xaxis_transform()}
@@ -77,7 +79,7 @@ def line_sweep(rows: "pd.DataFrame", axis: str, *, title: str = "", notes: Seque
         return finish(
             ax.figure,
             title or f"Time per {unit} over {axis}",
-            [StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."), *notes, *reasons],
+            [StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."), *contradictions, *notes, *reasons],
             description=describe(ax.figure, "; ".join(courses)),
             records=[
                 {
@@ -100,6 +102,29 @@ def line_description(name: str, points: Sequence[tuple[str, float]]) -> str:
     )
     parts += [f"{show.duration(end)} at {last}"] * (last != first)
     return f"{name}: {', '.join(parts)}"
+
+
+def median_notes(readings: Mapping[str, Reading], case: str = "") -> list[str]:
+    """Return a note on the points whose time contradicts their ratio to the fastest point; none if there are none.
+
+    Points are measured in different runs, and a run on a slower machine makes the median of its points longer. readings: by
+    point; those without a time are left out. case: beginning of the note, such as '256x256, '.
+    """
+    first = fastest(readings.values())
+    pairs = [
+        (ratio.basis, f"{ratio_words(ratio)} {point}")
+        for point, reading in readings.items()
+        if first and reading is not first and (ratio := faster(reading, first)) and ratio.contradicts(reading, first)
+    ]
+    best = next((point for point, reading in readings.items() if reading is first), "")
+    notes = []
+    for basis in dict.fromkeys(basis for basis, _ in pairs):
+        ratios = [words for own_basis, words in pairs if own_basis == basis]
+        subject = "The ratio" if len(ratios) == 1 else "Each ratio"
+        notes.append(
+            f"{case}{best} is {joined(ratios)}. {subject} {basis}; the times are medians of all runs of each point."
+        )
+    return notes
 
 
 def _positions(points: Sequence[str]) -> tuple[dict[str, float], str]:
@@ -173,7 +198,8 @@ def point_bars(data: CaseData, axis: str, *, title: str = "", notes: Sequence[st
     name, size = show.time_unit(reading.median for reading in good.values())
     unit = next(iter(good.values())).row["unit"]
     effects = {point: effect_of(reading, data.readings) for point, reading in good.items()}
-    best = min(good, key=lambda point: good[point].median)
+    first = fastest(good.values())
+    best = next(point for point, reading in good.items() if reading is first)
     with style():
         ax = lanes(len(readings), (0.0, 1.06 * max(reading.high for reading in good.values()) / size))
         for lane, (point, reading) in enumerate(readings.items()):
@@ -190,6 +216,7 @@ def point_bars(data: CaseData, axis: str, *, title: str = "", notes: Sequence[st
         all_notes = [
             StandingNote(MEDIAN_WHISKERS),
             f"Colours compare a point with {parent}, which the sweep starts from. Bold: the fastest point.",
+            *median_notes(good),
             *notes,
         ]
         words = "; ".join(f"{point} {show.duration(reading.median)}" for point, reading in good.items())
@@ -310,7 +337,7 @@ def heat_map(
     name, size = show.time_unit([float(times[best])])
     fastest_point = _pair(frame.columns[best[1]], frame.index[best[0]])
     all_notes = [
-        f"Medians in {name}, darker is slower; framed: the fastest, {fastest_point}, {show.duration(float(times[best]))}."
+        f"Medians in {name}, darker is slower; framed: the shortest, {fastest_point}, {show.duration(float(times[best]))}."
     ]
     tried = int(np.isfinite(times).sum()) + len(reasons)
     all_notes += notes
