@@ -208,8 +208,8 @@ def test_a_lab_without_a_check_for_browsers_has_no_scripts() -> None:
 class Rearranging(Passes):
     """A plan whose operands are in another order than the lab's."""
 
-    def place(self, array: np.ndarray) -> Any:
-        return super().place(array[::-1])
+    def placed(self, grid: np.ndarray) -> np.ndarray:
+        return super().placed(grid[::-1])
 
 
 class Scaling(Passes):
