@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofbook.devices import pocl_cpu
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.measure import frames, sandbox
@@ -20,6 +21,7 @@ from roofbook.measure.frames import BadFrame
 from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, RemoteRunnable, arrays_of, output_form
 from roofbook.measure.sandbox import Sandbox
 from roofbook.measure.verify import KernelRefused
+from roofbook.paths import read_cached, write_cached
 from roofbook.spec.plan import Case
 
 ORDER = {
@@ -170,6 +172,19 @@ def test_a_process_gets_no_secrets_of_the_environment_and_no_shared_cache(
     finally:
         process.end()
     assert children and not any(b"SECRET" in child or b"/shared" in child for child in children)
+
+
+def test_a_process_has_copies_of_what_probes_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without them it runs a probe kernel in a process of its own before it runs the reader's kernel."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    for kind in pocl_cpu.CACHED:
+        write_cached(kind, "of-a-probe", b"told")
+    write_cached("rows", "of-the-reader", b"SECRET")
+    (folder := tmp_path / "its").mkdir()
+    KernelProcess(ORDER, folder, Sandbox(False), 120.0).end()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    assert [read_cached(kind, "of-a-probe") for kind in pocl_cpu.CACHED] == [b"told"] * len(pocl_cpu.CACHED)
+    assert read_cached("rows", "of-the-reader") is None
 
 
 def _environment(process: str) -> bytes:

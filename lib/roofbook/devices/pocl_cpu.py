@@ -44,6 +44,8 @@ INSTRUCTIONS = {
     "amx-bf16": ("AMX bf16", {"avx512f", "amx_tile", "amx_bf16"}),
 }
 """Feature -> (name of its instructions, the processor's features that a kernel needs which has them in its text)."""
+CHOICE, RUNS = CACHED = ("pocl-cpu", "pocl-instructions")
+"""Kinds of the cached files with answers of probes: the choice of a CPU, and whether instructions run."""
 WALL_SECONDS = 600
 """Limit of a probe that waits for ever. One that computes for ever ends by itself."""
 
@@ -159,7 +161,7 @@ def _choice(default: str, version: str) -> CpuChoice:
         shutil.which(LINKER) is not None
     )  # a probe that ran where there was a linker says nothing of where there is none
     key = cache_key(default, version, str(links), *sorted(flags), *texts)
-    if (content := read_cached("pocl-cpu", key)) is not None:
+    if (content := read_cached(CHOICE, key)) is not None:
         return _parsed(content)
     try:
         chosen = choose(default, flags, candidates, run_probe)
@@ -167,7 +169,7 @@ def _choice(default: str, version: str) -> CpuChoice:
         needed = f"a linker, `{LINKER}`, that works must be on the PATH (Debian: apt-get install binutils)"
         return CpuChoice(default, default, (), is_known=False, refusal=f"PoCL cannot link kernels: {error}; {needed}")
     if chosen.is_known:
-        write_cached("pocl-cpu", key, json.dumps(chosen).encode())
+        write_cached(CHOICE, key, json.dumps(chosen).encode())
     return chosen
 
 
@@ -191,13 +193,13 @@ def _runs_instructions(feature: str, cpu: str, version: str) -> bool:
     """Return whether PoCL compiles the probe with a feature's instructions for a CPU, and whether its result is right."""
     probe = Path(pocl_probe.__file__).read_text(encoding="utf-8")
     key = cache_key(feature, cpu, version, *sorted(processor_flags()), probe)
-    if (content := read_cached("pocl-instructions", key)) is None:
+    if (content := read_cached(RUNS, key)) is None:
         try:
             outcome = run_probe(cpu, feature)
         except NotLinked:  # PoCL runs no kernel at all, and its device says so
             return False
         content = json.dumps(bool(outcome and outcome.right)).encode()
-        write_cached("pocl-instructions", key, content)
+        write_cached(RUNS, key, content)
     return bool(json.loads(content))
 
 
