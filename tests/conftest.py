@@ -29,6 +29,7 @@ os.environ.setdefault("POCL_AFFINITY", "0")  # bound, those of several processes
 
 import gc
 import hashlib
+import inspect
 import pickle
 import shutil
 import signal
@@ -42,11 +43,14 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from roofbook import cli
+from roofbook.book import browser_runs, kernels_page
 from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 from roofbook.measure import schedule
 from roofbook.measure.case_run import measure_and_store
-from roofbook.paths import write_whole
+from roofbook.paths import LIBRARY, write_whole
+from roofbook.spec import browser_run, registry
+from roofbook.spec.lab import Lab
 from roofbook.store import checker, row_cache
 
 ROOT = Path(__file__).parents[1]
@@ -200,6 +204,30 @@ def a_file_is_checked_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_cache, "check_file", check)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def browser_scripts_are_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Make the scripts that run a lab's steps in a browser once for all processes of the tests: all labs take eight seconds.
+
+    Only those of the library's labs as they are. Tests that change a lab, or what a browser runs of it, make their own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "browser-scripts"
+    make = kernels_page.browser_scripts
+
+    def made_once(lab: Lab) -> Any:
+        is_own = Path(inspect.getfile(type(lab))).is_relative_to(LIBRARY) and registry.get(lab.name) is lab
+        if not is_own or browser_runs.__dict__["browser_run"] is not browser_run.browser_run:
+            return make(lab)
+        file = folder / lab.name
+        if not file.exists():
+            write_whole(file, pickle.dumps(make(lab)))
+        return pickle.loads(file.read_bytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels_page, "browser_scripts", made_once)
         yield
 
 

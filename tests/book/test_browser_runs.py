@@ -794,19 +794,21 @@ def test_a_step_of_the_story_runs_in_its_card_and_outlasts_a_change_of_device(op
 
 
 def test_kernels_to_write_have_their_hole_in_wgsl() -> None:
-    stencil_run, case = RUNS["stencil"], RUNS["stencil"].cases[0]
-    to_write = exercises(LAB).write
-    texts = {exercise.name: browser_exercises.holed(LAB, exercise, case) for exercise in to_write}
+    stencil_run, case = RUNS["stencil"], LAB.case(RUNS["stencil"].cases[0])
+    to_write, operands = exercises(LAB).write, browser_runs.drawn_inputs(LAB, case)
+    texts = {exercise.name: browser_exercises.holed(LAB, exercise, case, operands) for exercise in to_write}
     assert texts.keys() == {"checked", "local-memory", "fused"}
     for exercise in to_write:
         text, step = texts[exercise.name], LAB.variant(exercise.step)
-        full = browser_runs.recorded_case(LAB, step, LAB.case(case), browser_runs.drawn_inputs(LAB, LAB.case(case)))
+        full = browser_runs.recorded_case(LAB, step, case, operands)
         lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("//")]
         assert full and text.count("YOUR CODE HERE:") == 1 and not re.search(r"roofbook_hole|qrt\(", "".join(lines))
         assert set(lines) <= {*full["texts"][-1].splitlines()}, "all else is the step's own text"
     assert "WIDTH is 1024" in texts["fused"] and "float4 is vec4<f32>" in texts["fused"]
     unrolled = next(exercise for exercise in exercises(CNN).write if exercise.name == "pool")
-    assert browser_exercises.holed(CNN, unrolled, RUNS["cnn"].cases[0]) == "", "a hole in several places is none"
+    case = CNN.case(RUNS["cnn"].cases[0])
+    operands = browser_runs.drawn_inputs(CNN, case)
+    assert browser_exercises.holed(CNN, unrolled, case, operands) == "", "a hole in several places is none"
     assert browser_exercises.scripts(LAB, stencil_run, {}) == {}, "no kernel to write of a step that does not run"
 
 

@@ -17,8 +17,9 @@ from ..paths import scratch_folder
 from ..spec.browser_run import BrowserRun
 from ..spec.exercise import HOLE, WIDTH, Answer, Write, exercises, marked
 from ..spec.lab import Lab
+from ..spec.plan import Case
 from ..spec.source import translate
-from .browser_runs import drawn_inputs, recorded_case
+from .browser_runs import DrawnInputs, drawn_inputs, recorded_case
 
 BEGINS, ENDS = "roofbook_hole_begins", "roofbook_hole_ends"
 """Names of the two variables that mark a hole."""
@@ -42,25 +43,33 @@ def scripts(lab: Lab, run: BrowserRun, steps: Mapping[str, str]) -> dict[str, st
 
     An exercise whose hole is none in WGSL has no script.
     """
-    kernel_scripts = {}
-    for exercise in exercises(lab).write:
-        if exercise.step in steps:
-            texts = {case: text for case in run.cases if (text := holed(lab, exercise, case))}
-            if texts:
-                kernel_scripts[exercise.name] = f"roofbookRunHere.takeHoled({script_json(exercise.name, texts)});\n"
-    return kernel_scripts
+    with_script = [exercise for exercise in exercises(lab).write if exercise.step in steps]
+    texts: dict[str, dict[str, str]] = {exercise.name: {} for exercise in with_script}
+    for case in map(lab.case, run.cases) if with_script else ():
+        operands = drawn_inputs(lab, case)
+        for exercise in with_script:
+            if text := holed(lab, exercise, case, operands):
+                texts[exercise.name][case.name] = text
+    return {
+        name: f"roofbookRunHere.takeHoled({script_json(name, by_case)});\n"
+        for name, by_case in texts.items()
+        if by_case
+    }
 
 
-def holed(lab: Lab, exercise: Write, case_name: str) -> str:
-    """Return the text of an exercise's kernel on a case in WGSL, with a comment in the hole; '' if it has no such text."""
-    step, case = lab.variant(exercise.step), lab.case(case_name)
+def holed(lab: Lab, exercise: Write, case: Case, operands: DrawnInputs) -> str:
+    """Return the text of an exercise's kernel on a case in WGSL, with a comment in the hole; '' if it has no such text.
+
+    operands: result of `drawn_inputs` on the case.
+    """
+    step = lab.variant(exercise.step)
     if step.source is None or not step.is_for(WEBGPU.name, "gpu"):
         return ""
     with scratch_folder() as folder:
         file = Path(folder) / "marked.k"
         file.write_text(marked(lab, exercise, f"int {BEGINS} = 0;", f"int {ENDS} = 0;"), encoding="utf-8")
         source = _InWgsl.to(exercise, step.source, file)
-        recorded = recorded_case(lab, replace(step, source=source), case, drawn_inputs(lab, case))
+        recorded = recorded_case(lab, replace(step, source=source), case, operands)
     sizes = [f"{name} is {value}" for name, value in lab.sizes(case).items() if name in exercise.plan_knobs]
     words = [f"{word} is {in_wgsl}" for word, in_wgsl in WORDS.items() if re.search(rf"\b{word}\b", exercise.hint)]
     wgsl_hint = f"In WGSL, {', '.join([*words, *sizes])}." * bool(words or sizes)

@@ -77,9 +77,7 @@ def _written(lab: Lab, root: Path) -> str:
         for name, variant_texts in texts_by_variant.items()
         if variant_texts
     }
-    runs, reasons = scripts(lab)
-    run = browser_run(lab)
-    to_write = browser_exercises.scripts(lab, run, runs) if run else {}
+    runs, reasons, to_write = browser_scripts(lab)
     index = {"steps": [*runs], "holed": [*to_write], "version": cache_key(*runs.values(), *to_write.values())[:8]}
     files = {f"{file_name(name)}.js": text for name, text in tabs.items()}
     files |= {
@@ -94,6 +92,13 @@ def _written(lab: Lab, root: Path) -> str:
     addresses = {name: script_address(SCRIPTS, lab, name, text) for name, text in tabs.items()}
     run_addresses = {name: script_address(RUN_SCRIPTS, lab, name, runs[name]) for name in runs}
     return page(lab, texts_by_variant, addresses, run_addresses, reasons)
+
+
+def browser_scripts(lab: Lab) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return the scripts of a lab's steps in a browser, reasons why other steps have none, and the scripts of exercises."""
+    runs, reasons = scripts(lab)
+    run = browser_run(lab)
+    return runs, reasons, browser_exercises.scripts(lab, run, runs) if run else {}
 
 
 def _write_folder(folder: Path, files: Mapping[str, str]) -> None:

@@ -102,15 +102,18 @@ class Queue(contract.Queue):
         self.events.append(RecordedLaunch(kernel, tuple(local_size), groups, buffers, kernel.numbers_of(args)))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
-        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
+        content = np.array(array, order="C").reshape(-1).view(np.uint8)  # a copy: the host may change its array
         self.events.append(RecordedWrite(buffer.number, content))
 
     def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
         if offset:
             raise Unsupported("a read from the middle of a buffer")
         first, most = len(self.device.reads), EXACT.get(array.dtype.name, 1 << 24)
-        numbers = np.arange(first, first + array.size, dtype=np.int32)
-        marks = (numbers if first + array.size <= most else numbers % most).astype(array.dtype)
+        past = first + array.size
+        if past <= most:
+            marks = np.arange(first, past, dtype=array.dtype)
+        else:
+            marks = (np.arange(first, past, dtype=np.int32) % most).astype(array.dtype)
         array[...] = marks.reshape(array.shape)
         self.events.append(RecordedRead(buffer.number, array.dtype.name, marks))
         return array
