@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from roofbook.analysis import fastest_variant, readings
 from roofbook.errors import UsageError
 from roofbook.spec import registry
-from roofbook.store import identity, parquet, schema
+from roofbook.store import identity, parquet, row_rules, schema
 from roofbook.store.parquet import Store
 
 LIB = str(Path(parquet.__file__).parents[2])
@@ -148,7 +148,7 @@ def test_a_store_of_one_part_reads_that_alone(store: Store) -> None:
 letters = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Zl", "Zp"], exclude_characters="/\\")
 names = st.text(letters, min_size=1, max_size=20).filter(lambda name: name.strip() and not name.startswith("."))
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
-times = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+times = st.floats(row_rules.SHORTEST_S, row_rules.LONGEST_S)
 sampled = st.lists(st.tuples(times, times, st.integers(0, 2**31 - 1)), max_size=30)
 rows_of_any_kind = st.fixed_dictionaries(
     {"variant": names, "case": names, "sampled": sampled},
