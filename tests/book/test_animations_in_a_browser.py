@@ -23,6 +23,8 @@ PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charse
 STATES = """figure => [...figure.querySelectorAll("svg g[class]")]
     .map(part => [getComputedStyle(part).opacity, getComputedStyle(part).transform].join())"""
 """JavaScript: opacity and place of each part that moves."""
+ARE_PAUSED = """document.querySelector("figure.animation svg").getAnimations({ subtree: true })
+    .every(part => part.playState === "paused" && !part.pending)"""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,7 @@ def test_a_button_plays_an_animation_and_stops_it(open_page: Any) -> None:
     tab.wait_for_function("document.querySelector('[aria-current]').matches(':nth-child(2)')", timeout=60_000)
     assert states(tab) != still
     figure.get_by_role("button", name="Stop").click()
+    tab.wait_for_function(ARE_PAUSED)  # a busy browser pauses them some frames later
     stopped = states(tab)
     tab.wait_for_timeout(200)
     assert states(tab) == stopped

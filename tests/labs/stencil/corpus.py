@@ -76,7 +76,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("streams", "streams.k", "for (; k < end; k++)", "for (; k < end - 1; k++)", "the last element", case="5x13"),
     Mutant("streams", "streams.k", "(8 * LANES) + 1)", "(8 * LANES))", "what a division leaves over", case="7x48"),
     Mutant("native-rsqrt", "plans.py", "for _ in range(self.units):", "for _ in range(self.units - 1):", "the last launch"),
-    Mutant("flat", "plans.py", 'for name in "rbg"]', 'for name in "brg"]', "which buffer is r"),
+    Mutant("flat", "plans.py", 'for name in "rbg")', 'for name in "brg")', "which buffer is r"),
     Mutant("checked", "plans.py", "(np.int32(self.height), np.int32(self.width))\n        for",
            "(np.int32(self.width), np.int32(self.height))\n        for", "which argument is the height"),
     Mutant("float4", "plans.py", "items = self.count // ", "items = self.count // 2 // ", "half of the range"),
