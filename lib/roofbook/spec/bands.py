@@ -11,12 +11,17 @@ ELEMENTS = 1 << 17
 
 
 def by_bands(height: int, width: int, work: Callable[[slice], T]) -> list[T]:
-    """Call `work(rows)` for each band of rows of a grid, in threads, and return the results in the order of the rows."""
+    """Call `work(rows)` for each band of rows of a grid, in threads, and return the results in the order of the rows.
+
+    Matrix products take one thread within a band: threads of NumPy's library would wait for each other in a loop.
+    """
     rows = max(1, ELEMENTS // max(width, 1))
     slices = [slice(start, min(start + rows, height)) for start in range(0, height, rows)]
     if len(slices) == 1:
         return [work(slices[0])]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(processors()) as pool:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(work, slices))

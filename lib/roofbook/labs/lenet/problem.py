@@ -245,7 +245,8 @@ def reference(drawn: Mapping[str, Any]) -> dict[str, Any]:
     """
     x, weights, images = drawn["x"], drawn["weights"], drawn["images"]
     maps = bounded_forward(weights, x[sampled(len(x))])
-    parts = by_bands(images, x[0].size, lambda part: bounded_forward(weights, x[part])["scores"])
+    unrolled = CONV1.terms * CONV1.side**2
+    parts = by_bands(images, unrolled, lambda part: bounded_forward(weights, x[part])["scores"])
     again = np.arange(len(x)) % images
     scores = Bounded(*(np.concatenate(arrays)[again] for arrays in zip(*parts, strict=True)))
     return {**maps, "scores": scores, "variances": variances(drawn, maps)}
