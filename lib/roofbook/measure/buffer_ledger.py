@@ -13,7 +13,7 @@ Used by verify and sampling. Buffers of libraries, such as PyTorch's tensors, ar
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ GUARD = 4096
 _CHUNK = 1 << 26
 """Bytes of a buffer that one read copies."""
 _PIECE = 1 << 18
-"""Elements of two arrays that are compared at once."""
+"""Elements of two arrays that are compared at once, or that one read of results copies."""
 
 
 class OperandChanged(Exception):
@@ -221,15 +221,15 @@ class BufferLedger:
         return Snapshot(list(zip(records, contents, strict=True)), copies)
 
     @contextmanager
-    def judging_timed_launches(self, *, poison: bool = True) -> Iterator[Callable[[], float]]:
+    def judging_timed_launches(self, *, poison: bool = True, paired: bool = False) -> Iterator[Callable[[], float]]:
         """Watch, in this block, timed launches that repeat launches whose results the plan has read.
 
         The results are poisoned before the timed launches, which must compute them again: `check_launches` raises if not. A
         buffer that the plan has cleared in between stays clear: a kernel may add to zeros.
-        Yields a function that returns the seconds that the watching took so far. poison: False to do the same work in another
-        order, so that the results stay.
+        Yields a function that returns the seconds that the watching took so far. poison: False to leave the results. paired:
+        write them twice, poisoned or not, so that the times of two such blocks can be compared.
         """
-        watch = _LaunchWatch(poison)
+        watch = _LaunchWatch(poison, paired)
         with ExitStack() as watched:
             watched.callback(watch.end)
             for queue in self._queues:
@@ -417,8 +417,8 @@ def _same_bytes(first: np.ndarray, second: np.ndarray) -> bool:
 class _LaunchWatch:
     """Watch over the timed launches of a plan: poisons results that the plan has read, and compares them afterwards."""
 
-    def __init__(self, poison: bool) -> None:
-        self.poison = poison
+    def __init__(self, poison: bool, paired: bool) -> None:
+        self.poison, self.paired = poison, paired
         self.seconds = 0.0
         """Seconds that the watching took."""
         self.differs = False
@@ -449,13 +449,14 @@ class _LaunchWatch:
             results = list(self._results.values())
             self._results.clear()
             for buffer, before in results:
-                if (content := read(buffer, np.empty_like(before), 0)).any():
+                if any(piece.any() for piece in _pieces_on_device(read, buffer, before)):
+                    content = read(buffer, np.empty_like(before), 0) if self.paired else None
                     self._rewrite(queue, buffer, content)
             self.seconds += time.perf_counter() - start
             seconds = laps(*submits)
             start = time.perf_counter()
             self.differs |= any(
-                not _close(read(buffer, np.empty_like(before), 0), before) for buffer, before in results
+                not _close(_pieces_on_device(read, buffer, before), before) for buffer, before in results
             )
             self.seconds += time.perf_counter() - start
             return seconds
@@ -463,11 +464,15 @@ class _LaunchWatch:
         with _replaced_methods(queue, {"read": noted_read, "laps": judged_laps}):
             yield
 
-    def _rewrite(self, queue: Queue, buffer: Buffer, content: np.ndarray) -> None:
-        """Poison a buffer, or restore its content. Both write it twice, so that caches are in the same state afterwards."""
-        if not self.poison:
-            queue.fill(buffer, POISON)
-        queue.write(buffer, content)
+    def _rewrite(self, queue: Queue, buffer: Buffer, content: np.ndarray | None) -> None:
+        """Poison a buffer, or restore its content. In a pair both write it twice, so that caches are in the same state.
+
+        content: of the buffer, in a pair.
+        """
+        if content is not None:
+            if not self.poison:
+                queue.fill(buffer, POISON)
+            queue.write(buffer, content)
         if self.poison:
             queue.fill(buffer, POISON)
 
@@ -496,11 +501,26 @@ def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
             yield from _arrays(value)
 
 
-def _close(after: np.ndarray, before: np.ndarray) -> bool:
-    """Return whether two launches left the same results, up to the order of atomic sums."""
-    pairs = list(zip(_pieces(after), _pieces(before), strict=True))
-    different = [(now, then) for now, then in pairs if not _same_bytes(now, then)]
-    if not different:
-        return True
-    largest = max(float(np.abs(then[np.isfinite(then)]).max(initial=0)) for _, then in pairs)
-    return all(np.allclose(now, then, rtol=CLOSE, atol=CLOSE * largest, equal_nan=True) for now, then in different)
+def _pieces_on_device(
+    read: Callable[[Buffer, np.ndarray, int], np.ndarray], buffer: Buffer, like: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield a buffer's contents in pieces as those of `_pieces(like)`, read one by one into the same memory.
+
+    Results take up to a GB: a new array of the host for all of it would take longer than the copies.
+    """
+    memory = np.empty(min(_PIECE, like.size), like.dtype)
+    for start in range(0, like.size, _PIECE):
+        yield read(buffer, memory[: like.size - start], start * like.itemsize)
+
+
+def _close(after: Iterable[np.ndarray], before: np.ndarray) -> bool:
+    """Return whether two launches left the same results, up to the order of atomic sums. after: pieces as of `_pieces`."""
+    largest: float | None = None
+    for now, then in zip(after, _pieces(before), strict=True):
+        if _same_bytes(now, then):
+            continue
+        if largest is None:
+            largest = max(float(np.abs(part[np.isfinite(part)]).max(initial=0)) for part in _pieces(before))
+        if not np.allclose(now, then, rtol=CLOSE, atol=CLOSE * largest, equal_nan=True):
+            return False
+    return True

@@ -339,7 +339,7 @@ class RemoteLedger(BufferLedger):
         yield
 
     @contextmanager
-    def judging_timed_launches(self, *, poison: bool = True) -> Iterator[Callable[[], float]]:
+    def judging_timed_launches(self, *, poison: bool = True, paired: bool = False) -> Iterator[Callable[[], float]]:
         self._runnable.are_launches_judged = True
         try:
             yield lambda: 0.0  # the runnable's own seconds are without it

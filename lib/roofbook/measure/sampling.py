@@ -286,7 +286,7 @@ def _seconds_on(
         run()
     flush()
     with (
-        measurement.ledger.judging_timed_launches(poison=poisoned) as judging_s,
+        measurement.ledger.judging_timed_launches(poison=poisoned, paired=True) as judging_s,
         threads.on_own_processor(measurement.variant),
     ):
         start = time.perf_counter()
