@@ -49,3 +49,10 @@ def test_a_row_whose_check_failed_by_no_number_is_strict_json(error: float) -> N
     stored_row = row(Setting(lab, lab.cases("test")[0], cpu, Policy()), measurement, "20260101T000000Z-000001")
     assert strictly(stored_row["extra"])["checks"]["before"]["error"] is None
     assert strictly(stored_row["provenance"])["environment"]
+
+
+def test_a_name_that_an_object_has_twice_is_refused() -> None:
+    unique = strict_json.unique_pairs
+    assert json.loads('{"a": {"b": 1}, "b": [{"a": 2}]}', object_pairs_hook=unique) == {"a": {"b": 1}, "b": [{"a": 2}]}
+    with pytest.raises(strict_json.RepeatedName, match="a name twice"):
+        json.loads('[{"a": {"wrong": "a race", "wrong": null}}]', object_pairs_hook=unique)

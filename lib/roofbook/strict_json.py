@@ -1,9 +1,26 @@
-"""JSON that every reader takes: without NaN and infinities, which JSON does not have, and without halves of characters."""
+"""JSON that every reader takes alike: without NaN and infinities, halves of characters, and names that an object has twice."""
 
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
+
+
+class RepeatedName(ValueError):
+    """An object of a JSON text has a name twice: one reader takes its first value, another one its last."""
+
+
+def unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's names and values, as `object_pairs_hook` of `json.loads`. Raise RepeatedName.
+
+    >>> json.loads('{"wrong": "race", "wrong": null}', object_pairs_hook=unique_pairs)
+    Traceback (most recent call last):
+    roofbook.strict_json.RepeatedName: an object in it has a name twice
+    """
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise RepeatedName("an object in it has a name twice")
+    return members
 
 
 def dumps(value: Any, **options: Any) -> str:

@@ -283,7 +283,7 @@ def test_all_labs_are_checked_by_one_command_which_keeps_the_results(
     assert [(lab.checked, lab.clean, len(lab.steps)) for lab in labs] == [(["fused", "tree"], 1, 2)] * 2
 
 
-def test_a_kernel_that_changed_since_is_not_checked(
+def test_a_kernel_or_a_case_that_changed_since_is_not_checked(
     gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path
 ) -> None:
     several({"memcheck fused": "wrong"})
@@ -291,11 +291,14 @@ def test_a_kernel_that_changed_since_is_not_checked(
     path = tmp_path / "checks" / "lbm.json"
     record = json.loads(path.read_text())
     assert code == 1 and record["variants"]["fused"]["wrong"].startswith("wrong result")
-    record["variants"]["tree"]["source_sha256"] = "of another text"
-    path.write_text(json.dumps(record))
-    lab = sanitizer_checks.read(tmp_path)[0][0]
-    assert "Not checked in lbm with the kernel of today: tree." in sanitizer_checks.checks(tmp_path)
-    assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
+    kept = record["variants"]["tree"]
+    for field, other in (("source_sha256", "0" * 64), ("case", "24x40")):
+        record["variants"]["tree"] = kept | {field: other}
+        path.write_text(json.dumps(record))
+        lab = sanitizer_checks.read(tmp_path)[0][0]
+        note = "Not checked in lbm with the kernel and on the case of today: tree."
+        assert note in sanitizer_checks.checks(tmp_path)
+        assert (lab.checked, lab.clean) == (["fused"], 0) and lab.reports[0].text.startswith("wrong result")
 
 
 def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
@@ -330,6 +333,15 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another scale": lambda record: of_fused(record, scale="quick"),
     "half a character": lambda record: of_fused(record, wrong="\udc80"),
     "a huge text": lambda record: of_fused(record, wrong="x" * 10**6),
+    "an empty reason": lambda record: of_fused(record, wrong=""),
+    "a blank reason": lambda record: of_fused(record, wrong=" \n"),
+    "a reason of several lines": lambda record: of_fused(record, wrong="wrong\nresult"),
+    "a tool without a reason": lambda record: of_fused(record, tools={tool: "" for tool in sanitize.TOOLS}),
+    "a finding of no kind": lambda record: of_fused(
+        record, tools={tool: [{"kind": "", "kernel": "", "lines": [], "count": 1}] for tool in sanitize.TOOLS}
+    ),
+    "no case": lambda record: of_fused(record, case=""),
+    "no hash of a kernel": lambda record: of_fused(record, source_sha256=""),
 }
 """Changes to a record that `roofbook check --out` cannot have written."""
 
@@ -341,7 +353,7 @@ def of_fused(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 CONTENTS: dict[str, bytes] = {
     "not UTF-8": b"\xff\xfe{}", "empty": b"", "half": b'{"lab": "lbm"', "deep": b"[" * 100_000, "large": b" " * (9 << 20),
-    "many digits": b"1" * 10_000,
+    "many digits": b"1" * 10_000, "a name twice": b'{"lab": "lbm", "lab": "lbm"}',
 }  # fmt: skip
 
 

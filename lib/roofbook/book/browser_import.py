@@ -84,8 +84,8 @@ def _parsed(content: bytes) -> list[Any]:
     if len(content) > MOST_BYTES:
         raise UsageError(f"it has {len(content)} bytes, {MOST_BYTES} at most")
     try:
-        rows = json.loads(content.decode(), object_pairs_hook=_unique_pairs, parse_constant=_no_number)
-    except _Wrong as wrong:
+        rows = json.loads(content.decode(), object_pairs_hook=strict_json.unique_pairs, parse_constant=_no_number)
+    except (_Wrong, strict_json.RepeatedName) as wrong:
         raise UsageError(str(wrong)) from None
     except (ValueError, RecursionError):
         raise UsageError("it is no JSON, as the page saves it") from None
@@ -94,13 +94,6 @@ def _parsed(content: bytes) -> list[Any]:
     if len(rows) > MOST_ROWS:
         raise UsageError(f"it has {len(rows)} rows, {MOST_ROWS} at most")
     return rows
-
-
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _Wrong("an object in it has a name twice")
-    return members
 
 
 def _no_number(_: str) -> Any:

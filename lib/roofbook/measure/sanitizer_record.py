@@ -34,13 +34,24 @@ MOST_BYTES = 8 << 20
 MOST_FINDINGS, MOST_LINES = 20, 4
 """Largest numbers of findings of a tool on a variant, and of lines of a finding: one variant cannot fill the file."""
 
-_FINDING = {"kind": str, "kernel": str, "lines": [str], "count": messages.whole_above_zero}
+
+def _is_reason(value: Any) -> bool:
+    """Return whether a value is a text of `_reason`: one printable line, which is not empty."""
+    return has_shape(value, str) and value == _reason(value)
+
+
+def _is_sha256(value: Any) -> bool:
+    """Return whether a value is the hash of a kernel's text."""
+    return has_shape(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None
+
+
+_FINDING = {"kind": _is_reason, "kernel": str, "lines": [str], "count": messages.whole_above_zero}
 _VARIANT = {
-    "case": str,
+    "case": _is_reason,
     "scale": messages.one_of([SCALE]),
-    "source_sha256": str,
-    "wrong": (str, None),
-    "tools": {tool: (str, [_FINDING]) for tool in TOOLS},
+    "source_sha256": _is_sha256,
+    "wrong": (_is_reason, None),
+    "tools": {tool: (_is_reason, [_FINDING]) for tool in TOOLS},
 }
 
 
@@ -78,9 +89,11 @@ _RECORD = {
 def read(path: Path) -> dict[str, Any]:
     """Return the content of a lab's file. Raise UsageError, with the reason, if it is none that `write` wrote."""
     try:
-        record = json.loads(read_regular(path, MOST_BYTES))
+        record = json.loads(read_regular(path, MOST_BYTES), object_pairs_hook=strict_json.unique_pairs)
     except OSError as error:
         raise UsageError(f"{path} is no record of checks: {error.strerror}") from None
+    except strict_json.RepeatedName as error:
+        raise UsageError(f"{path} is no record of checks: {error}") from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is no record of checks: it is no JSON in UTF-8") from None
     reason = _fault(record, path.name.partition(".")[0])
@@ -188,7 +201,7 @@ def _variant(check: CheckedVariant) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """Return a reason as one printable line, which is never empty: an empty one would count as none."""
+    """Return a reason, or the kind of a finding, as one printable line, which is never empty."""
     return plain_text(text) or "no message"
 
 
@@ -202,7 +215,7 @@ def _findings(outcome: ToolOutcome) -> list[dict[str, Any]]:
 
 def _finding(defect: Defect, count: int) -> dict[str, Any]:
     return {
-        "kind": plain_text(defect.kind),
+        "kind": _reason(defect.kind),
         "kernel": plain_text(defect.kernel),
         "lines": [_line(line) for line in defect.places[:MOST_LINES]],
         "count": count,

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ..devices.backends import CUDA, HOST
 from ..errors import UsageError
 from ..measure import sanitizer_record
-from ..measure.sanitizer_record import FOLDER
+from ..measure.sanitize import smallest_case
+from ..measure.sanitizer_record import FOLDER, SCALE
 from ..spec import registry
 from ..spec.plan import Variant
 from .columns import Column, count_column, table, text_column
@@ -38,16 +39,20 @@ class CheckedLab:
 
     @property
     def checked(self) -> list[str]:
-        """Names of the steps whose kernel is the one that was checked."""
-        known = self.record["variants"]
-        return [
-            v.name for v in self.steps if v.source and known.get(v.name, {}).get("source_sha256") == v.source.sha256
-        ]
+        """Names of the steps that were checked with the kernel and on the case of today."""
+        return [v.name for v in self.steps if self._is_checked(v)]
+
+    def _is_checked(self, step: Variant) -> bool:
+        result, lab = self.record["variants"].get(step.name), registry.get(self.name)
+        if result is None or step.source is None or result["source_sha256"] != step.source.sha256:
+            return False
+        case = smallest_case(lab, step, lab.cases(SCALE))
+        return case is not None and result["case"] == case.name
 
     @property
     def without_case(self) -> list[str]:
         """Names of the steps that no case at scale test fits."""
-        cases = registry.get(self.name).cases("test")
+        cases = registry.get(self.name).cases(SCALE)
         return [v.name for v in self.steps if all(v.plan.refusal(case, v) for case in cases)]
 
     @property
@@ -64,7 +69,7 @@ class CheckedLab:
             else:
                 for finding in outcome:
                     yield tool, finding["kind"] + (f", in kernel {finding['kernel']}" if finding["kernel"] else "")
-        if variant["wrong"]:
+        if variant["wrong"] is not None:
             yield "", variant["wrong"]
 
     @property
@@ -113,7 +118,7 @@ def checks(results: Path) -> str:
         without_case, unchecked = lab.without_case, [v.name for v in lab.steps if v.name not in lab.checked]
         for reason, names in (
             ("on a case at scale test, as none fits", [name for name in unchecked if name in without_case]),
-            ("with the kernel of today", [name for name in unchecked if name not in without_case]),
+            ("with the kernel and on the case of today", [name for name in unchecked if name not in without_case]),
         ):
             notes += [f"Not checked in {lab.name} {reason}: {', '.join(names)}."] * bool(names)
     columns: list[Column[CheckedLab]] = [

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import strict_json
 from .schema import COLUMNS, JSON, PROFILE, REQUIRED, ROLES, SLUG, TIMES
 
 if TYPE_CHECKING:
@@ -308,14 +309,6 @@ class _Unfit(ValueError):
     """Reason why a JSON text is invalid."""
 
 
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object's names and values as a dictionary. _Unfit if a name occurs twice."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _Unfit("has a name twice in one object")
-    return members
-
-
 _SUSPECT = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{19}|NaN|Infinity|\\")
 """Pattern in every JSON text that has a number out of range, or an escaped letter."""
 
@@ -324,12 +317,14 @@ def _parse(text: str, kind: "Kind") -> "_JsonObject | str":
     """Return the JSON object of a text, or why the text is no object of this kind."""
     finite = True
     try:
-        value = json.loads(text, object_pairs_hook=_unique_pairs)
+        value = json.loads(text, object_pairs_hook=strict_json.unique_pairs)
         if not isinstance(value, dict):
             return "is not the JSON of an object"
         finite = _is_finite(value, MOST_DEPTH, bool(_SUSPECT.search(text)))
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
+    except strict_json.RepeatedName:
+        return "has a name twice in one object"
     except _Unfit as error:
         return str(error)
     except UnicodeEncodeError:
