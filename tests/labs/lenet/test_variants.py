@@ -15,7 +15,7 @@ from tests.often import often
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Unsupported
 from roofbook.labs.lenet import LAB, network, peers, reported, tuned, whole, winograd
-from roofbook.labs.lenet.forward import Forward
+from roofbook.labs.lenet.forward import Forward, host
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
 from roofbook.spec.kernel_constants import constants
@@ -431,6 +431,59 @@ def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypat
     runnable.run()
     assert accepted(variant, 3, runnable.outputs()), "from then on memory is as it comes"
     runnable.close()
+
+
+@pytest.mark.parametrize("name", ["baseline", "streams", "fused-pool", "whole"])
+def test_an_image_that_is_not_sampled_must_be_computed_too(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Memory of the host and of the device holds the right maps of an earlier run."""
+    variant, runnable = LAB.variant(name), make(device, LAB.variant(name), 40)
+    launch, allocate, memory = runnable.launch, runnable.allocate, dict[Layer, list[Buffer]]()
+
+    def same_memory(layer: Layer) -> list[Buffer]:
+        if layer not in memory:
+            memory[layer] = allocate(layer)
+            for buffer in memory[layer]:
+                monkeypatch.setattr(buffer, "release", lambda: None)
+        return memory[layer]
+
+    monkeypatch.setattr(runnable, "allocate", same_memory)
+    runnable.run()
+
+    def all_but_image_17(layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        for start, end in ((first, 17), (18, first + count)):
+            if max(start, first) < min(end, first + count):
+                launch(layer, queue, x, y, max(start, first), min(end, first + count) - max(start, first))
+
+    monkeypatch.setattr(runnable, "launch", all_but_image_17)
+    assert not accepted(variant, 40, outputs(runnable))
+
+
+def test_maps_that_are_not_copied_back_are_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooled maps go back to the device from the host, whose array holds those of an earlier run."""
+    variant, runnable = LAB.variant("fused-pool"), make(device, LAB.variant("fused-pool"), 40)
+    runnable.run()
+    read = runnable.queue.read
+
+    def all_but_image_17(buffer: Buffer, array: NDArray[Any], offset: int = 0) -> NDArray[Any]:
+        left = array[17].copy()
+        read(buffer, array, offset)
+        if array is runnable.y[LAYERS[0]]:
+            array[17] = left
+        return array
+
+    monkeypatch.setattr(runnable.queue, "read", all_but_image_17)
+    assert not accepted(variant, 40, outputs(runnable))
+
+
+def test_small_batches_leave_the_arrays_of_a_large_one_in_use() -> None:
+    """Each step is verified on a batch of seven too: the arrays of the next step must be those of the step before."""
+    shapes = [(40, *layer.y_shape) for layer in LAYERS] + [(40, *layer.pooled_shape) for layer in LAYERS]
+    arrays = [host(*shape) for shape in shapes]
+    for shape in shapes:
+        host(7, *shape[1:])
+    assert all(host(*shape) is array for shape, array in zip(shapes, arrays, strict=True))
 
 
 @pytest.mark.parametrize("skipped", ["conv1", "conv2", "dense"])

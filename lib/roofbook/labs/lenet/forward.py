@@ -29,13 +29,18 @@ MINIBATCH = 1000
 """Number of images whose unrolled input is in memory at a time, as published."""
 LINE = 256
 """Number of work-items in a group of the simple kernels, which write one value each."""
+POISON = 0xFF
+"""Byte that fills the maps on the device before a verified run: it makes a NaN."""
 Step = Callable[[], None]
 HIDDEN = SHAPES["fc1"][0]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def host(*shape: int) -> NDArray[np.float32]:
-    """Return an array that all steps of a batch use in turn: at 10000 images, one for each step would take 2 GB a step."""
+    """Return an array that all steps of a batch use in turn: at 10000 images, one for each step would take 2 GB a step.
+
+    A batch has four shapes. Small batches, on which steps are verified in between, must not push them out.
+    """
     return np.empty(shape, np.float32)
 
 
@@ -153,7 +158,7 @@ class Forward(Plan):
         with self.clock(of_layer, "allocate"):
             x, y, *extra_buffers = self.allocate(layer)
         if self.poisoned:
-            self.queue.write(y, self.y[layer])
+            self.queue.fill(y, POISON)
         if self.constant:
             with self.clock(of_layer, "copy to constant memory"):
                 self.queue.write(self.built[layer].weights, self.weights[layer.name])
@@ -209,8 +214,14 @@ class Forward(Plan):
         return {**maps, "scores": self.scores.astype(np.float64)}
 
     def reset(self) -> None:
-        for array in (*self.y.values(), self.scores):
-            array.fill(np.nan)
+        """Put NaNs into the scores, into the maps that `outputs` returns, and into one value of the maps of each other image.
+
+        The next run fills all maps on the device. To fill them here too would take as long as two runs at 10000 images.
+        """
+        for y in self.y.values():
+            y.reshape(self.batch, -1)[:, 0] = np.nan
+            y[self.sampled] = np.nan
+        self.scores.fill(np.nan)
         self.kept, self.poisoned = self.outcome(), True
 
     def outputs(self) -> dict[str, np.ndarray]:

@@ -86,7 +86,7 @@ class Streams(Forward):
         return {**facts, **shares, "timeline": timeline}
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def pinned(device: Device, *shape: int) -> NDArray[np.float32]:
     """Return a page-locked array that all steps of a batch use in turn."""
     array: NDArray[np.float32] = device.pinned(shape, np.float32)
