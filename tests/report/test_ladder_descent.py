@@ -1,6 +1,7 @@
 """Ladders at a glance: contents of a descent and of the table of ends, also if steps or peers are missing."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,24 @@ def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
     assert drawn(frame(row("fused", 1e-4))).keys() == {"a step", "fastest so far"}
     with pytest.raises(UsageError, match=r"no step of sequential, .* has a verified time on 256x256"):
         report.descent(CaseData(frame(row("peer", 1e-4, role="peer")), ORDER, "256x256"))
+
+
+def two_hosts(variant: str, seconds: list[float], parent: str | None = None) -> list[dict[str, Any]]:
+    """Return rows of a variant in run-0, run-1 and so on: those after the third are on a slower host."""
+    return [row(variant, time, parent, run=f"run-{at}") for at, time in enumerate(seconds)]
+
+
+def test_a_descent_and_the_table_of_ends_name_ratios_that_their_times_contradict() -> None:
+    rows = frame(*two_hosts("sequential", [1e-4] * 3), *two_hosts("fused", [5e-5] * 3 + [8e-5] * 4, "sequential"))
+    data = CaseData(rows, ORDER, "256x256")
+    (note,) = report.descent(data).notes
+    assert note.startswith(
+        "Dividing two times gives another ratio for fused vs sequential (1.25, not 2.00). A ratio compares"
+    )
+    ends = glance_row("One", "Some GPU, OpenCL", data)
+    assert ends.cells[3].small == "sequential (the times alone give 1.25)" and "times" not in ends.cells[5].small
+    assert report.descent(CaseData(lab_rows(), ORDER, "256x256")).notes == ()
+    assert "times" not in line("One", lab_rows()).cells[3].small
 
 
 def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> GlanceRow:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -132,6 +133,58 @@ def test_sweep_marks_every_point_that_ties_with_the_fastest() -> None:
     assert "too large" in line(table, "2x8")
     with pytest.raises(UsageError, match="fused over wg"):
         report.sweep(CaseData(sweep_rows(), [], "256x256"), "tile")
+
+
+DIVIDED = "Dividing two times gives another ratio for "
+BASIS = (
+    ". A ratio compares two variants in the same rounds, or on the machines of both; "
+    "a time is the median of all runs of its variant."
+)
+
+
+def in_runs(variant: str, seconds: list[float], parent: str | None = None, **fields: Any) -> list[dict[str, Any]]:
+    """Return rows of a variant in run-0, run-1 and so on."""
+    return [row(variant, time, parent, run=f"run-{at}", **fields) for at, time in enumerate(seconds)]
+
+
+TWO_HOSTS = [*in_runs("port", [1e-4, 1e-4, 1e-4]), *in_runs("fused", [5e-5] * 3 + [8e-5] * 4, "port")]
+"""Runs after the third are on a slower host, and one step alone was measured there."""
+
+
+def test_ratios_that_the_times_of_a_ladder_contradict_are_named_with_both() -> None:
+    table = report.ladder(CaseData(frame(*TWO_HOSTS), ORDER, "256x256"))
+    assert table.frame.set_index("variant")["vs_parent"]["fused"] == pytest.approx(2, rel=0.02)
+    assert f"{DIVIDED}fused vs port (1.25, not 2.00){BASIS}" in table.notes, "once, though port is also the base"
+    equal = [*in_runs("port", [1e-4] * 3), *in_runs("fused", [1e-4] * 3 + [1.62e-4] * 4, "port")]
+    table = report.ladder(CaseData(frame(*equal), ORDER, "256x256"))
+    assert f"{DIVIDED}fused vs port (0.617, not 'same'){BASIS}" in table.notes
+
+
+def test_a_ladder_whose_times_give_its_ratios_has_no_note_on_them() -> None:
+    same_runs = [*in_runs("port", [1e-4] * 3), *in_runs("fused", [5e-5] * 3, "port")]
+    for rows in (frame(*same_runs), lab_rows()):
+        assert DIVIDED not in " ".join(report.ladder(CaseData(rows, ORDER, "256x256")).notes)
+
+
+def test_the_largest_contradictions_of_a_ladder_are_named_and_the_others_counted() -> None:
+    steps = [f"step-{number}" for number in range(6)]
+    slow = [in_runs(step, [5e-5] * 3 + [6e-5 + 1e-5 * number] * 4, "port") for number, step in enumerate(steps)]
+    rows = frame(*in_runs("port", [1e-4] * 3), *(slow_row for of_step in slow for slow_row in of_step))
+    table = report.ladder(CaseData(rows, ["port", *steps], "256x256"))
+    (note,) = (note for note in table.notes if note.startswith(DIVIDED))
+    assert re.findall(r"step-\d", note) == ["step-5", "step-4", "step-3"] and "and 3 others. A ratio" in note
+
+
+def test_contradictions_are_named_at_tables_of_sweeps_and_of_what_is_left_out_as_well() -> None:
+    points = [
+        *in_runs("fused@wg=1", [5e-5] * 3, "fused", role="sweep", axis="wg", point="1"),
+        *in_runs("fused@wg=2", [1e-4] * 3 + [2e-4] * 4, "fused", role="sweep", axis="wg", point="2"),
+    ]
+    table = report.sweep(CaseData(frame(row("fused", 1e-4), *points), ["fused"], "256x256"), "wg")
+    assert f"{DIVIDED}fused@wg=2 vs fused@wg=1 (0.250, not 0.500){BASIS}" in table.notes
+    data = CaseData(frame(*TWO_HOSTS), ORDER, "256x256")
+    table = report.leave_one_out(data, {"all": "port"}, "fused")
+    assert f"{DIVIDED}fused vs port (1.25, not 2.00){BASIS}" in table.notes
 
 
 def test_leave_one_out_gives_the_worth_of_each_optimisation() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.provenance_check import untraced
-from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, number_field, text_field
+from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, faster, number_field, text_field
 from ..analysis.roofline import Bound
+from ..analysis.sentences import joined
 from ..analysis.throttled import LEAST
 from ..devices.backends import OPENCL
 from ..devices.pocl_cpu import CALLS
@@ -89,6 +90,33 @@ def run_count_notes(numbers: Iterable[int]) -> list[str]:
         StandingNote(
             f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
         )
+    ]
+
+
+MOST_PAIRS = 3
+"""Number of ratios that a note lists before it counts the others."""
+
+
+def time_ratio_notes(pairs: Iterable[tuple[Reading | None, Reading | None]]) -> list[str]:
+    """Return the note on ratios that the two times of a table contradict, the largest difference first; none without any.
+
+    pairs: reference and reading of each ratio.
+    """
+    differences = {}
+    for reference, reading in pairs:
+        ratio = faster(reference, reading) if reading else None
+        if reference and reading and ratio and ratio.contradicts(reference, reading):
+            of_times = reference.median / reading.median
+            shown = f"'{ratio.word}'" if ratio.same else show.number(ratio.estimate)
+            text = f"{reading.variant} vs {reference.variant} ({show.number(of_times)}, not {shown})"
+            differences[text] = abs(math.log(of_times / ratio.estimate))
+    texts = sorted(differences, key=lambda text: -differences[text])
+    if not texts:
+        return []
+    others = [show.several(len(texts) - MOST_PAIRS, "other")] * (len(texts) > MOST_PAIRS)
+    return [
+        f"Dividing two times gives another ratio for {joined([*texts[:MOST_PAIRS], *others])}. A ratio compares two variants "
+        "in the same rounds, or on the machines of both; a time is the median of all runs of its variant."
     ]
 
 

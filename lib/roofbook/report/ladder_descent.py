@@ -20,6 +20,7 @@ from .cell_format import (
     ratio_cell,
     run_count_notes,
     share_cell,
+    time_ratio_notes,
 )
 from .effect_style import EFFECT_COLOURS, PEER, effect_of, legend_marks
 from .figure import INK, Figure, add_tips, describe, finish, style
@@ -84,7 +85,8 @@ def descent(data: CaseData, title: str = "") -> Figure:
             for number, (step, effect) in enumerate(zip(steps, effects, strict=True), 1)
         ]
         described = describe(drawing, description)
-        return finish(drawing, title or f"The ladder on {data.case}", description=described, records=records)
+        notes = time_ratio_notes((data.readings.get(step.parent or ""), step) for step in steps)
+        return finish(drawing, title or f"The ladder on {data.case}", notes, description=described, records=records)
 
 
 def _tick(seconds: float) -> str:
@@ -128,8 +130,8 @@ def glance_row(lab: str, device_label: str, data: CaseData) -> GlanceRow:
     to_base, to_peer = (faster(reference, best) for reference in (base, peer))
     cells = [
         Cell(device_label), _on_demand(_timed(base, home)), _timed(best, home),
-        _ratio(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
-        _ratio(to_peer, _named(peer, home) or NO_PEER), share_cell(bound_of(data.bounds, best), best),
+        _ratio(to_base, base, best, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
+        _ratio(to_peer, peer, best, _named(peer, home) or NO_PEER), share_cell(bound_of(data.bounds, best), best),
         Cell(data.case),
     ]  # fmt: skip
     record = {
@@ -160,9 +162,14 @@ def ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
     return steps, best, peer
 
 
-def _ratio(ratio: Speedup | None, over: str) -> Cell:
-    """Return the cell of a ratio with its interval; its small print names the reference, or says why there is no ratio."""
+def _ratio(ratio: Speedup | None, reference: Reading | None, reading: Reading, over: str) -> Cell:
+    """Return the cell of a ratio with its interval.
+
+    Its small print names the reference, or says why there is no ratio, and whether the times of the row give another one.
+    """
     cell = ratio_cell(ratio, head_how=ratio.how if ratio else "")
+    if ratio and reference and ratio.contradicts(reference, reading):
+        over = f"{over} (the times alone give {show.number(reference.median / reading.median)})"
     return replace(cell, small=f"{cell.small} {over}".strip())
 
 

@@ -1,7 +1,7 @@
 """Tables of times: the ladder, sweeps, and the worth of each optimisation. No number comes from an unverified row."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from .cell_format import (
     run_notes,
     share_cell,
     time_cell,
+    time_ratio_notes,
 )  # fmt: skip
 from .columns import Column, Fields, Line, ratio_column, samples_column, table_of_readings, time_column
 from .html import Cell, StandingNote, Table
@@ -81,6 +82,9 @@ def ladder(data: CaseData) -> Table:
         small = f"(over {parent})" if parent and before.get(name) != parent else ""
         return Cell(data.changes.get(name, ""), "change", small=small)
 
+    def references(reading: Reading) -> list[Reading | None]:
+        return [readings.get(reading.parent or ""), _library(data, reading, libraries), readings.get(base)]
+
     columns = [
         time_column(unit, scale),
         ratio_column(
@@ -116,7 +120,7 @@ def ladder(data: CaseData) -> Table:
         )
         lines.append(Line(head, name, reading, absence_reason(name, data.skip_reasons), marks))
     notes = [
-        *notes_of(good),
+        *notes_of(good, pairs=((reference, reading) for reading in good for reference in references(reading))),
         *_library_note(data, libraries, good, home),
         *data.stands_in,
         *_cache_note(data),
@@ -128,10 +132,15 @@ def ladder(data: CaseData) -> Table:
     return table_of_readings(f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 
-def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]:
-    """Return the notes of a table with times and ratios of these readings. ratios: the note that explains the ratios."""
+def notes_of(
+    readings: Sequence[Reading], ratios: str = RATIO_NOTE, pairs: Iterable[tuple[Reading | None, Reading | None]] = ()
+) -> list[str]:
+    """Return the notes of a table with times and ratios of these readings.
+
+    ratios: the note that explains the ratios. pairs: reference and reading of each ratio of which the table shows both times.
+    """
     few = [FEW_NOTE] * any(reading.few for reading in readings)
-    return [TIME_NOTE, ratios, ROUND_NOTE, *run_notes(readings), *few]
+    return [TIME_NOTE, ratios, ROUND_NOTE, *run_notes(readings), *time_ratio_notes(pairs), *few]
 
 
 def _rate_column(amount: float, name: str) -> Column[Reading]:
@@ -238,7 +247,8 @@ def sweep(data: CaseData, axis: str) -> Table:
         for point, reading in readings.items()
     ]
     untimed = [f"{parent} has no time here."] * (swept_reading is None or not swept_reading.ok)
-    notes = [*notes_of(good), *untimed, *_cache_note(data)]
+    pairs = ((first, reading) for reading in good)
+    notes = [*notes_of(good, pairs=pairs), *untimed, *_cache_note(data)]
     return table_of_readings(f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
 
 
@@ -285,7 +295,8 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str) -> Tabl
     worth_note = StandingNote(
         f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
     )
-    notes = [*notes_of(timed, worth_note), *_same_code_note(data, list(without.values()))]
+    pairs = ((reading, best_reading) for reading in timed)
+    notes = [*notes_of(timed, worth_note, pairs), *_same_code_note(data, list(without.values()))]
     caption = f"{best} without one optimisation, on {data.case}"
     return table_of_readings(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
