@@ -128,7 +128,10 @@ class Sections(click.Group):
 @click.version_option(package_name="roofbook")
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Measure a ladder of GPU kernel variants, keep every result, and read the book they make."""
+    """Measure a ladder of GPU kernel variants, keep every result, and read the book they make.
+
+    A file or folder that you name is relative to the current folder.
+    """
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -162,6 +165,25 @@ def filled(_: click.Context, __: click.Parameter, path_text: str | None) -> str 
     return path_text if path_text is None else expanded(path_text)
 
 
+def store_address(results: str) -> str:
+    """Return the address of the store that a command line names: a URL, or a folder relative to the current one.
+
+    The project's own `results` keep this name, so that an installed book's rows are read with them.
+    """
+    from ..paths import project_root
+
+    if "://" in results:
+        return results
+    folder = Path(os.path.abspath(expanded(results)))
+    return "results" if folder.resolve() == (project_root() / "results").resolve() else str(folder)
+
+
+def addressed(context: click.Context, option: click.Parameter, results: str | None) -> str | None:
+    """Return the address of the option's store. Without the option it is the project's `results`, or none."""
+    is_given = context.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT
+    return store_address(results) if is_given and (results := filled(context, option, results)) else results
+
+
 class UserPath(click.Path):
     """A file or folder as the user wrote it, with `~` as the home folder. An empty text, as of an unset variable, is none."""
 
@@ -183,16 +205,16 @@ def number(_: click.Context, __: click.Parameter, number_given: float | None) ->
 
 def _there(context: click.Context, option: click.Parameter, results: str) -> str:
     """Return the address of a store to read. Errors: UsageError if the user named a store that does not exist."""
-    results = str(filled(context, option, results))
+    address = str(addressed(context, option, results))
     from ..paths import project_root
     from ..store.storage import located, storage_of
 
     if context.get_parameter_source(str(option.name)) is not click.core.ParameterSource.DEFAULT:
-        storage = storage_of(located(project_root(), results))
+        storage = storage_of(located(project_root(), address))
         if not storage.is_remote and not storage.root.exists():
             resolved = "" if str(storage.root) == results else f", which is {storage.root}"
             raise UsageError(f"there is no store in {results}{resolved}")
-    return results
+    return address
 
 
 def _opened(context: click.Context, option: click.Parameter, results: str) -> "Store":
@@ -208,10 +230,10 @@ _of_store = partial(
     click.option,
     "--results",
     default="results",
-    show_default=True,
+    show_default="results of the project",
     help="The folder of the store, or s3://BUCKET/NAME.",
 )
-RESULTS = _of_store(callback=filled)
+RESULTS = _of_store(callback=addressed)
 RECORDED = _of_store(callback=_there)
 """Option for the address of a store that exists: a mistyped folder is not taken for an empty store."""
 STORE = _of_store("store", callback=_opened)

@@ -205,7 +205,7 @@ def grade(
     store = Store(located(project_root(), results))
     steps = steps_of_class(lab, case, exercise, credit, store, target)
     options = ["--sandbox" if used_sandbox.is_used else "--no-sandbox"]
-    options += ["--results", results] if exercise is None else []
+    options += ["--results", store.address] if exercise is None else []
     if memory is None and target.kind != "gpu":
         memory = MEMORY_ON_CPU
     class_task = ClassTask(lab, target.spec, target.name, steps, exercise, time, limit, memory, tuple(options))

@@ -22,10 +22,12 @@ from .app import (
     VARIANT,
     WORKERS,
     UserPath,
+    addressed,
     app,
     filled,
     of_scale,
     seconds,
+    store_address,
     without_collection,
 )
 
@@ -117,7 +119,9 @@ def run(
     from ..spec import registry
 
     parameters = {"scale": scale, "device": device, "results": results}
-    parameters |= {name: _literal(text) for name, text in parameter}
+    parameters |= {
+        name: store_address(text) if name == "results" and text else _literal(text) for name, text in parameter
+    }
     registry.get(lab)
     root = pages_root(project_root(), lab)
     if (cluster or workers) and not _measure_by_cluster(root, lab, parameters, cluster, workers):
@@ -213,7 +217,11 @@ def _literal(text: str) -> Any:
 @click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Processes that start afresh.")
 @of_scale(help=f"{SCALES}.  [default: that of the lab's page, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
-@click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
+@click.option(
+    "--results",
+    callback=addressed,
+    help="The folder of the store, or s3://BUCKET/NAME.  [default: that of the lab's page, else results of the project]",
+)
 @click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
 @without_collection()
 def rerun(
