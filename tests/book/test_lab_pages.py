@@ -207,3 +207,17 @@ def test_links_of_the_committed_notebooks_lead_to_files() -> None:
                 assert (notebook.parent / link).is_file(), f"{notebook.name}: {link}"
                 links += 1
     assert links >= 5
+
+
+def test_a_story_leaves_the_description_of_the_c_program_to_its_step() -> None:
+    texts = {lab: notebook_texts(lab) for lab in registry.names()}
+    with_step = [lab for lab, (_, code) in texts.items() if 'lab.steps("sequential-c")' in code]
+    assert sorted(with_step) == ["cnn", "convpool", "lbm", "stencil"]
+    assert [lab for lab in with_step if "C compiler" in texts[lab][0]] == []
+
+
+def notebook_texts(lab: str) -> tuple[str, str]:
+    """Return the prose and the code of a lab's notebook."""
+    cells = json.loads((project_root() / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))["cells"]
+    by_type = {kind: ["".join(c["source"]) for c in cells if c["cell_type"] == kind] for kind in ("markdown", "code")}
+    return "\n".join(by_type["markdown"]), "\n".join(by_type["code"])

@@ -107,18 +107,18 @@ def _rival_on_more_machines(measured: "Measured", case: str) -> str:
 
 
 def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
-    """Return a sentence on each baseline of the speedups in sentences: its description, and the baseline that it replaces.
+    """Return a sentence on each baseline of the speedups that stands in for the lab's first: its description, and the first.
 
-    cases: by default all. Without a time of any of the lab's baselines the list is empty.
+    The answer at the top of a page describes the first, as does its step. cases: by default all. A baseline without a time
+    has no sentence.
     """
     notes = []
     first = lab.headline[0]
     for base in dict.fromkeys(map(measured.base, cases or [case.name for case in measured.cases])):
-        if any(measured.seconds(base, case.name) is not None for case in measured.cases):
+        if base != first and any(measured.seconds(base, case.name) is not None for case in measured.cases):
             description = lab.variant(base).description
-            parts = [f"is {description}"] * bool(description)
-            parts += [f"stands in for `{first}`, which has no time here"] * (base != first)
-            notes += [f"`{base}` {', and '.join(parts)}."] * bool(parts)
+            is_described = f"is {description}, and " * bool(description)
+            notes.append(f"`{base}` {is_described}stands in for `{first}`, which has no time here.")
     return notes
 
 

@@ -161,7 +161,7 @@ def _card(data: RecordedData) -> str:
         lambda text, measurement: number_of(text, card_of(lab.name, data.store_device.id, data.scale, measurement)),
     )
     comparison = peer_comparison(measured, case)
-    bases = about_bases(lab, measured, [case]) if measured.base(case) != lab.headline[0] else []
+    bases = about_bases(lab, measured, [case])
     words = " ".join([fastest_step_sentence(lab, measured, case), *bases, *[f"{comparison}."] * bool(comparison)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     chart = report.descent(data.on(), title=f"{case}, {data.store_device}").html

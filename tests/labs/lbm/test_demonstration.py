@@ -19,8 +19,7 @@ def test_the_summary_tells_all_that_was_measured() -> None:
     case = LAB.cases("test")[0].name
     peers = [variant.name for variant in LAB.peers if variant.name != "openmp"]
     sentences = paragraphs("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
-    assert len(sentences) == len(LAB.cases("test")) + 1
-    assert sentences[-1] == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
+    assert len(sentences) == len(LAB.cases("test"))
     assert sentences[0].endswith(
         f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
         f" `sequential-c`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
