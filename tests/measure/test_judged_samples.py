@@ -562,6 +562,43 @@ def test_a_timed_launch_that_leaves_out_one_number_is_noticed(size: int, paired:
                 ledger.check_launches()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, _PIECE, _PIECE + 1, _PIECE + 2, 2 * _PIECE + 3])
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_other_operands_are_the_same_numbers_and_the_operands_come_back(size: int, kind: type[np.floating]) -> None:
+    """Operands, and inputs that the plan's reset restores, get the same order: a plan may need them side by side."""
+    device, ledger, numbers = open_device("opencl:0"), BufferLedger(), (np.arange(size) % 2039 + 1).astype(kind)
+
+    class Operands(PlainPlan):
+        def __init__(self) -> None:
+            self.queue, self.operand = device.queue(), device.upload(numbers)
+            self.restored = device.empty(numbers.nbytes)
+
+        def reset(self) -> None:
+            self.queue.write(self.restored, numbers)
+
+        def run(self) -> None:
+            self.seen = [self.queue.read(buffer, np.empty_like(numbers)) for buffer in (self.operand, self.restored)]
+
+        def outputs(self) -> dict[str, np.ndarray]:
+            return {}
+
+    runnable = ledger.plan(Operands)
+    ledger.reset(runnable)
+    ledger.remember_operands()
+    with ledger.exchanged_operands(runnable):
+        runnable.run()
+    operand, restored = runnable.seen  # type: ignore[attr-defined]
+    assert np.array_equal(operand, restored) and np.array_equal(np.sort(operand), np.sort(numbers))
+    places = np.flatnonzero(operand != numbers)
+    assert size == 1 or (len(places) and (size < 2 * _PIECE or places[-1] >= 2 * _PIECE)), (
+        "each piece is in another order"
+    )
+    ledger.reset(runnable)
+    runnable.run()
+    assert all(np.array_equal(array, numbers) for array in runnable.seen)  # type: ignore[attr-defined]
+    ledger.check_operands()
+
+
 @pytest.mark.parametrize("size", [0, 1, _PIECE - 1, _PIECE + 1])
 def test_arrays_are_the_same_if_all_bytes_are(size: int) -> None:
     """The numbers of an operand are given in another order where that changes a byte, a NaN's or the last one's too."""

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.contract import Buffer, Device, Queue, observed_by
+from ..spec.bands import by_bands
 from ..spec.plan import Runnable
 
 POISON = 0xFF
@@ -186,22 +187,17 @@ class BufferLedger:
         Inputs that its reset restores are reordered in the same way, so the runnable is reset here. Indices, pointers and
         masks stay as they are. The operands are restored after the block.
         """
-        originals = list[tuple[_BufferRecord, np.ndarray]]()
+        reordered = list[_BufferRecord]()
         try:
             for record in self._operands().values():
                 if record.dtype is not None and record.dtype.kind == "f":
-                    queue = record.device.queue()
-                    numbers = queue.read(
-                        record.buffer, np.empty(record.buffer.nbytes // record.dtype.itemsize, record.dtype), 0
-                    )
-                    if not _same_bytes(numbers, reordered := _reordered(numbers)):
-                        originals.append((record, numbers))
-                        queue.write(record.buffer, reordered)
+                    reordered.append(record)
+                    _rewrite_pieces(record, _reordered)
             self.reset(runnable, change=_reordered_array)
             yield
         finally:
-            for record, numbers in originals:
-                record.device.queue().write(record.buffer, numbers)
+            for record in reordered:
+                _rewrite_pieces(record, _in_first_order)
 
     def snapshot(self, runnable: Runnable) -> "Snapshot | None":
         """Return a snapshot of the runnable's buffers, except operands, and of its host arrays.
@@ -284,10 +280,13 @@ class BufferLedger:
 
     @staticmethod
     def _digest(record: _BufferRecord) -> bytes:
+        """Return the SHA-256 of the SHA-256s of a buffer's parts, which all cores compute."""
         digest, queue = hashlib.sha256(), record.device.queue()
+        memory = np.empty(min(_CHUNK, record.buffer.nbytes), np.uint8)
         for start in range(0, record.buffer.nbytes, _CHUNK):
-            part = np.empty(min(_CHUNK, record.buffer.nbytes - start), np.uint8)
-            digest.update(queue.read(record.buffer, part, start).data)
+            chunk = queue.read(record.buffer, memory[: record.buffer.nbytes - start], start)
+            for part in by_bands(len(chunk), 1, lambda band: hashlib.sha256(chunk[band].data).digest()):  # noqa: B023 called at once
+                digest.update(part)
         return digest.digest()
 
     @contextmanager
@@ -351,7 +350,7 @@ class BufferLedger:
             record.filled_by_reset = True
             return
         record.filled_by_plan = True
-        if array is not None and (record.holds_data or array.any()):
+        if array is not None and (record.holds_data or any(piece.any() for piece in _pieces(array))):
             record.holds_data = True
             record.dtype = array.dtype if array.nbytes == buffer.nbytes else None
 
@@ -394,12 +393,33 @@ class Garbage:
 def _reordered_array(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
-    return _reordered(np.ascontiguousarray(array).ravel()).reshape(array.shape)
+    parts = [_reordered(part) for part in _pieces(np.ascontiguousarray(array))]
+    return np.concatenate(parts).reshape(array.shape) if parts else array
 
 
-def _reordered(array: np.ndarray) -> np.ndarray:
+def _reordered(piece: np.ndarray) -> np.ndarray:
     """Return a flat array with its second half first: the same numbers at other positions."""
-    return np.roll(array, len(array) // 2 + 1)
+    return np.roll(piece, _shift(piece))
+
+
+def _in_first_order(piece: np.ndarray) -> np.ndarray:
+    """Return what `_reordered` was given."""
+    return np.roll(piece, -_shift(piece))
+
+
+def _shift(piece: np.ndarray) -> int:
+    return len(piece) // 2 + 1 if len(piece) > 2 else 1
+
+
+def _rewrite_pieces(record: _BufferRecord, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Replace each piece of an operand, as of `_pieces`, by what `change` makes of it."""
+    assert record.dtype is not None
+    queue, start = record.device.queue(), 0
+    for piece in _pieces_on_device(queue.read, record.buffer, record.dtype):
+        if not _same_bytes(piece, changed := change(piece)):
+            queue.send(record.buffer, changed, start)
+            queue.finish()
+        start += piece.nbytes
 
 
 def _pieces(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -449,14 +469,14 @@ class _LaunchWatch:
             results = list(self._results.values())
             self._results.clear()
             for buffer, before in results:
-                if any(piece.any() for piece in _pieces_on_device(read, buffer, before)):
+                if any(piece.any() for piece in _pieces_on_device(read, buffer, before.dtype)):
                     content = read(buffer, np.empty_like(before), 0) if self.paired else None
                     self._rewrite(queue, buffer, content)
             self.seconds += time.perf_counter() - start
             seconds = laps(*submits)
             start = time.perf_counter()
             self.differs |= any(
-                not _close(_pieces_on_device(read, buffer, before), before) for buffer, before in results
+                not _close(_pieces_on_device(read, buffer, before.dtype), before) for buffer, before in results
             )
             self.seconds += time.perf_counter() - start
             return seconds
@@ -502,15 +522,16 @@ def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _pieces_on_device(
-    read: Callable[[Buffer, np.ndarray, int], np.ndarray], buffer: Buffer, like: np.ndarray
+    read: Callable[[Buffer, np.ndarray, int], np.ndarray], buffer: Buffer, dtype: np.dtype[Any]
 ) -> Iterator[np.ndarray]:
-    """Yield a buffer's contents in pieces as those of `_pieces(like)`, read one by one into the same memory.
+    """Yield a buffer's contents in pieces of _PIECE elements, read one by one into the same memory.
 
-    Results take up to a GB: a new array of the host for all of it would take longer than the copies.
+    A buffer can have a GB, and new memory of the host for all of it would take longer than the copies.
     """
-    memory = np.empty(min(_PIECE, like.size), like.dtype)
-    for start in range(0, like.size, _PIECE):
-        yield read(buffer, memory[: like.size - start], start * like.itemsize)
+    size = buffer.nbytes // dtype.itemsize
+    memory = np.empty(min(_PIECE, size), dtype)
+    for start in range(0, size, _PIECE):
+        yield read(buffer, memory[: size - start], start * dtype.itemsize)
 
 
 def _close(after: Iterable[np.ndarray], before: np.ndarray) -> bool:
