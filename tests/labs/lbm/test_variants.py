@@ -148,11 +148,12 @@ def simulating() -> list[Variant]:
     ]
 
 
+SIMULATING = simulating()
 VARIANTS = [
-    *(pytest.param(variant, id=variant.name) for variant in simulating() if variant.role != "sweep"),
-    *(param for param in params(LAB.sweeps) if param.values[0] in simulating()),
+    *(pytest.param(variant, id=variant.name) for variant in SIMULATING if variant.role != "sweep"),
+    *(param for param in params(LAB.sweeps) if param.values[0] in SIMULATING),
 ]
-LADDER = [pytest.param(variant, id=variant.name) for variant in simulating() if variant.role == "step"]
+LADDER = [pytest.param(variant, id=variant.name) for variant in SIMULATING if variant.role == "step"]
 
 
 # -- against the reference ---------------------------------------------------------------------------------------------
