@@ -27,23 +27,27 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/py
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
-.PHONY: book test test-all checked imported lint serve picture citation dist lock clean
+.PHONY: book test test-all short-suite whole-suite imported lint serve picture citation dist lock clean
 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
 # Four processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed. Each process imports all tests.
 PYTEST = $(BIN)/python -m pytest -n 4 --max-worker-restart 0 --durations 20
-test: checked
-	@$(PYTEST) -m "not thorough"
+test: .venv/.test
+	@$(MAKE) --no-print-directory -j 2 lint short-suite
 
-test-all: checked
-	@$(PYTEST)
+test-all: .venv/.test
+	@$(MAKE) --no-print-directory -j 2 lint whole-suite
 
-# The linter, beside one process that imports all tests: it rewrites their assertions once, for all processes of $(PYTEST).
-checked: .venv/.test
-	@$(MAKE) --no-print-directory -j 2 lint imported
+short-suite: imported
+	@MAKEFLAGS= $(PYTEST) -m "not thorough"
 
+whole-suite: imported
+	@MAKEFLAGS= $(PYTEST)
+
+# One process imports all tests first: it rewrites their assertions once, for all processes of $(PYTEST). The linter runs beside
+# both: without its cache mypy takes a minute, in one process.
 imported: .venv/.test
 	@$(BIN)/python -m compileall -q lib
 	@answer=$$($(BIN)/python -m pytest --collect-only -qq) || { echo "$$answer"; exit 1; }
