@@ -53,6 +53,8 @@ from roofbook.spec import browser_run, registry
 from roofbook.spec.lab import Lab
 from roofbook.store import checker, row_cache
 
+from .tabs import Tabs
+
 ROOT = Path(__file__).parents[1]
 
 # On a machine that is busy or slow a right example takes long, too. The short suite draws fewer of them.
@@ -298,6 +300,18 @@ def browser(playing: Any) -> Iterator[Any]:
     running = playing.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def tabs_of_all_tests(browser: Any) -> Tabs:
+    return Tabs(browser)
+
+
+@pytest.fixture
+def tabs(tabs_of_all_tests: Tabs) -> Iterator[Tabs]:
+    """Tabs for one test, which fails on any error of a page's script."""
+    with tabs_of_all_tests.of_one_test():
+        yield tabs_of_all_tests
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from roofbook.spec import registry
 from ..axe import violations
 from ..report.rows import frame, row
 from ..served import served
+from ..tabs import Tabs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 LAB = registry.get("lbm")
@@ -115,21 +116,15 @@ def _opening(data: CaseData) -> Any:
 
 
 @pytest.fixture
-def open_page(browser: Any, site: Path) -> Iterator[Open]:
-    page_errors: list[str] = []
+def open_page(tabs: Tabs, site: Path) -> Iterator[Open]:
     with served(site) as address:
-        context = browser.new_context(viewport={"width": 1400, "height": 900})
 
         def open_address(query: str = "", theme: str = "light", width: int = 1400) -> Any:
-            tab = context.new_page()
-            tab.set_viewport_size({"width": width, "height": 900})
-            tab.on("pageerror", lambda error: page_errors.append(str(error)))
+            tab = tabs.open(width, 900)
             tab.goto(f"{address}/{theme}.html{query}")
             return tab
 
         yield open_address
-        context.close()
-    assert not page_errors
 
 
 def wait(tab: Any) -> None:

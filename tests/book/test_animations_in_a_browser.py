@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from roofbook.report.animations import animations_of_lab
 from roofbook.spec import registry
 
 from ..axe import violations
+from ..tabs import Tabs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 PAGE = """<!DOCTYPE html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8"><title>A technique</title>
@@ -42,20 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_page(browser: Any, folder: Path) -> Iterator[Any]:
-    contexts, errors = [], []
-
-    def open_theme(theme: str = "light", **settings: Any) -> Any:
-        contexts.append(browser.new_context(viewport={"width": 390, "height": 844}, **settings))
-        tab = contexts[-1].new_page()
-        tab.on("pageerror", lambda error: errors.append(str(error)))
+def open_page(tabs: Tabs, folder: Path) -> Any:
+    def open_theme(theme: str = "light", **media: str) -> Any:
+        tab = tabs.open(390, 844, **media)
         tab.goto(f"file://{folder}/{theme}.html")
         return tab
 
-    yield open_theme
-    for context in contexts:
-        context.close()
-    assert not errors
+    return open_theme
 
 
 def states(tab: Any) -> list[str]:
@@ -103,7 +96,7 @@ def test_readers_who_ask_for_less_motion_get_stages_without_motion(open_page: An
     assert states(tab) == first
 
 
-def test_paper_and_a_page_without_script_show_the_last_stage(open_page: Any) -> None:
+def test_paper_and_a_page_without_script_show_the_last_stage(open_page: Any, browser: Any, folder: Path) -> None:
     tab = open_page()
     still = states(tab)
     tab.locator("figure.animation input").first.press("Home")
@@ -112,8 +105,10 @@ def test_paper_and_a_page_without_script_show_the_last_stage(open_page: Any) -> 
     parts = "[...document.querySelector('svg').querySelectorAll('g[class]')]"
     assert tab.evaluate(f"{parts}.every(part => getComputedStyle(part).animationName === 'none')")
     assert not tab.locator(".animation-controls").first.is_visible()
-    without = open_page(java_script_enabled=False)
+    without = browser.new_page(java_script_enabled=False)
+    without.goto(f"file://{folder}/light.html")
     assert states(without) == still and not without.get_by_role("button").count()
+    without.close()
 
 
 def test_a_saved_drawing_moves_and_a_saved_picture_does_not(open_page: Any) -> None:

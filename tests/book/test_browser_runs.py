@@ -39,6 +39,7 @@ from roofbook.spec.rounding import mean_square_over
 from roofbook.store.schema import COLUMNS, REQUIRED
 
 from ..axe import violations
+from ..tabs import Tabs
 
 ROOT = Path(__file__).parents[2]
 RUNS = {
@@ -114,21 +115,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Open = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def tabs_with_webgpu(browser_with_webgpu: Any) -> Tabs:
+    return Tabs(browser_with_webgpu)
+
+
 @pytest.fixture
-def open_page(browser_with_webgpu: Any, site: Path) -> Iterator[Open]:
+def open_page(tabs_with_webgpu: Tabs, site: Path) -> Iterator[Open]:
     """Yield a function that opens the page of kernels from the disk; fail on any error of its scripts."""
-    context, errors = browser_with_webgpu.new_context(), list[str]()
+    with tabs_with_webgpu.of_one_test() as tabs:
 
-    def open_tab(script: str = "", lab: str = "stencil", page: str = "labs/{}/kernels") -> Any:
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.add_init_script(script)
-        tab.goto((site / f"{page.format(lab)}.html").as_uri())
-        return tab
+        def open_tab(script: str = "", lab: str = "stencil", page: str = "labs/{}/kernels") -> Any:
+            tab = tabs.open(script=script)
+            tab.goto((site / f"{page.format(lab)}.html").as_uri())
+            return tab
 
-    yield open_tab
-    context.close()
-    assert not errors
+        yield open_tab
 
 
 # -- what the book writes ----------------------------------------------------------------------------------------------

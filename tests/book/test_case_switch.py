@@ -20,6 +20,7 @@ from roofbook.escaping import escape
 from roofbook.report.html import Cell, Row, Table
 
 from ..served import served
+from ..tabs import Tabs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 CASE, DEVICE, MESSAGE = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
@@ -87,20 +88,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_page(browser: Any, site: Path) -> Iterator[Open]:
+def open_page(tabs: Tabs, site: Path) -> Iterator[Open]:
     """Yield a function that opens a page in one browser with a memory; fail on any error of its scripts."""
-    context, page_errors = browser.new_context(), []
     with served(site) as address:
 
         def open_address(name: str = "story.html") -> Any:
-            tab = context.new_page()
-            tab.on("pageerror", lambda error: page_errors.append(str(error)))
+            tab = tabs.open()
             tab.goto(f"{address}/{name}")
             return tab
 
         yield open_address
-        context.close()
-    assert not page_errors
 
 
 def cases_in_sight(tab: Any) -> list[str]:

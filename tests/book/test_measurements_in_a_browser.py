@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from roofbook.store.parquet import Store
 
 from ..axe import violations
 from ..report.rows import even
+from ..tabs import Tabs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 LAB = registry.get("lbm")
@@ -55,15 +55,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tab(browser: Any, site: Path) -> Iterator[Any]:
-    """Yield a tab with the page; fail on any error of its script."""
-    opened = browser.new_page(viewport={"width": 1400, "height": 900})
-    page_errors: list[str] = []
-    opened.on("pageerror", lambda error: page_errors.append(str(error)))
+def tab(tabs: Tabs, site: Path) -> Any:
+    """Return a tab with the page; fail on any error of its script."""
+    opened = tabs.open(1400, 900)
     opened.goto(f"file://{site}/{PAGE}")
-    yield opened
-    opened.close()
-    assert not page_errors
+    return opened
 
 
 def shown(tab: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from roofbook.spec.lesson import lesson
 from roofbook.store.parquet import Store
 
 from ..often import often
+from ..tabs import Tabs
 
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "book" / "_assets"
@@ -36,10 +37,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_deck(browser: Any, site: Path) -> Iterator[Open]:
-    """Yield a function that opens the slides of a lab, on a screen."""
-    errors: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+def open_deck(tabs: Tabs, site: Path) -> Open:
+    """Return a function that opens the slides of a lab, on a screen."""
 
     def open_slides(lab: str) -> Any:
         path = site / "labs" / lab / "slides.html"
@@ -49,14 +48,11 @@ def open_deck(browser: Any, site: Path) -> Iterator[Open]:
             data = lesson_data(registry.get(lab), described, store, by_extent(Store(ROOT / "results", ("recorded",))))
             path.parent.mkdir(parents=True)
             path.write_text(slides.deck(data, Citation.of(ROOT)), encoding="utf-8")
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab = tabs.open(reduced_motion="reduce")
         tab.goto(path.as_uri())
         return tab
 
-    yield open_slides
-    context.close()
-    assert not errors
+    return open_slides
 
 
 CUT_OFF = """() => [...document.querySelectorAll(".slide")].filter((slide) => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from roofbook.spec.prediction import FASTER, SAME
 from ..axe import violations
 from ..often import often
 from ..report.rows import even, frame
+from ..tabs import Tabs
 
 ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 LAB = registry.get("lbm")
@@ -78,20 +78,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_page(browser: Any, site: Path) -> Iterator[Any]:
-    contexts = []
-
+def open_page(tabs: Tabs, site: Path) -> Any:
     def open_theme(theme: str, width: int, target: str = "") -> Any:
-        contexts.append(
-            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme.partition("-")[0])
-        )
-        tab = contexts[-1].new_page()
+        tab = tabs.open(width, 900, color_scheme=theme.partition("-")[0])
         tab.goto(f"file://{site}/{theme}.html{target}")
         return tab
 
-    yield open_theme
-    for context in contexts:
-        context.close()
+    return open_theme
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from roofbook.analysis.case_data import CaseData
 
 from ..axe import violations
 from ..often import often
+from ..tabs import Tabs
 from .inspection import bandwidths
 from .rows import ORDER, ZEROS, lab_rows, row, shapes, sweep_rows
 from .rows import frame as rows_of
@@ -92,11 +92,10 @@ def page() -> str:
 
 
 @pytest.fixture
-def tab(browser: Any, page: str) -> Iterator[Any]:
-    tab = browser.new_page(viewport={"width": 900, "height": 900})
+def tab(tabs: Tabs, page: str) -> Any:
+    tab = tabs.open(900, 900)
     tab.set_content(page)
-    yield tab
-    tab.close()
+    return tab
 
 
 SAID = "document.querySelector('.figure-tip:not([hidden])')?.textContent"
@@ -164,16 +163,13 @@ def test_a_click_near_a_point_opens_its_step_and_each_figure_is_a_file(tab: Any)
 
 
 @pytest.mark.site
-def test_a_figure_as_a_file_keeps_its_markers_and_leaves_out_its_labels(browser: Any, page: str) -> None:
-    tab = browser.new_page()
-    tab.set_content(page)
+def test_a_figure_as_a_file_keeps_its_markers_and_leaves_out_its_labels(tab: Any) -> None:
     with tab.expect_download() as downloaded:
         tab.locator(".figure-files button", has_text="SVG").last.click()
     text = Path(downloaded.value.path()).read_text(encoding="utf-8")
     assert "data-tip" not in text and "color: rgb(" in text and 'xmlns="http://www.w3.org/2000/svg"' in text
     ids, used = (set(re.findall(pattern, text)) for pattern in (r' id="([^"]+)"', r'<use href="#([^"]+)"'))
     assert used and used <= ids, "markers are drawn once and used"
-    tab.close()
 
 
 @pytest.mark.site

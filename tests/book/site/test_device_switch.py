@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from roofbook.book import device_choices
 
 from ...often import often
+from ...tabs import Tabs
 
 pytestmark = pytest.mark.site
 PAGE = "/labs/stencil.html"
@@ -20,20 +21,15 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def open_page(browser: Any, served_site: str) -> Iterator[Open]:
-    """Yield a function that opens a page in one browser with a memory; fail on any error of its scripts."""
-    context = browser.new_context(viewport={"width": 390, "height": 844})
-    page_errors: list[str] = []
+def open_page(tabs: Tabs, served_site: str) -> Open:
+    """Return a function that opens a page in one browser with a memory; fail on any error of its scripts."""
 
     def open_address(address: str = PAGE) -> Any:
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: page_errors.append(str(error)))
+        tab = tabs.open(390, 844)
         tab.goto(served_site + address)
         return tab
 
-    yield open_address
-    context.close()
-    assert not page_errors
+    return open_address
 
 
 CELL_TEXTS = """cells => cells.map(cell => {

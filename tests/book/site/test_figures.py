@@ -7,11 +7,12 @@ import html
 import re
 import struct
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
+
+from ...tabs import Tabs
 
 pytestmark = pytest.mark.site
 KINDS = {
@@ -32,12 +33,9 @@ FIGURE = re.compile(r"<figure\b([^>]*)>(.*?)</figure>", re.S)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_figure_is_there_to_take_away_as_svg_and_png(
-    browser: Any, served_site: str, tmp_path: Path, kind: str
-) -> None:
+def test_a_figure_is_there_to_take_away_as_svg_and_png(tabs: Tabs, served_site: str, tmp_path: Path, kind: str) -> None:
     page, selector = KINDS[kind]
-    context = browser.new_context(viewport={"width": 1280, "height": 844})
-    tab = context.new_page()
+    tab = tabs.open(1280, 844)
     tab.goto(f"{served_site}/{page}")
     figure = tab.locator(selector).first
     figure.wait_for()
@@ -46,7 +44,6 @@ def test_a_figure_is_there_to_take_away_as_svg_and_png(
             figure.get_by_role("button", name=suffix.upper(), exact=True).click()
         assert re.fullmatch(rf"[a-z0-9.-]{{3,}}\.{suffix}", saved.value.suggested_filename)
         saved.value.save_as(tmp_path / f"figure.{suffix}")
-    context.close()
     root = ElementTree.parse(tmp_path / "figure.svg").getroot()
     marks = [element for element in root.iter() if element.tag.rpartition("}")[2] in ("path", "rect", "use", "circle")]
     texts = ["".join(element.itertext()).strip() for element in root.iter() if element.tag.endswith("}text")]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ...tabs import Tabs
 from ..test_print import SHEET
 
 pytestmark = pytest.mark.site
@@ -36,11 +36,9 @@ ROOM = 2
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    """Yield a tab as wide as a sheet between its margins, for a reader whose system is dark."""
-    page = browser.new_page(viewport={"width": SHEET, "height": 1000}, color_scheme="dark")
-    yield page
-    page.close()
+def tab(tabs: Tabs) -> Any:
+    """Return a tab as wide as a sheet between its margins, for a reader whose system is dark."""
+    return tabs.open(SHEET, 1000, color_scheme="dark")
 
 
 def printed(tab: Any, path: Path) -> None:

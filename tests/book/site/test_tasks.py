@@ -24,6 +24,7 @@ from roofbook.spec.lesson import LENGTH, lesson
 from roofbook.spec.techniques import TECHNIQUES, step_tags
 
 from ...axe import Eyes
+from ...tabs import Tabs
 from .reader import Reader
 from .stored_times import H200, RECORDED, Place, duration_of_longest_run, number, on_h200, seconds, times
 
@@ -90,19 +91,16 @@ ON_A_PHONE = {
 
 
 @pytest.fixture
-def reader(request: pytest.FixtureRequest, browser: Any, built_site: Path) -> Iterator[Reader]:
+def reader(request: pytest.FixtureRequest, tabs: Tabs, built_site: Path) -> Iterator[Reader]:
     """Yield a reader; fail on script errors, on too wide pages, and where a task took more clicks or screens than it may."""
     name = request.node.name.removeprefix("test_")
     task, width = TASKS[name], 390 if name in ON_A_PHONE else 1280
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    tab, page_errors = context.new_page(), []
-    tab.on("pageerror", lambda error: page_errors.append(str(error)))
+    tab = tabs.open(width, 844)
     reader = Reader(tab, built_site)
     reader.open()
     yield reader
     excess = tab.evaluate("document.documentElement.scrollWidth") - width
-    context.close()
-    assert not page_errors and excess <= 0
+    assert excess <= 0
     request.node.user_properties += [("clicks", reader.clicks), ("screens", reader.screens)]
     assert reader.clicks <= task.clicks and reader.screens <= task.screens, (reader.clicks, reader.screens)
 
