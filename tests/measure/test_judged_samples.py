@@ -20,6 +20,7 @@ from roofbook.measure.buffer_ledger import (
     CLOSE,
     BufferLedger,
     Garbage,
+    OperandChanged,
     TimedLaunchDiffers,
     _close,
     _pieces,
@@ -597,6 +598,35 @@ def test_other_operands_are_the_same_numbers_and_the_operands_come_back(size: in
     runnable.run()
     assert all(np.array_equal(array, numbers) for array in runnable.seen)  # type: ignore[attr-defined]
     ledger.check_operands()
+
+
+def test_an_operand_that_is_changed_in_the_run_on_other_operands_alone_is_noticed() -> None:
+    """Operands are put back by another order of what the device holds, so that a change stays for the check at the end."""
+    device, ledger, numbers = open_device("opencl:0"), BufferLedger(), np.arange(1, 10, dtype=np.float32)
+
+    class ChangesOthers(PlainPlan):
+        def __init__(self) -> None:
+            self.queue, self.operand = device.queue(), device.upload(numbers)
+
+        def reset(self) -> None: ...
+
+        def run(self) -> None:
+            operand = self.queue.read(self.operand, np.empty_like(numbers))
+            if not np.array_equal(operand, numbers):
+                self.queue.write(self.operand, operand + np.float32(1))
+
+        def outputs(self) -> dict[str, np.ndarray]:
+            return {}
+
+    runnable = ledger.plan(ChangesOthers)
+    ledger.reset(runnable)
+    ledger.remember_operands()
+    runnable.run()
+    ledger.check_operands()
+    with ledger.exchanged_operands(runnable):
+        runnable.run()
+    with pytest.raises(OperandChanged):
+        ledger.check_operands()
 
 
 @pytest.mark.parametrize("size", [0, 1, _PIECE - 1, _PIECE + 1])
