@@ -35,7 +35,7 @@ GUARD = 4096
 _CHUNK = 1 << 26
 """Bytes of a buffer that one read copies."""
 _PIECE = 1 << 18
-"""Elements of two arrays that are compared at once, or that one read of results copies."""
+"""Elements that are compared, reordered or read from a device at once."""
 
 
 class OperandChanged(Exception):
@@ -408,6 +408,7 @@ def _in_first_order(piece: np.ndarray) -> np.ndarray:
 
 
 def _shift(piece: np.ndarray) -> int:
+    """Return by how many places `_reordered` moves numbers: not by half of them, since data may repeat after it."""
     return len(piece) // 2 + 1 if len(piece) > 2 else 1
 
 
