@@ -86,6 +86,24 @@ WHYS: Mapping[str, Mapping[str, str]] = {
             "for something else: barriers, or local memory. The counters for the reasons of stalls would tell"
         ),
     },
+    "walk-warps": {
+        "cuda 1024x1024": (
+            "a warp's piece has 22 rows on this grid, and 316 on 4096x4096. The warp reads six rows before a piece and six "
+            "behind it. So in half of its turns it begins or ends a piece, and these turns run the longer code, which checks "
+            "each row"
+        ),
+    },
+    "walk-velocity": {
+        "cuda 128x128": (
+            "this grid has 48 warps, fewer than an H200 has multiprocessors. So no other warp fills the wait for the reciprocal"
+        ),
+    },
+    "walk-shared": {
+        "cuda 1024x1024": (
+            "half as many warps again divide this grid, so a piece has 16 rows instead of 22. A warp reads 14 rows around it "
+            "instead of 12. So in two thirds of its turns it begins or ends a piece, and these turns run the longer code"
+        ),
+    },
     "on-chip-velocity": {
         "cuda 128x256": FOUR_CELLS,
         "cuda 256x256": FOUR_CELLS,
