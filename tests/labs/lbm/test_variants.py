@@ -43,7 +43,6 @@ from roofbook.labs.lbm.problem import (
     bound_av_vels,
     box,
     disturb,
-    driven_channel,
     error,
     error_av_vels,
     initial,
@@ -62,6 +61,7 @@ from roofbook.spec.plan import Case, Runnable, Variant, missing
 from ... import mutants
 from ...naming import naming
 from ..sweep_points import params
+from .driven_channel import driven_channel
 
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}

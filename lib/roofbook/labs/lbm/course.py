@@ -1,4 +1,4 @@
-"""The course's files: parameters and obstacles in, av_vels.dat and final_state.dat out, and its 1 % check.
+"""The course's files: parameters and obstacles in, av_vels.dat and final_state.dat out.
 
 They are those of the University of Bristol's coursework.
 """
@@ -18,9 +18,6 @@ from ...devices.host import processors
 from ...errors import UsageError
 from ...paths import write_whole
 from .problem import Array, Mask, Params, macroscopic
-
-TOLERANCE = 0.01
-"""Largest relative difference of av_vels that the course accepts."""
 
 FIELDS = ("nx", "ny", "iterations", "reynolds_dim", "density", "accel", "omega")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -106,27 +103,13 @@ def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
     return obstacles
 
 
-def _write(path: PathLike, lines: Iterable[str]) -> None:
-    """Write lines of ASCII. An earlier file is replaced only by a complete new one."""
-    _write_bytes(path, (line.encode("ascii") for line in lines))
-
-
 def _write_bytes(path: PathLike, pieces: Iterable[bytes]) -> None:
+    """Write a file. An earlier one is replaced only by a complete new one."""
     try:
         Path(path).parent.stat()  # a folder that is mistyped is not made
         write_whole(Path(path), pieces, durable=True)
     except OSError as failure:
         raise UsageError(f"{path}: cannot be written: {failure.strerror}") from None
-
-
-def write_params(path: PathLike, params: Params) -> None:
-    """Write the parameter file of `params`; `read_params` gives the same numbers back."""
-    _write(path, (f"{getattr(params, name)}\n" for name in FIELDS))
-
-
-def write_obstacles(path: PathLike, obstacles: Mask) -> None:
-    """Write the obstacle file of a mask (ny, nx)."""
-    _write(path, (f"{x} {y} 1\n" for y, x in np.argwhere(obstacles).tolist()))
 
 
 def write_av_vels(path: PathLike, av_vels: Array) -> None:
@@ -225,35 +208,3 @@ def scientific(values: Array) -> NDArray[np.uint8]:
     for at in np.flatnonzero(doubtful & ~zero).tolist():
         out[at] = np.frombuffer(b"%.12E" % plain[at] + bytes(WIDTH), np.uint8, WIDTH)
     return out.reshape(*values.shape, WIDTH)
-
-
-def read_av_vels(path: PathLike) -> Array:
-    """Read the values of av_vels.dat, float64 (steps,). Raises UsageError like `read_params`."""
-    values: list[float] = []
-    for number, text in _lines(path):
-        step, colon, value = text.partition(":")
-        if not colon or step.strip() != str(len(values)):
-            raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected '{len(values)}:' and a number")
-        if not _NUMBER.fullmatch(value.strip()) or not np.isfinite(float(value)):
-            raise UsageError(f"{path}, line {number}: found {_shown(value.strip())}, expected a finite number")
-        values.append(float(value))
-    if not values:
-        raise UsageError(f"{path}: is empty, expected a line 't: value' for each step")
-    return np.array(values)
-
-
-def check(av_vels: Array, reference: Array) -> float:
-    """Return the largest relative difference of av_vels from a reference of as many steps: a NaN gives NaN."""
-    av_vels, reference = np.asarray(av_vels, np.float64), np.asarray(reference, np.float64)
-    if av_vels.shape != reference.shape or not av_vels.size:
-        raise UsageError(f"found av_vels of shape {av_vels.shape}, expected that of the reference {reference.shape}")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        difference = np.abs(av_vels - reference) / np.abs(reference)
-    difference[av_vels == reference] = 0
-    return float(np.max(difference))
-
-
-def check_files(path: PathLike, reference: PathLike) -> tuple[float, bool]:
-    """Do the course's check of two av_vels files. Return the largest relative difference, and whether it is within 1 %."""
-    difference = check(read_av_vels(path), read_av_vels(reference))
-    return difference, difference <= TOLERANCE
