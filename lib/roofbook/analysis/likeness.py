@@ -100,9 +100,7 @@ def fingerprints(words: Sequence[str]) -> list[int]:
     return sorted({min(window) for window in windows if window})
 
 
-def like_pairs(
-    sources: Mapping[str, tuple[Collection[int], str]], handout: Collection[int] = (), least: float = LIKE
-) -> list[LikePair]:
+def like_pairs(sources: Mapping[str, tuple[Collection[int], str]], handout: Collection[int] = ()) -> list[LikePair]:
     """Return the pairs of like sources, the most alike first.
 
     sources: fingerprints and hash of the whole by name. handout: fingerprints that do not count.
@@ -117,7 +115,7 @@ def like_pairs(
         smaller = min(len(own[first]), len(own[second]))
         shared = len(own[first] & own[second])
         is_exact = sources[first][1] == sources[second][1] and not in_handout.issuperset(sources[first][0])
-        if is_exact or (shared >= FEWEST and shared >= least * smaller):
+        if is_exact or (shared >= FEWEST and shared >= LIKE * smaller):
             pairs.append(LikePair(first, second, 1.0 if is_exact else shared / smaller, is_exact))
     return sorted(pairs, key=lambda pair: (-pair.share, not pair.is_exact, pair.first, pair.second))
 

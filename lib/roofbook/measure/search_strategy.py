@@ -142,18 +142,18 @@ def strategy(name: str, points: Sequence[Point], seed: int = 0, first: Sequence[
 
 
 def evaluations_until(
-    name: str, seconds: Mapping[tuple[str, ...], float | None], points: Sequence[Point], seed: int, within: float = 1.01
+    name: str, seconds: Mapping[tuple[str, ...], float | None], points: Sequence[Point], seed: int
 ) -> int:
     """Return how many points a strategy measures until it has one within 1 % of the best, replayed from known results.
 
     seconds: by the values of a point; None for a failed one.
     """
-    least = within * min(value for value in seconds.values() if value is not None)
+    enough = 1.01 * min(value for value in seconds.values() if value is not None)
     search, count = strategy(name, points, seed), 0
     while (point := search.propose()) is not None:
         count += 1
         result = seconds[tuple(point.values())]
-        if result is not None and result <= least:
+        if result is not None and result <= enough:
             break
         search.learn(point, result)
     return count

@@ -46,11 +46,6 @@ def effect_of(reading: Reading, readings: Mapping[str, Reading]) -> str:
     return shown_effect(ratio.word) if ratio else START
 
 
-def colour_of(reading: Reading, readings: Mapping[str, Reading]) -> str:
-    """Return the colour of a verified reading's mark, as `effect_of` says."""
-    return EFFECT_COLOURS[effect_of(reading, readings)]
-
-
 def legend_marks(effects: Collection[str], *, short: bool = False) -> list[Any]:
     """Return the marks of a legend for those effects that a figure shows, in the order of LEGEND.
 
