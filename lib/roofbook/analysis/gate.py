@@ -154,7 +154,7 @@ def _check(labs: Sequence[Lab], selection: Selection) -> None:
     """Raise UsageError for a case or a device that does not exist, even if nothing has changed."""
     open_device(selection.device, labs[0].preferred_backend)
     for name in selection.cases:
-        if not any(_case(lab, name, selection.scale) for lab in labs):
+        if not any(lab.case_or_none(name, selection.scale) for lab in labs):
             labs[-1].case(name, selection.scale)  # its error names the cases
 
 
@@ -162,14 +162,7 @@ def _cases(lab: Lab, selection: Selection) -> list[Case]:
     """Return the selected cases that a lab has; by default all of the scale."""
     if not selection.cases:
         return list(lab.cases(selection.scale))
-    return [case for name in selection.cases if (case := _case(lab, name, selection.scale))]
-
-
-def _case(lab: Lab, name: str, scale: str) -> Case | None:
-    try:
-        return lab.case(name, scale)
-    except UsageError:
-        return None
+    return [case for name in selection.cases if (case := lab.case_or_none(name, selection.scale))]
 
 
 def _selected(lab: Lab, selection: Selection) -> list[Variant]:

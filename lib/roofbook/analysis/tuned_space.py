@@ -10,7 +10,7 @@ from ..measure.search_strategy import evaluations_until, in_order
 from ..measure.space_search import seconds_of
 from ..spec import registry
 from ..spec.plan import Variant
-from ..spec.search_space import Point
+from ..spec.search_space import Point, text_of_value
 from .readings import records, text_field
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TunedSpace:
 
     @property
     def timed(self) -> list[tuple[Point, float]]:
-        """Right points with their seconds, the fastest first."""
+        """Verified points with their seconds, the fastest first."""
         timed = [(point, seconds) for point, seconds in self.results if seconds is not None]
         return sorted(timed, key=lambda pair: pair[1])
 
@@ -76,7 +76,7 @@ def tuned_spaces(rows: "pd.DataFrame") -> list[TunedSpace]:
         if len(knobs) < 2 or len(newest) < 3:
             continue
         results = [
-            ({knob: point.get(knob, _text(own.get(knob, ""))) for knob in knobs}, seconds_of(newest[name]))
+            ({knob: point.get(knob, text_of_value(own.get(knob, ""))) for knob in knobs}, seconds_of(newest[name]))
             for name, point in turned.items()
         ]
         if any(seconds is not None for _, seconds in results):
@@ -88,7 +88,3 @@ def _turned(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (knob, value) of each knob that a point's name has."""
     knobs, values = ((text_field(row, name) or "").split(",") for name in ("axis", "point"))
     return [(knob, value) for knob, value in zip(knobs, values, strict=True) if knob]
-
-
-def _text(value: object) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

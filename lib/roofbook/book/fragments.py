@@ -139,7 +139,7 @@ def _renew_cards(root: Path, manifest: Manifest, now: InputHashes) -> None:
     """Draw the cards of this machine's measurements, for each executed page."""
     for notebook in execute.notebooks(root):
         lab, page = notebook.stem, execute.page_of(root, notebook)
-        if lab not in (*registry.names(), registry.PEAKS) or not page.exists():
+        if lab not in registry.names_with_peaks() or not page.exists():
             continue
         path, made_from = root / card_links.FOLDER / lab / HERE.script, {**manifest.made_from(page), **now.library()}
         if manifest.stale(path, made_from):

@@ -60,7 +60,7 @@ class InputHashes:
         store = Store(located(self.root, str(parameters.get("results") or "results")))
         peaks = store.names(registry.PEAKS, ("recorded",))
         names = sorted(set(peaks + (store.names(lab) if lab != registry.PEAKS else [])))
-        if _is_lab(lab):
+        if lab in registry.names_with_peaks():
             device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
             sql = "select distinct run from cells where lab = ? and device = ? and backend = ? order by run"
             arguments = [registry.PEAKS, device.slug, device.backend]
@@ -194,7 +194,9 @@ class InputHashes:
         """Return a hash of the published figures and claims of a lab, or of all labs."""
         folder = self.root / "results" / "published"
         paths = [folder / f"{lab}.csv", folder / "claims" / f"{lab}.csv"]
-        files = [path for path in paths if path.is_file()] if _is_lab(lab) else folder.rglob("*.csv")
+        files = (
+            [path for path in paths if path.is_file()] if lab in registry.names_with_peaks() else folder.rglob("*.csv")
+        )
         return _hash_of_files((path.relative_to(folder).as_posix(), path.read_bytes()) for path in files)
 
     @cached_property
@@ -256,13 +258,9 @@ def lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name != "remeasure"}
 
 
-def _is_lab(name: str | None) -> bool:
-    return name in (*registry.names(), registry.PEAKS)
-
-
 def environment(lab: str, device: str) -> dict[str, Any]:
     """Return the environment in which a lab's notebook would run now; for other notebooks, the version of Python."""
-    if not _is_lab(lab):
+    if lab not in registry.names_with_peaks():
         return {"python": platform.python_version()}
     described = registry.get(lab)
     compilers = {variant.plan: placement.compilers_of(variant) for variant in described.all_variants()}

@@ -32,10 +32,11 @@ SCALES = ("published", "large")
 def stale(root: Path, now: InputHashes | None = None) -> list[str]:
     """Return the labs whose outputs on recorded devices do not match the current code, notebook and records."""
     manifest, now, store = Manifest(root), now or InputHashes(root), Store(root / "results")
+    labs = registry.names_with_peaks()
     return [
         notebook.stem
         for notebook in execute.notebooks(root)
-        if _of_lab(notebook.stem)
+        if notebook.stem in labs
         if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store))
         or not all(_is_drawn(root, notebook.stem, choice) for choice in recorded_choices(root, notebook.stem))
     ]
@@ -85,10 +86,6 @@ def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
     for notebook in notebooks:
         page = without_outputs(json.loads(notebook.read_text(encoding="utf-8")))
         write_whole(execute.page_of(root, notebook), json.dumps(page, indent=1) + "\n")
-
-
-def _of_lab(name: str) -> bool:
-    return name in (*registry.names(), registry.PEAKS)
 
 
 class Extent(NamedTuple):

@@ -38,7 +38,7 @@ SECTIONS = {
 def _labs(_: click.Context) -> list[str]:
     from ..spec import registry
 
-    return [*registry.names(), registry.PEAKS]
+    return registry.names_with_peaks()
 
 
 def _lab_of(context: click.Context) -> "Lab | None":

@@ -453,7 +453,7 @@ def check(
         raise UsageError(
             f"--out needs the smallest cases of the scale {sanitizer_record.SCALE}: leave out CASE and --scale"
         )
-    labs = [registry.get(name) for name in ((*registry.names(), registry.PEAKS) if lab == "all" else (lab,))]
+    labs = [registry.get(name) for name in (registry.names_with_peaks() if lab == "all" else (lab,))]
     opened_device = open_device(device, labs[0].preferred_backend)
     if out and (variant != "all" or opened_device.backend != "cuda"):
         raise UsageError("--out needs `all` for VARIANT and a CUDA device")

@@ -88,7 +88,7 @@ class CheckedLab:
 def read(results: Path) -> tuple[list[CheckedLab], list[str]]:
     """Return the labs with a record, in the order of the book, and the names of files that are none."""
     labs, others = [], []
-    for name in (*registry.names(), registry.PEAKS):
+    for name in registry.names_with_peaks():
         path = results / FOLDER / f"{name}.json"
         if not os.path.lexists(path):
             continue

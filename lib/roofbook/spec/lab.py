@@ -459,6 +459,13 @@ class Lab(ABC):
                 return case
         return self.other_case(name, scales[0], listed)
 
+    def case_or_none(self, name: str, scale: str | None = None) -> Case | None:
+        """Return the result of `case`; None if there is none."""
+        try:
+            return self.case(name, scale)
+        except UsageError:
+            return None
+
     def other_case(self, name: str, scale: str, listed: Sequence[Case], noun: str = "case") -> Case:
         """Return the case that `sized` makes of a name. Raise UsageError, with the names of `listed`, if it makes none.
 

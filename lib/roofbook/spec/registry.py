@@ -56,6 +56,11 @@ def names() -> list[str]:
     return sorted(_places().keys() - {PEAKS})
 
 
+def names_with_peaks() -> list[str]:
+    """Return the names of all labs in alphabetical order, then PEAKS."""
+    return [*names(), PEAKS]
+
+
 def names_of_site() -> list[str]:
     """Return the names of the labs that the site of the project around the current folder shows: its own, if it has some."""
     return names_in(project_root() / "labs") or names()

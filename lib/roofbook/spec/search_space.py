@@ -32,6 +32,11 @@ def number_or_text(value: str) -> Any:
     return float(value) if re.fullmatch(r"-?\d+\.\d*|-\d+", value) else value
 
 
+def text_of_value(value: object) -> str:
+    """Return the value of a knob as a user types it: (16, 4) is `16x4`."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 @dataclass(frozen=True)
 class SearchSpace:
     """Points of a step: all combinations of its knobs' values that meet all restrictions."""
@@ -102,7 +107,8 @@ def declared_values(lab: Lab, step: Variant, case: Case) -> dict[str, tuple[str,
         options = {name: value for name, value in point.options.items() if name in lab.turnable_options(step)}
         for name, value in {**knobs, **options}.items():
             if own.get(name) != value and name not in lab.sizes(case):
-                declared.setdefault(name, dict.fromkeys([_text(own[name])] if name in own else []))[_text(value)] = None
+                values = declared.setdefault(name, dict.fromkeys([text_of_value(own[name])] if name in own else []))
+                values[text_of_value(value)] = None
     return {name: tuple(values) for name, values in declared.items()}
 
 
@@ -117,7 +123,3 @@ def _points_of(lab: Lab, step: Variant) -> Iterator[Variant]:
         for point in sweep.variants:
             if point.parent == step.name and point.plan is step.plan and point.text.path == step.text.path:
                 yield point
-
-
-def _text(value: object) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

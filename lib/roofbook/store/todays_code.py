@@ -3,9 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
 from ..spec.lab import Lab
-from ..spec.plan import Case
 from .schema import MEASUREMENT
 
 if TYPE_CHECKING:
@@ -46,17 +44,11 @@ def newest_measurements(rows: "pd.DataFrame") -> "pd.DataFrame":
 def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return the rows with `bytes` as the lab models it today; a row whose variant or case is gone keeps its stored bytes."""
     variants = {variant.name: variant for variant in lab.all_variants()}
-
-    @cache
-    def case_of(name: str, scale: str) -> Case | None:
-        try:
-            return lab.case(name, scale)
-        except UsageError:
-            return None
+    case_or_none = cache(lab.case_or_none)
 
     @cache
     def modelled_bytes(variant: str, name: str, scale: str) -> float | None:
-        case = case_of(name, scale)
+        case = case_or_none(name, scale)
         return lab.traffic(case, variants[variant]) if case and variant in variants else None
 
     columns = [rows[name].tolist() for name in ("variant", "case", "scale", "bytes")]
