@@ -215,7 +215,7 @@ def sentence(ratio: str, *differences: dict[str, Any]) -> str:
         rivals=lambda case: [
             Rival(cast(Any, peer), None, **fields) for peer, fields in zip(peers, differences, strict=True)
         ],
-        times=lambda step, peer, case: ratio,
+        ratio_text=lambda step, peer, case: ratio,
     )
     return peer_comparison(cast(Any, measured), "case")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.conclusions import about_machines, what_probes_leave
+from roofbook.analysis.conclusions import machine_note, probe_shares
 from roofbook.analysis.format import THIN
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
@@ -61,32 +61,32 @@ def measured_spreads(**spreads: tuple[float, int, int]) -> Any:
     return cast(Any, SimpleNamespace(
         fastest=lambda case: next(iter(spreads)), near_fastest=lambda case: [*spreads],
         spread=lambda name, case: spreads[name][1:], seconds=lambda name, case: spreads.get(name, [None])[0],
-        value=lambda name, case: f"{spreads[name][0]} s", ratio=ratio,
+        time_text=lambda name, case: f"{spreads[name][0]} s", ratio=ratio,
     ))  # fmt: skip
 
 
 def test_a_fastest_step_of_fewer_machines_stands_beside_the_next_of_more() -> None:
     spreads = measured_spreads(a=(1, 3, 1), b=(1.1, 3, 1), c=(1.2, 10, 4), d=(1.3, 12, 5))
-    assert about_machines(spreads, ["small", "big"]) == (
+    assert machine_note(spreads, ["small", "big"]) == (
         "On small and big `a` has 3 runs on 1 and `c` 10 on 4 machines or GPUs. "
         "Other machines may reverse the order of two such steps."
     )
-    assert about_machines(measured_spreads(a=(1, 3, 2), b=(1.1, 9, 2)), ["big"]) == ""
+    assert machine_note(measured_spreads(a=(1, 3, 2), b=(1.1, 9, 2)), ["big"]) == ""
 
 
 def test_probes_stand_beside_their_step_and_one_without_a_time_is_named() -> None:
     probes = {"no-waits": "without waits", "nothing": "without anything"}
-    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == ""
-    assert what_probes_leave(measured_spreads(step=(2.0, 3, 1), nothing=(0.5, 3, 1)), "step", "big", probes) == (
+    assert probe_shares(measured_spreads(step=(2.0, 3, 1)), "step", "big", probes) == ""
+    assert probe_shares(measured_spreads(step=(2.0, 3, 1), nothing=(0.5, 3, 1)), "step", "big", probes) == (
         f"On big `step` takes 2.0 s. What remains of that time is "
         f"25.0{THIN}% without anything (`nothing`: 0.5 s). Not measured here: `no-waits`."
     )
     known = measured_spreads(**{"step": (2.0, 3, 1), "no-waits": (1.0, 1, 1), "nothing": (0.5, 3, 1)})
-    assert what_probes_leave(known, "step", "big", probes) == (
+    assert probe_shares(known, "step", "big", probes) == (
         f"On big `step` takes 2.0 s. What remains of that time is 50.0{THIN}% without waits (`no-waits`: 1.0 s in one run) and "
         f"25.0{THIN}% without anything (`nothing`: 0.5 s)."
     )
-    assert what_probes_leave(known, "other", "big", probes) == what_probes_leave(known, "step", "big", {}) == ""
+    assert probe_shares(known, "other", "big", probes) == probe_shares(known, "step", "big", {}) == ""
 
 
 def test_lbms_answer_says_how_much_of_a_time_is_no_waiting_and_what_that_leaves_to_gain() -> None:
@@ -117,7 +117,7 @@ def test_lbms_answer_says_whether_the_fastest_kernel_is_past_the_memory_bound() 
         return cast(Any, SimpleNamespace(
             cases=[SimpleNamespace(name="big")], seconds=lambda name, case: times.get(name),
             memory_bound=lambda name, case: 1e-5,
-            fastest=lambda case: fastest, way=lambda case: [], value=lambda name, case: "some time",
+            fastest=lambda case: fastest, way=lambda case: [], time_text=lambda name, case: "some time",
             share_of_bound=lambda name, case: (0.5, "float32"), near_fastest=lambda case: [], spread=lambda name, case: (3, 1),
         ))  # fmt: skip
 

@@ -32,10 +32,10 @@ class FakeMeasurements(Measured):
         """Return the first cases, as many as sentences name."""
         return self.lab.cases("test")[: self.most]
 
-    def value(self, variant: str, case: str | None = None) -> str:
+    def time_text(self, variant: str, case: str | None = None) -> str:
         return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
 
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
+    def ratio_text(self, variant: str, reference: str, case: str | None = None) -> str:
         has_both = {variant, reference} <= set(self.measured)
         return f"so much over on {case}" if has_both else f"{NOT_MEASURED} against"
 

@@ -19,7 +19,7 @@ def conclusions(lab: "Lab", measured: "Measured") -> str:
         peer = peer_comparison(measured, case)
         sentences = [fastest_step_sentence(lab, measured, case), *[f"{peer}."] * bool(peer)]
         paragraphs.append(f"**{case}.** " + " ".join(sentences))
-    return "\n\n".join([*paragraphs, *about_bases(lab, measured)])
+    return "\n\n".join([*paragraphs, *baseline_notes(lab, measured)])
 
 
 PARAGRAPH = "\n\n"
@@ -33,12 +33,12 @@ def fastest_step_sentence(lab: "Lab", measured: "Measured", case: str) -> str:
     """
     fastest = measured.fastest(case)
     base = measured.base(case)
-    against = without_missing([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
-    time = f"{measured.value(fastest, case)} per {lab.unit}"
+    against = without_missing([f", which is {measured.ratio_text(fastest, base, case)} {markdown_code(base)}"])
+    time = f"{measured.time_text(fastest, case)} per {lab.unit}"
     scope = measured.runs_phrase(fastest, case)
     kernel = markdown_code(fastest)
     shorter = [
-        (markdown_code(step), measured.value(step, case), measured.times(fastest, step, case))
+        (markdown_code(step), measured.time_text(step, case), measured.ratio_text(fastest, step, case))
         for step in measured.shorter_elsewhere(case)
     ]
     sentences = [f"The fastest kernel {scope} is {kernel}: {time}{against}.", shorter_medians(kernel, shorter)]
@@ -58,7 +58,7 @@ def finding_of_measured(finding: str, measured: "Measured") -> str:
     )
 
 
-def what_probes_leave(measured: "Measured", step: str, case: str, probes: Mapping[str, str]) -> str:
+def probe_shares(measured: "Measured", step: str, case: str, probes: Mapping[str, str]) -> str:
     """Return the share of a step's time that each of its probes takes; '' without a time of the step or of any probe.
 
     probes: name of a probe -> words for its kernel, such as `without products`. Shares are of shared runs, if there are any.
@@ -66,18 +66,20 @@ def what_probes_leave(measured: "Measured", step: str, case: str, probes: Mappin
     ratios = {probe: measured.ratio(probe, step, case) for probe in probes}
     shares = [
         f"{show.percent(1 / ratio.estimate)} {probes[probe]} "
-        f"(`{probe}`: {measured.value(probe, case)}{f' {ratio.how}' * bool(ratio.how)})"
+        f"(`{probe}`: {measured.time_text(probe, case)}{f' {ratio.how}' * bool(ratio.how)})"
         for probe, ratio in ratios.items()
         if ratio
     ]
     if not shares:
         return ""
     lacking = joined([f"`{probe}`" for probe, ratio in ratios.items() if not ratio])
-    sentence = f"On {case} `{step}` takes {measured.value(step, case)}. What remains of that time is {joined(shares)}."
+    sentence = (
+        f"On {case} `{step}` takes {measured.time_text(step, case)}. What remains of that time is {joined(shares)}."
+    )
     return f"{sentence} Not measured here: {lacking}." if lacking else sentence
 
 
-def about_machines(measured: "Measured", cases: Iterable[str]) -> str:
+def machine_note(measured: "Measured", cases: Iterable[str]) -> str:
     """Return a sentence for each fastest step with a near rival that ran on more machines, and the doubt that this leaves.
 
     It is '' without such a step.
@@ -106,7 +108,7 @@ def _rival_on_more_machines(measured: "Measured", case: str) -> str:
     return ""
 
 
-def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
+def baseline_notes(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
     """Return a sentence on each baseline of the speedups that stands in for the lab's first: its description, and the first.
 
     The answer at the top of a page describes the first, as does its step. cases: by default all. A baseline without a time
@@ -132,20 +134,20 @@ def peer_comparison(measured: "Measured", case: str) -> str:
     kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
         peer = markdown_code(rival.reading.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
-        times = measured.times(fastest, rival.reading.variant, case)
+        times = measured.ratio_text(fastest, rival.reading.variant, case)
         alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
-        differences = f"{which('', rival.only_rival)}{alone}"
+        differences = f"{conditions_clause('', rival.only_rival)}{alone}"
         if sentences:
             sentences.append(f"{kernel} is {times} the fastest peer, {peer}{differences}")
         elif rival.alike:
             sentences.append(
-                f"Under equal conditions {kernel} is {times} the best peer, {peer}{which('also ', rival.shared)}"
+                f"Under equal conditions {kernel} is {times} the best peer, {peer}{conditions_clause('also ', rival.shared)}"
             )
         else:
             sentences.append(f"{kernel} is {times} the nearest peer, {peer}{differences}")
     return without_missing(sentences, ". ")
 
 
-def which(how: str, conditions: Sequence[str]) -> str:
+def conditions_clause(how: str, conditions: Sequence[str]) -> str:
     """Return a relative clause of conditions as in `Lab.conditions`: ', which rounds results to fp16 and ...'; '' for none."""
     return f", which {how}{joined(conditions)}" if conditions else ""

@@ -226,12 +226,12 @@ class Measured:
         """Name of the largest case."""
         return self._data.case().name
 
-    def value(self, variant: str, case: str | None = None) -> str:
+    def time_text(self, variant: str, case: str | None = None) -> str:
         """Return the median time per unit with its interval, as text for prose."""
         name = self._data.case(case).name
         return self._marked(time_text(self._data.rows_with_peers, variant, name), variant, name)
 
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
+    def ratio_text(self, variant: str, reference: str, case: str | None = None) -> str:
         """Return how fast `variant` is compared with `reference`, as text for prose: '3.14 [3.10, 3.18] times as fast as'."""
         name = self._data.case(case).name
         return self._marked(ratio_text(self._data.rows_with_peers, variant, reference, name), variant, name)

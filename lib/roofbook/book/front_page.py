@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import report
 from ..analysis import format as show
 from ..analysis import predictions
-from ..analysis.conclusions import about_bases, fastest_step_sentence, peer_comparison
+from ..analysis.conclusions import baseline_notes, fastest_step_sentence, peer_comparison
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.readings import Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
@@ -161,7 +161,7 @@ def _card(data: RecordedData) -> str:
         lambda text, measurement: number_of(text, card_of(lab.name, data.store_device.id, data.scale, measurement)),
     )
     comparison = peer_comparison(measured, case)
-    bases = about_bases(lab, measured, [case])
+    bases = baseline_notes(lab, measured, [case])
     words = " ".join([fastest_step_sentence(lab, measured, case), *bases, *[f"{comparison}."] * bool(comparison)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     chart = report.descent(data.on(), title=f"{case}, {data.store_device}").html

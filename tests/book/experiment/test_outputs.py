@@ -58,9 +58,9 @@ def test_a_kernel_that_fails_is_shown_with_its_reason_and_no_time(open_lab: Open
             and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
         )
         assert "no-compute" not in figure.html, "a probe is no step"
-    assert "(not measured)" in experiment.data.measured.value(
+    assert "(not measured)" in experiment.data.measured.time_text(
         "fused"
-    ) and "(not measured)" in experiment.data.measured.times("soa", "sequential")
+    ) and "(not measured)" in experiment.data.measured.ratio_text("soa", "sequential")
 
     del lab.ladder  # back to the ladder of the class, which is right
     mended_experiment = open_lab(variants=["sequential", "no-finish", "fused", "soa"])

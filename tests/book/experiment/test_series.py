@@ -69,7 +69,7 @@ def test_a_series_is_measured_and_shown_and_adds_no_case_to_the_ladder(open_lab:
     assert any("a side is not a power of two" in note for note in table.notes)
     assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
     assert experiment.data.case().name == "40x24" and experiment.data.case("24x24").params["nx"] == 24
-    assert experiment.data.measured.value("soa", "56x24") != "(not measured)" and experiment.data.measured.seconds(
+    assert experiment.data.measured.time_text("soa", "56x24") != "(not measured)" and experiment.data.measured.seconds(
         "soa", "56x24"
     )
     assert (

@@ -270,7 +270,7 @@ def test_loads_are_only_blamed_where_fewer_of_them_made_a_step_faster(interval: 
     ratio = Speedup(1.0, *interval, how="")
     measured: Any = SimpleNamespace(
         main_case="a", fastest_by=lambda kind, case: {}, way=lambda case: [],
-        times=lambda step, reference, case: NOT_MEASURED if step == "unrolled" else "some time of",
+        ratio_text=lambda step, reference, case: NOT_MEASURED if step == "unrolled" else "some time of",
         ratio=lambda step, reference, case: None if step == "unrolled" else ratio,
     )  # fmt: skip
     sentence = "With each load serving more outputs, `implicit-gemm` is some time of `fissioned`."

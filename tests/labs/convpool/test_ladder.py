@@ -194,8 +194,8 @@ def test_a_step_that_computes_every_product_is_not_said_to_leave_out_zeros() -> 
         fastest_by=lambda kind, case: {
             kind(LAB.variant(name)): name for name in sorted(timed, key=seconds.__getitem__)[::-1]
         },
-        times=lambda name, other, case: f"{seconds[other] / seconds[name]:.2f} times as fast as",
-        value=lambda name, case: f"{seconds[name]} s",
+        ratio_text=lambda name, other, case: f"{seconds[other] / seconds[name]:.2f} times as fast as",
+        time_text=lambda name, case: f"{seconds[name]} s",
         ratio=lambda name, other, case: (
             SimpleNamespace(estimate=seconds[other] / seconds[name], how="") if name in seconds else None
         ),

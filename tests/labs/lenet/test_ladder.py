@@ -328,7 +328,7 @@ def test_a_caller_notices_only_what_an_interval_shows() -> None:
         def fastest(self, case: str) -> str:
             return "tiled"
 
-        def times(self, variant: str, reference: str, case: str | None = None) -> str:
+        def ratio_text(self, variant: str, reference: str, case: str | None = None) -> str:
             return "some times as fast as"
 
     waits = Waits(cast(Any, SimpleNamespace(rows_with_peers=pd.DataFrame(rows_of_runs))))

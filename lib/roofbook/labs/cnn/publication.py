@@ -166,7 +166,7 @@ class CourseLab(Publication):
         ] * bool(shares)
         held_back = without_missing(
             (
-                f"{words}, `{step}` is {measured.times(step, reference, case)} `{reference}`"
+                f"{words}, `{step}` is {measured.ratio_text(step, reference, case)} `{reference}`"
                 for words, step, reference in HELD_BACK
             ),
             "; ",

@@ -6,7 +6,7 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 from collections.abc import Mapping
 
 from ...analysis import format as show
-from ...analysis.conclusions import PARAGRAPH, what_probes_leave
+from ...analysis.conclusions import PARAGRAPH, probe_shares
 from ...analysis.evidence import (
     HALF,
     LITTLE,
@@ -155,7 +155,7 @@ class FinalProject(Publication):
             sparse = fastest.get("sparse")
             comparisons = without_missing(
                 (
-                    f"{measured.times(sparse, fastest[kind], case)} `{fastest[kind]}`, "
+                    f"{measured.ratio_text(sparse, fastest[kind], case)} `{fastest[kind]}`, "
                     f"the fastest that multiplies by them {words}"
                     for kind, words in WORDS.items()
                     if sparse and kind in fastest
@@ -163,7 +163,7 @@ class FinalProject(Publication):
                 ", and ",
             )
             sentences = [f"On {case} the fastest kernel that leaves out zeros, `{sparse}`, is {comparisons}."]
-            sentences = [*sentences * bool(comparisons), what_probes_leave(measured, PROBED, case, PROBES)]
+            sentences = [*sentences * bool(comparisons), probe_shares(measured, PROBED, case, PROBES)]
             paragraphs.append(" ".join(filter(None, sentences)))
         return PARAGRAPH.join(filter(None, paragraphs))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...analysis import format as show
 from ...analysis.between_devices import ConsumerCard
-from ...analysis.conclusions import PARAGRAPH, about_bases, about_machines, peer_comparison
+from ...analysis.conclusions import PARAGRAPH, baseline_notes, machine_note, peer_comparison
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
@@ -244,9 +244,7 @@ class CourseReport(Publication):
         for case in measured.cases:
             if way := self._way(measured, case.name, is_first=not ways):
                 ways[case.name] = way
-        return PARAGRAPH.join(
-            filter(None, [*ways.values(), about_waits(measured, ways), about_machines(measured, ways)])
-        )
+        return PARAGRAPH.join(filter(None, [*ways.values(), about_waits(measured, ways), machine_note(measured, ways)]))
 
     @staticmethod
     def _way(measured: Measured, case: str, is_first: bool) -> str:
@@ -269,7 +267,7 @@ class CourseReport(Publication):
             )
             parts = "Parts of it are measured on a logarithmic scale. The largest"
         words += f"{parts} are {joined(shares)}. " * bool(shares)
-        name, limit = f"`{fastest}`, {measured.value(fastest, case)},", measured.share_of_bound(fastest, case)
+        name, limit = f"`{fastest}`, {measured.time_text(fastest, case)},", measured.share_of_bound(fastest, case)
         if seconds < bound:
             words += (
                 f"{name} is past that bound: it takes several time steps with each pass, or none from memory at all"
@@ -286,25 +284,25 @@ class CourseReport(Publication):
             name = case.name
             fastest = measured.fastest(name)
             base = measured.base(name)
-            comparisons = [f"{measured.times(fastest, base, name)} `{base}`"]
-            comparisons.append(f"{measured.times(fastest, FIRST, name)} the report's first program")
+            comparisons = [f"{measured.ratio_text(fastest, base, name)} `{base}`"]
+            comparisons.append(f"{measured.ratio_text(fastest, FIRST, name)} the report's first program")
             if measured.fastest_peer(name) != "openmp":
-                comparisons.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
+                comparisons.append(f"{measured.ratio_text(fastest, 'openmp', name)} C + OpenMP on the host's cores")
             compared_with = without_missing(comparisons, ", ")
             isolated = without_missing((
-                f"the step without its arithmetic (`no-compute`) takes {measured.value('no-compute', name)} per step",
-                f"`soa` takes {measured.value('soa', name)}",
+                f"the step without its arithmetic (`no-compute`) takes {measured.time_text('no-compute', name)} per step",
+                f"`soa` takes {measured.time_text('soa', name)}",
             ))  # fmt: skip
             last = without_missing((
-                f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
-                f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
+                f"one grid instead of two (`in-place`) is {measured.ratio_text('in-place', LAB.best, name)} `{LAB.best}`",
+                f"fp16 storage (`half-storage`) is {measured.ratio_text('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
             place = measured.runs_phrase(fastest, name)
-            words = [f"The fastest kernel {place} is `{fastest}`: {measured.value(fastest, name)} per step"]
+            words = [f"The fastest kernel {place} is `{fastest}`: {measured.time_text(fastest, name)} per step"]
             words[0] += f", which is {compared_with}" if compared_with else ""
             words += [phrase[:1].upper() + phrase[1:] for phrase in (peer_comparison(measured, name), isolated, last)]
             paragraphs.append(f"**{name}.** " + " ".join(f"{word}." for word in words if word))
-        return "\n\n".join([*paragraphs, *about_bases(LAB, measured)])
+        return "\n\n".join([*paragraphs, *baseline_notes(LAB, measured)])
 
 
 PUBLICATION = CourseReport(LAB)

@@ -192,7 +192,7 @@ class Milestone(Publication):
         if BASELINE not in caller or not (fastest := measured.fastest(case)) or len(caller) < FEW:
             return ""
         best = min(caller, key=lambda name: caller[name])
-        words = f"On {case} `{fastest}` is {measured.times(fastest, BASELINE, case)} `{BASELINE}` by op time. "
+        words = f"On {case} `{fastest}` is {measured.ratio_text(fastest, BASELINE, case)} `{BASELINE}` by op time. "
         words += (
             f"A caller waits for copies and memory as well: {show.duration(caller[BASELINE])} with `{BASELINE}`, "
             f"and {show.duration(caller[best])} with `{best}`, the shortest wait"

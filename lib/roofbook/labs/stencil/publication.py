@@ -118,14 +118,14 @@ class Assignment(Publication):
         for words, step, reference in HINTS:
             ratio = measured.ratio(step, reference, case)
             if ratio and ratio.word in hints:
-                how = f" ({measured.times(step, reference, case)} `{reference}`)" if ratio.word != "same" else ""
+                how = f" ({measured.ratio_text(step, reference, case)} `{reference}`)" if ratio.word != "same" else ""
                 hints[ratio.word].append(f"{words}, `{step}`{how}")
         if not any(hints.values()):
             return ""
         sentences = [f"On {case} these hints matter: {'; '.join(hints['faster'])}."] * bool(hints["faster"])
         sentences += [f"These change nothing: {'; '.join(hints['same'])}."] * bool(hints["same"])
         sentences += [f"These are slower: {'; '.join(hints['slower'])}."] * bool(hints["slower"])
-        last = without_missing([f"It is {measured.times('fused', 'float4', case)} `float4`"])
+        last = without_missing([f"It is {measured.ratio_text('fused', 'float4', case)} `float4`"])
         none = "" if hints["faster"] else f"On {case} none of the hints matters. "
         more = "What matters is to move fewer bytes: `fused` computes the root once and adds it in every pass."
         return none + " ".join([*sentences, more, *[f"{last}."] * bool(last)])
