@@ -40,16 +40,19 @@ def test_runs_of_one_code_are_one_version_whatever_their_order() -> None:
     rows = [taken(3), taken(1), taken(2)]
     (measurement_rows,) = history.by_measurement(rows).values()
     (only,) = history.versions(measurement_rows)
-    assert [run.row["started"].day for run, _ in history.within(only.reading)] == [1, 2, 3]
+    assert [run.row["started"].day for run, _ in history.runs_with_changes(only.reading)] == [1, 2, 3]
     assert only.ratio is None and not only.changes and not only.changed
-    assert history.answer([only]).startswith("Unchanged code in 3 runs, by 1 commit: the longest median is ")
+    assert history.change_sentence([only]).startswith("Unchanged code in 3 runs, by 1 commit: the longest median is ")
     (alone,) = history.versions([taken(1)])
-    assert history.answer([alone]) == "It was measured in one run: nothing tells yet whether another would differ."
+    assert (
+        history.change_sentence([alone])
+        == "It was measured in one run: nothing tells yet whether another would differ."
+    )
 
 
 def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
     (version,) = history.versions([taken(1, 1e-3), taken(2, 2e-3), taken(3, 3e-3)])
-    medians = [reading.median for reading, _ in history.within(version.reading)]
+    medians = [reading.median for reading, _ in history.runs_with_changes(version.reading)]
     assert medians == pytest.approx(
         [medians[0], 2 * medians[0], 3 * medians[0]]
     ) and version.reading.median == pytest.approx(medians[1])
@@ -85,7 +88,7 @@ def test_what_changed_between_two_versions_is_named(fields: dict[str, Any], kind
     assert after.changed and after.ratio is not None and after.ratio.word == "slower"
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
     sentence = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
-    assert history.answer([before, after]) == sentence
+    assert history.change_sentence([before, after]) == sentence
 
 
 def test_another_translation_to_wgsl_is_named() -> None:
@@ -121,7 +124,7 @@ def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_to
 def test_what_differs_between_runs_of_one_version_is_named(facts: dict[str, Any], kind: str, text: str) -> None:
     """A fact that only one of both rows records is no change."""
     (version,) = history.versions([taken(1), taken(2, facts=facts)])
-    first, second = history.within(version.reading)
+    first, second = history.runs_with_changes(version.reading)
     assert not first[1] and [(change.kind, change.text) for change in second[1]] == [(kind, text)] * bool(kind)
 
 
@@ -129,15 +132,21 @@ def test_a_change_of_three_runs_on_each_side_holds_in_others_too() -> None:
     old = [taken(day, 2e-3, cell_key="old") for day in (1, 2, 3)]
     versions = history.versions([*old, *(taken(day, 1e-3) for day in (4, 5, 6))])
     assert (
-        versions[1].changed and history.answer(versions) == "2 versions in 6 runs, by 1 commit: its time changed once."
+        versions[1].changed
+        and history.change_sentence(versions) == "2 versions in 6 runs, by 1 commit: its time changed once."
     )
 
 
 def test_noise_is_no_change_and_a_failure_has_no_time() -> None:
     versions = history.versions([taken(1, 1e-3), taken(2, 1.001e-3, cell_key="new")])
-    assert not versions[1].changed and history.answer(versions).endswith("its time did not change beyond the noise.")
+    assert not versions[1].changed and history.change_sentence(versions).endswith(
+        "its time did not change beyond the noise."
+    )
     failed = history.versions([taken(1), taken(2, cell_key="new", status="failed", reason="out of memory")])
-    assert failed[1].ratio is None and history.answer(failed) == "It has no time: out of memory. It had one before."
+    assert (
+        failed[1].ratio is None
+        and history.change_sentence(failed) == "It has no time: out of memory. It had one before."
+    )
     again = history.versions(
         [taken(1, 1e-3), taken(2, cell_key="b", status="failed", reason="no"), taken(3, 2e-3, cell_key="c")]
     )

@@ -36,7 +36,9 @@ def by_readings(rows: Sequence[history.Row]) -> Iterator[tuple[readings.Reading,
     before = None
     for version in history.versions(rows):
         groups: list[tuple[list[readings.Reading], tuple[Change, ...]]] = []
-        for run, changed in history.within(version.reading) if version.reading.ok else [(version.reading, ())]:
+        for run, changed in (
+            history.runs_with_changes(version.reading) if version.reading.ok else [(version.reading, ())]
+        ):
             if changed or not groups:
                 groups.append(([], changed if groups else version.changes))
             groups[-1][0].append(run)
@@ -53,7 +55,7 @@ def assert_equal(by_measurement: list[list[Stretch]], rows: Sequence[history.Row
     assert by_key.keys() == expected.keys() and len(by_key) == len(by_measurement)
     for key, measurement_rows in expected.items():
         for stretch, (reading, changes, ratio) in zip(by_key[key], by_readings(measurement_rows), strict=True):
-            assert stretch.oldest["run"] == history.oldest(reading).row["run"]
+            assert stretch.oldest["run"] == history.first_run(reading).row["run"]
             assert (stretch.runs, stretch.reason, stretch.changes) == (len(reading.runs), reading.reason, changes)
             assert stretch.median == pytest.approx(reading.median, rel=1e-15, nan_ok=True)
             assert (stretch.ratio is None) == (ratio is None)

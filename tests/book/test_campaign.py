@@ -289,7 +289,7 @@ def test_a_worker_names_the_reason_why_it_cannot_take_part(tmp_path: Path, monke
     import json
 
     order = {
-        "do": "who",
+        "do": "worker_facts",
         "lab": "stencil",
         "device": "opencl:nowhere",
         "root": str(tmp_path),

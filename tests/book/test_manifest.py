@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.book.manifest import EDITED, MISSING, UNKNOWN, Manifest, because
+from roofbook.book.manifest import EDITED, MISSING, UNKNOWN, Manifest, reason_text
 
 NAMES = ("library", "kernels", "store")
 
@@ -202,4 +202,4 @@ def test_the_manifest_is_one_small_file_of_names_within_the_checkout(tmp_path: P
     ],
 )
 def test_the_reason_in_words(stale: list[str], words: str) -> None:
-    assert because(stale) == words
+    assert reason_text(stale) == words

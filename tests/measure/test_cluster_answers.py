@@ -24,7 +24,7 @@ KEPT = [["small", "a", "step", "ok", RUN], ["small", "b", "step", "failed", RUN]
 
 def test_rows_of_an_order_are_believed() -> None:
     check_answer(MEASURE, {"kept": KEPT})
-    check_answer({"do": "who"}, WHO)
+    check_answer({"do": "worker_facts"}, WHO)
     check_answer({"do": "tables"}, {"texts": ["one\ntwo: 272\u202fGFLOP/s"]})
     cell = {"case": "small", "scale": "quick", "variant": "a", "state": "missing", "runs": 0, "key": "k"}
     stage = {"lab": "lbm", "policy": {"cache": "cold", "seed": 1}, "known": {"small": 2}, "seconds": {"small": 0.5}}
@@ -49,10 +49,10 @@ def without(field: str) -> dict[str, Any]:
         (MEASURE, {"kept": "2000000 measurements taken"}),
         (MEASURE, {"measured": 2_000_000}),
         (MEASURE, {"kept": KEPT, "more": 1}),
-        ({"do": "who"}, without("card")),
-        ({"do": "who"}, {**WHO, "name": "\x1b]0;x\x07"}),
-        ({"do": "who"}, {**WHO, "kind": "fridge"}),
-        ({"do": "who"}, {**WHO, "git": {"commit": "x"}}),
+        ({"do": "worker_facts"}, without("card")),
+        ({"do": "worker_facts"}, {**WHO, "name": "\x1b]0;x\x07"}),
+        ({"do": "worker_facts"}, {**WHO, "kind": "fridge"}),
+        ({"do": "worker_facts"}, {**WHO, "git": {"commit": "x"}}),
         ({"do": "specs"}, {"specs": [1]}),
         ({"do": "compile_ahead"}, {"compiled": True}),
         ({"do": "plan"}, {"title": "t", "device": "d", "stages": [{"lab": "x"}]}),
@@ -94,7 +94,7 @@ class Client:
         self.follow = handler  # type: ignore[assignment]
 
     def submit(self, function: Any, order: Any, environment: Any, *, workers: list[str], **_: Any) -> Any:
-        answer = {**WHO, "host": workers[0]} if order["do"] == "who" else self.answers[workers[0]]
+        answer = {**WHO, "host": workers[0]} if order["do"] == "worker_facts" else self.answers[workers[0]]
         return Answered(answer)
 
 
@@ -109,7 +109,7 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> Callable[..., WorkerPool]:
                 progress.append((variant, stage))
 
         client: Any = Client(answers)
-        return WorkerPool(client, {}, {"do": "who"}, lambda answer: "", tell, ours=True, check=check_answer)
+        return WorkerPool(client, {}, {"do": "worker_facts"}, lambda answer: "", tell, ours=True, check=check_answer)
 
     return make
 

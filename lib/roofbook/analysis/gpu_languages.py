@@ -47,12 +47,12 @@ class MeasuredStep(NamedTuple):
 
     @property
     def cost_of_checks(self) -> Speedup | None:
-        """How many times as fast WebGPU is without its run-time checks as with them."""
+        """Speedup of WebGPU without its run-time checks over WebGPU with them."""
         return self.ratio(WEBGPU_UNCHECKED.name, WEBGPU.name)
 
     @property
-    def longer(self) -> float:
-        """Seconds a unit that WebGPU takes longer than the reference, by the medians; NaN without one of them."""
+    def extra_seconds(self) -> float:
+        """Difference of the median times per unit, WebGPU minus the reference; NaN without one of them."""
         if self.reference is None or WEBGPU.name not in self.readings:
             return math.nan
         return self.readings[WEBGPU.name].median - self.reference.median

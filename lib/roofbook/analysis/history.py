@@ -100,7 +100,9 @@ def versions(rows: Sequence[Row], reading: Reading | None = None) -> list[Versio
     for current in readings:
         before = history[-1].reading if history else None
         changed = (
-            (*changes(before.row, oldest(current).row), *maybe_another_card(before.row, current.row)) if before else ()
+            (*changes(before.row, first_run(current).row), *maybe_another_card(before.row, current.row))
+            if before
+            else ()
         )
         history.append(Version(current, changed, _last_timed(history)))
     return history
@@ -111,12 +113,12 @@ def _last_timed(history: Sequence[Version]) -> Reading | None:
     return next((version.reading for version in reversed(history) if version.reading.ok), None)
 
 
-def oldest(reading: Reading) -> Reading:
+def first_run(reading: Reading) -> Reading:
     """Return the first run of a reading."""
     return reading.runs[-1]
 
 
-def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
+def runs_with_changes(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
     """Return a reading's runs, oldest first, each with the changes since the run before: machine, card, and its driver."""
     runs = list(reversed(reading.run_by_run))
     conditions = [conditions_of(run.row) for run in runs]
@@ -246,7 +248,7 @@ def _fields(text: str | None) -> Mapping[str, Any]:
     return fields
 
 
-def answer(history: Sequence[Version]) -> str:
+def change_sentence(history: Sequence[Version]) -> str:
     """Return a sentence that says whether the measurement has changed over its runs and commits."""
     last = history[-1]
     earlier = [version for version in history[:-1] if version.reading.ok]

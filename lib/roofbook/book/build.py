@@ -9,7 +9,7 @@ from ..errors import one_of
 from ..terminal import say
 from . import execute, site
 from .input_hashes import InputHashes
-from .manifest import because, making
+from .manifest import build_lock, reason_text
 
 
 class Due(NamedTuple):
@@ -31,7 +31,7 @@ def build(root: Path, parameters: Mapping[str, Any], *, fresh: bool = False, lab
             raise one_of("lab with a notebook", lab, names)
     for notebook in notebooks:
         execute.check_notebook(notebook)
-    with making(root, say):
+    with build_lock(root, say):
         _make(root, parameters, fresh, labs)
 
 
@@ -82,7 +82,7 @@ def _due(root: Path, parameters_given: Mapping[str, Any], fresh: bool, now: Inpu
             page_parameters = execute.parameters_of(root, notebook) or page_parameters
         changed = execute.stale(root, notebook, page_parameters, now)
         if fresh or changed:
-            due[notebook] = Due(page_parameters, because(changed) or "as asked")
+            due[notebook] = Due(page_parameters, reason_text(changed) or "as asked")
     return due
 
 

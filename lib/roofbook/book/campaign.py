@@ -72,7 +72,7 @@ _STAGE = {
     "cells": [_CELL],
 }  # fmt: skip
 _ANSWERS: dict[str, dict[str, Any]] = {
-    "who": {
+    "worker_facts": {
         "host": _line, "spec": _line, "slug": _line, "name": _line, "kind": messages.one_of(["cpu", "gpu"]),
         "card": (_line, None), "env_key": _line, "git": _git,
     },
@@ -155,17 +155,17 @@ class Campaign:
                     )
             return ""
 
-        who = {
+        facts_order = {
             "module": MODULE,
-            "do": "who",
+            "do": "worker_facts",
             "lab": lab,
             "device": device,
             "root": self.storage.address,
             "token": token,
         }
         crew = WorkerPool(
-            self.client, registry.environment(), who, misfit, lambda job, step: line(f"{job}: {step}"), ours=self.owns_workers,
-            check=check_answer,
+            self.client, registry.environment(), facts_order, misfit, lambda job, step: line(f"{job}: {step}"),
+            ours=self.owns_workers, check=check_answer,
         )  # fmt: skip
         try:
             crew.wait_for_workers(PATIENCE_S, lambda: line("no worker is there yet"))

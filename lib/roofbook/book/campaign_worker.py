@@ -29,7 +29,7 @@ from ..store.storage import storage_of
 Answer = dict[str, Any]
 
 
-def who(order: Mapping[str, Any]) -> Answer:
+def worker_facts(order: Mapping[str, Any]) -> Answer:
     """Return facts about this worker: device, environment, GPU and code. Raise UsageError if it does not see the store."""
     try:
         storage_of(order["root"]).read(order["token"])
@@ -154,7 +154,7 @@ def _stored_rows(store: Store, order: Mapping[str, Any]) -> list[list[str]]:
     return [[str(getattr(stored_row, name)) for name in names] for stored_row in rows.itertuples()]
 
 
-ORDERS = {function.__name__: function for function in (who, specs, plan, compile_ahead, measure, fail, tables)}
+ORDERS = {function.__name__: function for function in (worker_facts, specs, plan, compile_ahead, measure, fail, tables)}
 
 
 say: Callable[..., None]

@@ -20,10 +20,10 @@ MISSING, UNKNOWN, EDITED = "missing", "unknown", "edited"
 _WORDS = {MISSING: "not made yet", UNKNOWN: "not in the manifest", EDITED: "edited since"}
 
 
-def because(stale: Sequence[str]) -> str:
+def reason_text(stale: Sequence[str]) -> str:
     """Return in words why a product is made again.
 
-    >>> because(["kernels", "store"]), because(["library", EDITED]), because([MISSING])
+    >>> reason_text(["kernels", "store"]), reason_text(["library", EDITED]), reason_text([MISSING])
     ('kernels and store changed', 'library changed, edited since', 'not made yet')
     """
     names = [name for name in stale if name not in _WORDS]
@@ -123,7 +123,7 @@ class Manifest:
 
 
 @contextlib.contextmanager
-def making(root: Path, say: Callable[[str], None]) -> Iterator[None]:
+def build_lock(root: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock for making pages and the site: one process of a checkout at a time. A process that must wait reports it."""
     path = root / "_build" / "making.lock"
     path.parent.mkdir(parents=True, exist_ok=True)

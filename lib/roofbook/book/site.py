@@ -21,7 +21,7 @@ from ..terminal import say as tell
 from . import lab_pages
 from .execute import check_notebook
 from .input_hashes import InputHashes
-from .manifest import Manifest, because
+from .manifest import Manifest, reason_text
 
 INDEX = Path("_build", "html", "index.html")
 
@@ -69,7 +69,7 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
     reasons = manifest.stale(index, made_from)
     if not reasons:
         return index
-    say(f"Building the site: {because(reasons)}")
+    say(f"Building the site: {reason_text(reasons)}")
     _check_sources(root)
     manifest.forget(index)  # a half-built site matches no sources
     if builder and builder.inputs_read != {name: made_from[name] for name in READ_AHEAD}:

@@ -313,7 +313,7 @@ def rerun(
         if due:
             resources.close()
             builders.clear()
-        with manifest.making(root, say):
+        with manifest.build_lock(root, say):
             execute.execute(root, notebook, page_parameters)
             fragments.update(root)
             say(str(site.build(root, builder=builders[0] if builders else None)))

@@ -82,7 +82,7 @@ def _cost_of_launches(steps: Sequence[MeasuredStep]) -> list[str]:
     """Return a sentence for each lab whose times include the host's launches: how much longer its units take by WebGPU."""
     lines = []
     for lab in dict.fromkeys(step.lab for step in steps if step.lab.clock == HOST_CLOCK):
-        seconds = [step.longer for step in steps if step.lab is lab]
+        seconds = [step.extra_seconds for step in steps if step.lab is lab]
         unit, size = show.time_unit(seconds)
         least, most = (show.number(extreme(seconds) / size) for extreme in (min, max))
         between = least if least == most else f"{least} to {most}"
@@ -112,7 +112,9 @@ def of_lab(steps: Sequence[MeasuredStep]) -> Table:
                {"seconds": lambda step: step.reference.median if step.reference else None}, f"s per {lab.unit}"),
     ]  # fmt: skip
     columns.append(
-        number_column(f"WebGPU longer by ({unit})", "longer", lambda step: step.longer, size, f"s per {lab.unit}")
+        number_column(
+            f"WebGPU longer by ({unit})", "longer", lambda step: step.extra_seconds, size, f"s per {lab.unit}"
+        )
     )
     for backend in _measured(steps):
         head = f"{label(backend)} vs {device.backend_label}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.history import Change, Version, answer, commit_of, within
+from ..analysis.history import Change, Version, change_sentence, commit_of, runs_with_changes
 from ..analysis.machines import machine, machine_count
 from ..analysis.provenance_check import untraced
 from ..analysis.readings import FEW_RUNS, Reading, Speedup, number_field, text_field
@@ -79,7 +79,7 @@ def card(
         "seconds": size,
         "time": interval_text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
         "why": last.reason,
-        "answer": answer(versions),
+        "answer": change_sentence(versions),
         "command": command(last, scale, device),
         "facts": [*_compared(last, over_parent), *facts(last)],
         "versions": [_version(version, size, machines) for version in versions],
@@ -274,7 +274,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
         fields["why"] = reading.reason
     else:
         fields |= {"time": interval_text(reading, size), "seconds": _interval_ends(reading)}
-    fields["runs"] = [_run(run, run_changes, size, machines) for run, run_changes in within(reading)]
+    fields["runs"] = [_run(run, run_changes, size, machines) for run, run_changes in runs_with_changes(reading)]
     return fields
 
 
