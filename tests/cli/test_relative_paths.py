@@ -54,7 +54,11 @@ def test_a_store_that_is_missing_is_named_with_its_folder(below: Path, command: 
     (below.parent / "elsewhere").mkdir()
     for words in (["push", "copy"], ["export"], ["explain", "stencil"], ["compact"]):
         code, _, err = command(*words, "--results", "elsewhere")
-        assert (code, err) == (2, f"error: there is no store in elsewhere, which is {below / 'elsewhere'}\n"), words
+        assert (code, err) == (
+            2,
+            f"error: there is no store in elsewhere, which is {below / 'elsewhere'}; "
+            "`roofbook run LAB --results FOLDER` makes one\n",
+        ), words
 
 
 @pytest.mark.parametrize("option", [["--results", "rows"], ["-p", "results", "rows"]])

@@ -277,7 +277,7 @@ def stored_rows(ref: str, folder: Path) -> Store:
         return Store(path)
     sources = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not sources:
-        raise UsageError(f"{path} holds no Parquet file")
+        raise UsageError(f"{path} holds no Parquet file: --against takes one, or a folder of them")
     for number, source in enumerate(sources):
         try:
             checked = check_file(read_regular(source, MOST_BYTES))

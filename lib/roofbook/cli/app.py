@@ -203,6 +203,11 @@ def number(_: click.Context, __: click.Parameter, number_given: float | None) ->
     return number_given
 
 
+def no_store(folder: str) -> UsageError:
+    """Return the error for a folder in which there is no store."""
+    return UsageError(f"there is no store in {folder}; `roofbook run LAB --results FOLDER` makes one")
+
+
 def _there(context: click.Context, option: click.Parameter, results: str) -> str:
     """Return the address of a store to read. Errors: UsageError if the user named a store that does not exist."""
     address = str(addressed(context, option, results))
@@ -213,7 +218,7 @@ def _there(context: click.Context, option: click.Parameter, results: str) -> str
         storage = storage_of(located(project_root(), address))
         if not storage.is_remote and not storage.root.exists():
             resolved = "" if str(storage.root) == results else f", which is {storage.root}"
-            raise UsageError(f"there is no store in {results}{resolved}")
+            raise no_store(f"{results}{resolved}")
     return address
 
 

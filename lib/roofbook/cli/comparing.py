@@ -140,7 +140,9 @@ def gate(
     rule = Rule(1 + tolerance / 100, runs)
     path = Path(ref) if Path(ref).exists() else Path(expanded(ref))
     if path.suffix == ".parquet" and not path.exists():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(
+            f"there is no file {path}: --against takes a commit, or rows as a Parquet file, a folder or a URL"
+        )
     try:
         with Reporter() as reporter:
             if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):

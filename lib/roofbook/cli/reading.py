@@ -149,7 +149,7 @@ def exercise(
 
     all_of_lab = exercises.exercises(lab)
     if not all_of_lab.write:
-        raise UsageError(f"{lab.name} has no kernel to write")
+        raise UsageError(f"{lab.name} has no kernel to write; `roofbook exercise stencil` lists some")
     if name is None:
         widest = max(len(exercise_of_lab.name) for exercise_of_lab in all_of_lab.write)
         for exercise_of_lab in all_of_lab.write:

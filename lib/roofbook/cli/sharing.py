@@ -9,7 +9,7 @@ import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import RECORDED, RESULTS, STORE, UserPath, app, filled
+from .app import RECORDED, RESULTS, STORE, UserPath, app, filled, no_store
 
 if TYPE_CHECKING:
     from ..store.files import StorePart
@@ -60,7 +60,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
     if source_storage.address == target_storage.address:
         raise UsageError(f"{source_storage.address} is both where the files come from and where they go to")
     if isinstance(source, str) and "://" not in source and not source_storage.root.is_dir():
-        raise UsageError(f"there is no store in {source}")
+        raise no_store(source)
     line = ProgressLine("copying")
     try:
         copied = copy(source_storage, target_storage, lambda number, total: line(f"{number} of {total} files"))

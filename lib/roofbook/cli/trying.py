@@ -101,7 +101,7 @@ def try_steps(
         with writing("--json", out):
             out.write_text(json.dumps(rows, default=str, indent=1), encoding="utf-8")
     if any(row["status"] == "failed" and not _is_refused(row) for row in rows):
-        raise Failed("a step failed")
+        raise Failed("a step failed: the lines above say which, and why")
 
 
 def results(rows: Sequence[Row], backend: str, first: str) -> Iterator[str]:
