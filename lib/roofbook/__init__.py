@@ -16,14 +16,20 @@ own_python.import_matplotlib_elsewhere()
 
 
 def open(lab: str, parameters: dict[str, Any]) -> "Experiment":
-    """The experiment of `lab` with the notebook's own `globals()` as parameters; see `roofbook.book.experiment`."""
+    """Return the experiment of a lab, which measures and draws what its notebook shows: an `Experiment`.
+
+    parameters: the notebook's `globals()`, among which are those that papermill sets.
+    """
     from .book.experiment import Experiment
 
     return Experiment.from_notebook(lab, parameters)
 
 
 def best(lab: str, case: str, device: str = "auto", results: str = "results") -> "KernelCall":
-    """The fastest verified kernel of the store as a function of arrays; see `roofbook.measure.kernel_call`."""
+    """Return the fastest verified kernel of a lab on a case and device as a function of NumPy arrays: a `KernelCall`.
+
+    results: the store from which it is chosen. Raise UsageError if no kernel was measured there.
+    """
     from .analysis.best_kernels import fastest_call
 
     return fastest_call(lab, case, device, results)

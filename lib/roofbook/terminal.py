@@ -47,12 +47,12 @@ def write_control(stream: TextIO, text: str) -> None:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal that standard output is; 80 where it is none, such as a pipe."""
+    """Return the columns of the terminal at standard output; 80 if it is no terminal, such as a pipe."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that `text` takes."""
+    """Return the columns that a text takes in a terminal."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
@@ -62,7 +62,7 @@ def _columns(letter: str) -> int:
 
 
 def pieces(text: str) -> list[str]:
-    """The parts of a cell between which a line may end."""
+    """Return the parts of a text between which a line may break."""
     return _PIECE.findall(text)
 
 
@@ -75,7 +75,7 @@ def say(text: str, hang: int = 0) -> None:
 
 
 def prose(text: str, most: int, hang: int = 0) -> list[str]:
-    """Lines of at most so many columns. A command in backquotes stays in one piece where a line can hold it.
+    """Break a text into lines of at most `most` columns. A command in backquotes is not broken if it fits one line.
 
     Control characters become escapes.
     """
@@ -141,5 +141,5 @@ def filled(parts: Sequence[str], most: int, lead: str = "", hang: str = "", join
 
 
 def wrapped(text: str, most: int) -> list[str]:
-    """The lines of a cell."""
+    """Break the text of a table cell into lines of at most `most` columns."""
     return [text] if width(text) <= most else filled(pieces(text), most)

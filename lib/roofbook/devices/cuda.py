@@ -87,11 +87,11 @@ class Kernel(contract.Kernel):
         }
 
     def groups_at_once(self, work_items: int) -> int | None:
-        """By cuOccupancyMaxActiveBlocksPerMultiprocessor (CUDA Driver API, Occupancy), dynamic local memory included.
+        """Return the number of work-groups that a multiprocessor holds at once, dynamic local memory included.
 
-        None for a kernel with `__cluster_dims__`: the blocks of a cluster find their places together, within one GPC
-        (cuOccupancyMaxActiveClusters counts those), and this number would promise more. For a cooperative launch it holds:
-        times the multiprocessors it is the largest grid that such a launch may have.
+        It is from cuOccupancyMaxActiveBlocksPerMultiprocessor (CUDA Driver API, Occupancy). None for a kernel with
+        `__cluster_dims__`: a cluster is placed as a whole within one GPC, so fewer fit (cuOccupancyMaxActiveClusters).
+        The largest grid of a cooperative launch is this number times the multiprocessors.
         """
         import cupy
 
@@ -491,8 +491,10 @@ class CudaDevice(contract.Device):
         return Image(texture.TextureObject(source, reading), array.nbytes)
 
     def release_persisting(self) -> None:
-        """Lines of L2 that were marked as persisting become normal ones, which a copy can push out: cuCtxResetPersistingL2Cache
-        (CUDA Driver API, Context Management), in effect when it returns. A driver that lacks or refuses it has none such.
+        """Turn persisting lines of L2 into normal ones, which a copy can evict.
+
+        cuCtxResetPersistingL2Cache (CUDA Driver API, Context Management) has done so when it returns. A driver that lacks or
+        refuses it has no persisting lines.
         """
         import cupy
 
@@ -614,7 +616,7 @@ def _first_error(log: str) -> str:
 
 @lru_cache
 def devices() -> list[CudaDevice]:
-    """All NVIDIA devices, or none where CuPy or a driver is missing."""
+    """Return all NVIDIA GPUs; none if CuPy or a driver is missing."""
     start_driver()
     try:
         import cupy

@@ -66,9 +66,9 @@ def _load(libraries: Path) -> str:
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """While OpenCL's loader looks for drivers, which it does once in a process, it finds this one beside the system's.
+    """Let OpenCL's loader find this driver beside the system's in the block: it looks for drivers once in a process.
 
-    The environment is then as it was: a process that this one starts finds the driver by itself.
+    The environment is restored after the block: a process that this one starts finds the driver by itself.
     """
     libraries = folder()
     if libraries is None or _load(libraries):

@@ -435,7 +435,7 @@ class OpenCLDevice(contract.Device):
         return f"{self.spec}, {place}"
 
     def reaches(self, peer: contract.Device) -> bool:
-        """Parts of a CPU have one memory. Of GPUs OpenCL promises no more than that it moves buffers to and fro."""
+        """Return whether the other device is a part of the same CPU. OpenCL lets no GPU write into another one's memory."""
         return peer is self or (self.kind == "cpu" and isinstance(peer, OpenCLDevice) and peer.context == self.context)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
@@ -507,12 +507,12 @@ AFFINITY = "POCL_AFFINITY"
 
 @lru_cache
 def devices() -> list[OpenCLDevice]:
-    """All OpenCL devices but SIMULATOR's, in the order of their platforms, a CPU by others than POCL last."""
+    """Return all OpenCL devices but the SIMULATOR's, by platform; a CPU by another platform than POCL comes last."""
     return _listed(simulated=False)
 
 
 def simulators() -> list[OpenCLDevice]:
-    """The device of SIMULATOR, where a driver of that name is loaded."""
+    """Return the device of SIMULATOR; none if its driver is not loaded."""
     return _listed(simulated=True)
 
 
@@ -531,7 +531,7 @@ def _listed(*, simulated: bool) -> list[OpenCLDevice]:
 
 
 def _cpu_name(cores: int) -> str:
-    """Model and number of cores: many virtual machines of different sizes say no more of theirs than `Xeon`."""
+    """Return the model of the CPU and its cores, since virtual machines of any size call it `Xeon`."""
     try:
         with open("/proc/cpuinfo") as file:
             model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
@@ -549,7 +549,7 @@ def pocl_refused() -> str:
 
 
 def pyopencl_refused() -> str:
-    """Why PyOpenCL cannot keep how a kernel is called, without which it calls none; '' where it can."""
+    """Return why PyOpenCL cannot write its cache, without which it calls no kernel; '' if it can."""
     return _refused("PyOpenCL", _folder_of_pyopencl(), "XDG_CACHE_HOME")
 
 

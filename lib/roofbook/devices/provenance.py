@@ -33,7 +33,7 @@ class Identified(Protocol):
     """The part of a device that its environment is made of."""
 
     def identity(self) -> dict[str, str]:
-        """Backend, model, driver and runtime."""
+        """Return backend, model, driver and runtime."""
 
 
 class Described(Identified, Protocol):
@@ -132,12 +132,12 @@ class Clocks:
         self.reason = self._card.reason if self._card else ""
 
     def read(self) -> dict[str, Any]:
-        """`clock_mhz` and `temperature_c` (float, or None where unknown) and `throttle` (names, empty for none)."""
+        """Return `clock_mhz` and `temperature_c`, None if unknown, and `throttle`, the names of the reasons."""
         return self._card.now() if self._card else {"clock_mhz": _cpu_mhz(), "temperature_c": None, "throttle": []}
 
 
 def slowed(reasons: Collection[str]) -> bool:
-    """Whether a sample with these throttle reasons is of a device that slowed itself down."""
+    """Return whether a device with these throttle reasons slowed itself down."""
     return not SLOWDOWNS.isdisjoint(reasons)
 
 

@@ -65,7 +65,7 @@ class Peak(Plan):
         """Return (error, tolerance, meaning of the error) of a run's outputs."""
 
     def theory(self) -> Theory | None:
-        """Return this peak on paper, by the device's own properties."""
+        """Return the theoretical value of this peak; None if the device's properties do not give it."""
         return theory(self.device, self.variant.name)
 
     def facts(self) -> dict[str, Any]:

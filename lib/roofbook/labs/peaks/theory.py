@@ -1,4 +1,4 @@
-"""The peaks on paper, by a device's own properties, to compare with the measured ones."""
+"""Theoretical peaks of a device from its properties, to compare with the measured ones."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +27,7 @@ LINK = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 @dataclass(frozen=True)
 class Theory:
-    """A peak on paper, in the unit of the measured one, and its derivation in words."""
+    """A theoretical peak in the unit of the measured one, and its derivation in words."""
 
     value: float
     words: str
@@ -79,7 +79,7 @@ def card(pci_bus_id: str) -> Card | None:
 
 
 def theory(device: Device, peak: str) -> Theory | None:
-    """Return a peak (a variant of the lab `peaks`) on paper; None if the device's properties do not give it."""
+    """Return the theoretical value of a peak, a variant of the lab `peaks`; None if the device's properties do not give it."""
     if device.kind == "cpu":
         return _of_cpu(device, peak)
     properties = card(device.pci_bus_id) if device.pci_bus_id is not None else None
