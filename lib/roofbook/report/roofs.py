@@ -89,7 +89,6 @@ def roofline_chart(data: CaseData) -> Figure:
     and for a count below 0.
     """
     from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if data.peaks is None:
         raise UsageError("no roofline: a peak of this device has no verified time")
@@ -100,6 +99,7 @@ def roofline_chart(data: CaseData) -> Figure:
     names = [name for name in ready if home.has(readings[name])]
     if not names:
         raise UsageError(f"no verified variant on {case} has FLOPs and bytes to place on a roofline")
+    away = [name for name in ready if name not in names]
     spots = {name: _spot(readings[name], counted.get(name)) for name in names}
     present = {spot.dtype for spot in spots.values()}
     dtypes = [*(dtype for dtype in STYLES if dtype in present), *sorted(present - set(STYLES))]
@@ -117,8 +117,6 @@ def roofline_chart(data: CaseData) -> Figure:
         dtype: f"{dtype}: {show.quantity(top, work_unit(dtype) + '/s')}\nridge {show.number(top / slope)}"
         for dtype, top in sorted(tops.items(), key=lambda roof: roof[1])
     }
-    letter, unit = show.prefix([min(tops.values())])
-    works = list(dict.fromkeys(work_unit(dtype) for dtype in dtypes))
     way = data.way_to_fastest(names)
     named = names_shown(names, readings, way)
     effects = {name: effect_of(readings[name], data.readings) for name in names}
@@ -137,47 +135,74 @@ def roofline_chart(data: CaseData) -> Figure:
             colour = COLOURS["failed"] if failed else EFFECT_COLOURS[effects[name]]
             _marker(ax, spot, colour, tips[name], address_of(readings[name]))
         _names(ax, frame, {name: spots[name] for name in named})
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick / unit)))
-        ax.xaxis.set_major_locator(LogLocator(10, numticks=6))
-        for side in (ax.xaxis, ax.yaxis):
-            side.set_minor_locator(NullLocator())
-        ax.grid(True)
-        ax.set_xlabel(f"arithmetic intensity, {' or '.join(f'{work}/B' for work in works)}")
-        ax.set_ylabel(" or ".join(f"{letter}{work}/s" for work in works))
-        hollow = [name for name, spot in spots.items() if spot.counted]
-        _legends(ax, dtypes, tops, bool(hollow), frame.height, effects.values())
-        notes: list[str] = [
-            StandingNote(
-                "Work is modelled, not counted: the fewest FLOPs and bytes that the algorithm needs. If the lab models "
-                "variants separately, the bytes are those that the variant's data flow moves. More modelled traffic moves a "
-                "point left; work beyond the model moves it down."
-            )
+        _label_axes(ax, dtypes, min(tops.values()))
+        has_counted = any(spot.counted for spot in spots.values())
+        _legends(ax, dtypes, tops, has_counted, frame.height, effects.values())
+        reached = [tips[name] for name in named] + [tips[name] for name in names if name not in named]
+        description = describe(drawing, f"reached: {'; '.join(reached)}", with_texts=False)
+        notes = [
+            *_notes(spots, tops, way, named),
+            *launch_notes("Launch", data.bounds, [readings[name] for name in names]),
+            *[f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away),
         ]
-        notes += [f"Arrows: the ladder's way from {way[0]} to its fastest step, {way[-1]}."] if way else []
-        notes += ["Other points have their names where you point at them."] * (len(named) < len(names))
-        notes += [
+        records = _records(spots, readings, effects, tops, slope)
+        return finish(drawing, f"Roofline of {case}", notes, list(warnings.values()), description, records)
+
+
+def _label_axes(ax: Any, dtypes: Sequence[str], lowest_roof: float) -> None:
+    """Label both axes, with the units of work of these dtypes and the prefix of the lowest roof."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    letter, unit = show.prefix([lowest_roof])
+    works = list(dict.fromkeys(work_unit(dtype) for dtype in dtypes))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda tick, _: show.tick(tick / unit)))
+    ax.xaxis.set_major_locator(LogLocator(10, numticks=6))
+    for side in (ax.xaxis, ax.yaxis):
+        side.set_minor_locator(NullLocator())
+    ax.grid(True)
+    ax.set_xlabel(f"arithmetic intensity, {' or '.join(f'{work}/B' for work in works)}")
+    ax.set_ylabel(" or ".join(f"{letter}{work}/s" for work in works))
+
+
+def _notes(spots: Mapping[str, Spot], tops: Mapping[str, float], way: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the notes that explain the points. way: names of the steps that arrows join. named: names on the figure."""
+    notes: list[str] = [
+        StandingNote(
+            "Work is modelled, not counted: the fewest FLOPs and bytes that the algorithm needs. If the lab models "
+            "variants separately, the bytes are those that the variant's data flow moves. More modelled traffic moves a "
+            "point left; work beyond the model moves it down."
+        )
+    ]
+    if way:
+        notes.append(f"Arrows: the ladder's way from {way[0]} to its fastest step, {way[-1]}.")
+    if len(named) < len(spots):
+        notes.append("Other points have their names where you point at them.")
+    if any(spot.counted for spot in spots.values()):
+        notes.append(
             StandingNote(
                 "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
                 "the modelled point if more bytes were moved than modelled, and right of it if a cache served a part."
             )
-        ] * bool(hollow)
-        bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
-        notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
-        notes += launch_notes("Launch", data.bounds, [readings[name] for name in names])
-        away = [name for name in ready if name not in names]
-        notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
-        reached = [tips[name] for name in named] + [tips[name] for name in names if name not in named]
-        description = describe(drawing, f"reached: {'; '.join(reached)}", with_texts=False)
-        records = [
-            {
-                "variant": name, "role": readings[name].role, "parent": readings[name].parent, "effect": effects[name],
-                "dtype": spot.dtype, "flop_per_byte": spot.x, "flop_per_byte_counted": spot.counted, "flop_per_s": spot.y,
-                "low": spot.low, "high": spot.high, "roof": min(tops.get(spot.dtype, math.inf), spot.x * slope),
-            }
-            for name, spot in spots.items()
-        ]  # fmt: skip
-        return finish(drawing, f"Roofline of {case}", notes, list(warnings.values()), description, records)
+        )
+    if bare := [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]:
+        notes.append(f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}.")
+    return notes
+
+
+def _records(
+    spots: Mapping[str, Spot], readings: Mapping[str, Reading], effects: Mapping[str, str], tops: Mapping[str, float],
+    slope: float,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the figure's numbers, a record for each point. slope: bytes/s at the working set."""
+    return [
+        {
+            "variant": name, "role": readings[name].role, "parent": readings[name].parent, "effect": effects[name],
+            "dtype": spot.dtype, "flop_per_byte": spot.x, "flop_per_byte_counted": spot.counted, "flop_per_s": spot.y,
+            "low": spot.low, "high": spot.high, "roof": min(tops.get(spot.dtype, math.inf), spot.x * slope),
+        }
+        for name, spot in spots.items()
+    ]  # fmt: skip
 
 
 MOST_NAMES = 10
