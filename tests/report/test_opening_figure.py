@@ -69,6 +69,13 @@ def test_names_that_would_lie_on_each_other_are_left_out_and_the_fastest_is_name
     assert sum(css.startswith("both") for css, _ in labels) < len(labels), "a phone has fewer"
 
 
+@pytest.mark.parametrize(("factor", "side"), [(1.1, "peer"), (0.9, "peer above"), (50.0, "peer above")])
+def test_the_words_of_the_peers_line_are_on_the_side_without_points(factor: float, side: str) -> None:
+    """Ten points lie just above the line of the peer (slower), just below it, or far from it."""
+    times = {"sequential": 1e-2, **{f"step-{number}": 8e-5 * factor * 0.99**number for number in range(10)}}
+    assert re.findall(r'<u class="(peer[^"]*)"', figure(times)) == [side]
+
+
 def test_a_notebook_has_a_sentence_in_its_place() -> None:
     data = CaseData(frame(even("fused", 1e-4)), ["fused"], "256x256")
     assert '<figure class="opening on-site" hidden>' in opening(data).html and "lab.descent()" in repr(opening(data))

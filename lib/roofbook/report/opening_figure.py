@@ -5,7 +5,7 @@ Without JavaScript it is a still whose points link to the steps; book/_assets/st
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -22,6 +22,9 @@ WIDE, NARROW, HEIGHT = 800, 300, 250
 """Width of the drawing on a desktop and on a phone, and its height, in pixels."""
 LETTER, LINE = 7.2, 17
 """Width of a letter and height of a line of the labels, in pixels."""
+
+_Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of a rectangle, in pixels."""
 
 SQUARES = "Squares need one architecture or units that not all devices have. "
 
@@ -56,6 +59,22 @@ class _Point:
         return self.across > 0.5
 
 
+@dataclass(frozen=True)
+class _Level:
+    """A time as a line across the figure, with words at its left end. css: its class. down: its place, from 0 to 1."""
+
+    css: str
+    down: float
+    words: str
+    is_above: bool
+    """Whether the words stand above the line, not below it."""
+
+    def box(self) -> _Box:
+        """Return the place of its words, in pixels."""
+        top = HEIGHT * self.down - LINE * self.is_above
+        return 0, top, LETTER * len(self.words) + 8, top + LINE
+
+
 def opening(data: CaseData) -> Opening:
     """Draw the time of each verified step on a logarithmic axis in ladder order, the fastest so far as a line, and the bound.
 
@@ -79,10 +98,17 @@ def opening(data: CaseData) -> Opening:
         points.append(_Point(reading, across, down(reading.median), gain))
         fastest = min(fastest, reading.median)
     sentence = _sentence(data, steps, best, peer)
-    levels = [("bound", down(floor.seconds), f"bound, {show.duration(floor.seconds)}")] if floor else []
-    levels += [("peer", down(peer.median), f"fastest peer, {peer.variant}")] if peer else []
+    levels = list[_Level]()
+    if floor:
+        bound = _Level("bound", down(floor.seconds), f"bound, {show.duration(floor.seconds)}", is_above=False)
+        levels.append(_on_the_freer_side(bound, points, levels))
+    if peer:
+        fastest_peer = _Level("peer", down(peer.median), f"fastest peer, {peer.variant}", is_above=True)
+        levels.append(_on_the_freer_side(fastest_peer, points, levels))
     lines = "".join(
-        f'<u class="{css}" style="top:{_percent(at)}"><small>{escape(words)}</small></u>' for css, at, words in levels
+        f'<u class="{level.css}{" above" * level.is_above}" style="top:{_percent(level.down)}">'
+        f"<small>{escape(level.words)}</small></u>"
+        for level in levels
     )
     ticks = "".join(
         f'<s style="top:{_percent(down(10.0**power))}"><small>{escape(_tick(power))}</small></s>'
@@ -174,11 +200,26 @@ def _path(points: Sequence[_Point]) -> str:
     )
 
 
-def _labels(points: Sequence[_Point], best: Reading, levels: Sequence[tuple[str, float, str]]) -> str:
-    """Return the names of the steps that gained most, as many as fit on a desktop; those that fit on a phone have a class.
+def _on_the_freer_side(level: _Level, points: Sequence[_Point], others: Sequence[_Level]) -> _Level:
+    """Return the level with its words on the side of its line where they cover less: as it is, if both sides are equal.
 
-    levels: (class, place, words) of the lines across the figure; their words are at the left, below the bound or above a peer.
+    First no words of `others` should be covered, then as few points as possible: on a phone, then on a desktop.
     """
+
+    def covered(candidate: _Level) -> tuple[int, int, int]:
+        box = candidate.box()
+        is_cut = box[1] < 0 or box[3] > HEIGHT
+        words = sum(_overlap(box, other.box()) for other in others)
+        on_phone, on_desktop = (
+            sum(_overlap(box, dot) for dot in _boxes_of_points(points, width)) for width in (NARROW, WIDE)
+        )
+        return is_cut + words, on_phone, on_desktop
+
+    return min(level, replace(level, is_above=not level.is_above), key=covered)
+
+
+def _labels(points: Sequence[_Point], best: Reading, levels: Sequence[_Level]) -> str:
+    """Return the names of the steps that gained most, as many as fit on a desktop; those that fit on a phone have a class."""
     order = sorted(points, key=lambda point: (point.reading is not best, point is not points[0], -point.gain))
     chosen = [point for point in order if point.gain > 1 or point.reading is best]
     wide, narrow = (_fitting(chosen, points, levels, width) for width in (WIDE, NARROW))
@@ -193,17 +234,17 @@ def _label(point: _Point, css: str) -> str:
     )
 
 
-def _fitting(
-    chosen: Sequence[_Point], points: Sequence[_Point], levels: Sequence[tuple[str, float, str]], width: int
-) -> set[int]:
+def _boxes_of_points(points: Sequence[_Point], width: int) -> list[_Box]:
+    """Return the places of the points on a drawing of this width."""
+    return [(x - 4, y - 4, x + 4, y + 4) for x, y in ((width * p.across, HEIGHT * p.down) for p in points)]
+
+
+def _fitting(chosen: Sequence[_Point], points: Sequence[_Point], levels: Sequence[_Level], width: int) -> set[int]:
     """Return the ids of the points whose names fit on a drawing of this width, the first ones before the others.
 
     A name stands right of its point and above it in the left half, and left of it and below in the right half.
     """
-    boxes = [(x - 4, y - 4, x + 4, y + 4) for x, y in ((width * p.across, HEIGHT * p.down) for p in points)]
-    for css, at, words in levels:
-        top = HEIGHT * at - (0 if css == "bound" else LINE)
-        boxes.append((0, top, LETTER * len(words) + 8, top + LINE))
+    boxes = [*_boxes_of_points(points, width), *(level.box() for level in levels)]
     fitting = set()
     for point in chosen:
         x, y, long = width * point.across, HEIGHT * point.down, LETTER * len(point.reading.variant) + 8
@@ -215,7 +256,7 @@ def _fitting(
     return fitting
 
 
-def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def _overlap(one: _Box, other: _Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
