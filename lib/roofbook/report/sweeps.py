@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -20,7 +20,9 @@ from .line_chart import SLANTED, add_line, finish_axes, line_axes, time_point
 from .variant_style import style_at
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b|\binf\b")
 MOST_NAMED, MOST_KINDS = 3, 4  # most points and kinds of reasons in notes; others are counted
@@ -309,6 +311,38 @@ def sweep_grid(
     return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): reason for point, reason in skipped.items()}}
 
 
+class TimeGrid(NamedTuple):
+    """A 2-D sweep as a heat map shows it."""
+
+    frame: "pd.DataFrame"
+    """Seconds per unit by row and column, NaN where there is no time."""
+    reasons: Mapping[tuple[str, str], str]
+    """(row, column) -> reason why there is no time."""
+    best: tuple[int, int]
+    """Numbers of the row and the column with the shortest time."""
+    xlabel: str
+    ylabel: str
+
+    @property
+    def times(self) -> "NDArray[np.float64]":
+        """The seconds as an array."""
+        times: NDArray[np.float64] = self.frame.to_numpy(float)
+        return times
+
+    @property
+    def shortest(self) -> float:
+        """The shortest time in seconds."""
+        return float(self.times[self.best])
+
+    def fitting(self) -> "TimeGrid":
+        """Return the grid, its sides exchanged if the columns' labels are longer and do not fit side by side."""
+        columns, rows = longest_label(self.frame.columns), longest_label(self.frame.index)
+        if columns <= rows or _fits_across(columns, len(self.frame.columns)):
+            return self
+        reasons = {(column, row): reason for (row, column), reason in self.reasons.items()}
+        return TimeGrid(self.frame.T, reasons, self.best[::-1], self.ylabel, self.xlabel)
+
+
 def heat_map(
     frame: "pd.DataFrame",
     *,
@@ -325,85 +359,127 @@ def heat_map(
     cell is empty.
     """
     import numpy as np
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex, to_rgb
     from matplotlib.figure import Figure as Drawing
-    from matplotlib.patches import Rectangle
 
-    reasons = reasons or {}
-    times = frame.to_numpy(float)
+    times, reasons = frame.to_numpy(float), reasons or {}
     if not np.isfinite(times).any():
         raise UsageError("a heat map needs at least one time; every cell is empty")
-    best = np.unravel_index(np.nanargmin(times), times.shape)
-    name, size = show.time_unit([float(times[best])])
-    fastest_point = _pair(frame.columns[best[1]], frame.index[best[0]])
+    row, column = (int(number) for number in np.unravel_index(np.nanargmin(times), times.shape))
+    grid = TimeGrid(frame, reasons, (row, column), xlabel, ylabel)
+    unit, unit_s = show.time_unit([grid.shortest])
+    fastest_text = f"{_pair(frame.columns[column], frame.index[row])}, {show.duration(grid.shortest)}"
+    failures = {_pair(column, row): reason for (row, column), reason in reasons.items()}
     all_notes = [
-        f"Medians in {name}, darker is slower; framed: the shortest, {fastest_point}, {show.duration(float(times[best]))}."
+        f"Medians in {unit}, darker is slower; framed: the shortest, {fastest_text}.",
+        *notes,
+        *reason_notes(failures, int(np.isfinite(times).sum()) + len(reasons)),
     ]
-    tried = int(np.isfinite(times).sum()) + len(reasons)
-    all_notes += notes
-    all_notes += reason_notes({_pair(column, row): reason for (row, column), reason in reasons.items()}, tried)
-    across, down = (max(len(str(label)) for label in side) for side in (frame.columns, frame.index))
-    if across > down and (across + 1) * len(frame.columns) > AXIS_CHARACTERS:
-        frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel
-        reasons, across = {(column, row): reason for (row, column), reason in reasons.items()}, down
-    height, width = times.shape
+    grid = grid.fitting()
+    with style():
+        drawing = Drawing(figsize=(WIDTH, min(8.0, 0.42 * len(grid.frame.index) + 1.1)))
+        ax = drawing.add_subplot()
+        _add_tiles(ax, grid, unit_s)
+        _label_sides(ax, grid)
+        described = map_description(grid, fastest_text)
+        return finish(drawing, title or "Time of each shape", all_notes, (), described, map_records(grid))
+
+
+def _add_tiles(ax: Any, grid: TimeGrid, unit_s: float) -> None:
+    """Draw a tile with its time for each cell that has one, a hatched tile for each that failed, and a frame around the best.
+
+    unit_s: the unit of the times, in seconds.
+    """
+    import numpy as np
+    from matplotlib.patches import Rectangle
+
+    times, columns = grid.times, len(grid.frame.columns)
+    colour_of = tile_colours(times)
+    longest = max(len(show.number(time / unit_s)) for time in times[np.isfinite(times)])
+    size = FONT - 1 if columns * longest <= 54 else FONT - 2.5
+    for (row, column), time in np.ndenumerate(times):
+        names = str(grid.frame.index[row]), str(grid.frame.columns[column])
+        point = _pair(names[1], names[0])
+        tile: dict[str, Any] = {"xy": (column + 0.03, row + 0.04), "width": 0.94, "height": 0.92}
+        if math.isfinite(time):
+            colour = colour_of(time)
+            add_tips(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), f"{point}: {show.duration(float(time))}")
+            weight = "bold" if (row, column) == grid.best else "normal"
+            middle: dict[str, Any] = {"ha": "center", "va": "center", "size": size, "weight": weight}
+            ax.text(column + 0.5, row + 0.52, show.number(time / unit_s), color=text_colour(colour), **middle)
+        elif names in grid.reasons:
+            hatched = Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6)
+            add_tips(ax.add_patch(hatched), f"{point}: {grid.reasons[names]}")
+    row, column = grid.best
+    ax.add_patch(Rectangle((column + 0.02, row + 0.02), 0.96, 0.96, fill=False, edgecolor=INK, lw=2.6))
+
+
+def tile_colours(times: "NDArray[np.float64]") -> Callable[[float], str]:
+    """Return the function from a time to its tile's colour: darker is slower, and equal ratios are equal steps."""
+    import numpy as np
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex
+
     ramp = LinearSegmentedColormap.from_list("roofbook", ["#cfe3f5", "#7fb1de", "#3d7fc1", "#1f4f86", "#14325a"])
     low, high = float(np.nanmin(times)), float(np.nanmax(times))
     norm = LogNorm(low, high if high > low else low * 1.01)
-    longest = max(len(show.number(time / size)) for time in times[np.isfinite(times)])
-    small = FONT - 1 if width * longest <= 54 else FONT - 2.5
-    with style():
-        drawing = Drawing(figsize=(WIDTH, min(8.0, 0.42 * height + 1.1)))
-        ax = drawing.add_subplot()
-        ax.set(xlim=(0, width), ylim=(height, 0))
-        for (row, column), time in np.ndenumerate(times):
-            key = (str(frame.index[row]), str(frame.columns[column]))
-            tile: dict[str, Any] = {"xy": (column + 0.03, row + 0.04), "width": 0.94, "height": 0.92}
-            if math.isfinite(time):
-                colour = to_hex(ramp(norm(time)))
-                is_dark = (
-                    sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
-                )
-                tip = f"{_pair(str(frame.columns[column]), str(frame.index[row]))}: {show.duration(float(time))}"
-                add_tips(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), tip)
-                ax.text(
-                    column + 0.5,
-                    row + 0.52,
-                    show.number(time / size),
-                    ha="center",
-                    va="center",
-                    size=small,
-                    color=PAPER if is_dark else NIGHT,
-                    weight="bold" if (row, column) == best else "normal",
-                )
-            elif key in reasons:
-                hatched = Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6)
-                add_tips(ax.add_patch(hatched), f"{_pair(key[1], key[0])}: {reasons[key]}")
-        ax.add_patch(Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=INK, lw=2.6))
-        slanted = (across + 1) * width > AXIS_CHARACTERS
-        ax.set_xticks(
-            [number + 0.5 for number in range(width)],
-            [str(label) for label in frame.columns],
-            **(SLANTED if slanted else {}),
+    return lambda time: to_hex(ramp(norm(time)))
+
+
+def text_colour(tile_colour: str) -> str:
+    """Return the colour of a text that can be read on a tile: light on a dark one."""
+    from matplotlib.colors import to_rgb
+
+    luminance = sum(part * share for part, share in zip(to_rgb(tile_colour), (0.3, 0.59, 0.11), strict=True))
+    return PAPER if luminance < 0.55 else NIGHT
+
+
+def _label_sides(ax: Any, grid: TimeGrid) -> None:
+    """Set the axes of a heat map to its tiles, with a label for each column and row, and for both sides."""
+    frame = grid.frame
+    rows, columns = frame.shape
+    ax.set(xlim=(0, columns), ylim=(rows, 0))
+    slanted = not _fits_across(longest_label(frame.columns), columns)
+    middles = [number + 0.5 for number in range(columns)]
+    ax.set_xticks(middles, [str(label) for label in frame.columns], **(SLANTED if slanted else {}))
+    ax.set_yticks([number + 0.5 for number in range(rows)], [str(label) for label in frame.index])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(grid.xlabel or str(frame.columns.name or ""))
+    ax.set_ylabel(grid.ylabel or str(frame.index.name or ""), labelpad=8)
+
+
+def longest_label(labels: Iterable[object]) -> int:
+    """Return the number of characters of the longest label."""
+    return max(len(str(label)) for label in labels)
+
+
+def _fits_across(characters: int, columns: int) -> bool:
+    """Return whether the labels of so many columns fit side by side below the axis."""
+    return (characters + 1) * columns <= AXIS_CHARACTERS
+
+
+def map_description(grid: TimeGrid, fastest_text: str) -> str:
+    """Return a heat map in words: the labels of both sides, the fastest point and the longest time."""
+    sides = [
+        f"{label or side}: {', '.join(map(str, points))}"
+        for side, label, points in (
+            ("across", grid.xlabel, grid.frame.columns),
+            ("down", grid.ylabel, grid.frame.index),
         )
-        ax.set_yticks([number + 0.5 for number in range(height)], [str(label) for label in frame.index])
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_xlabel(xlabel or str(frame.columns.name or ""))
-        ax.set_ylabel(ylabel or str(frame.index.name or ""), labelpad=8)
-        sides = [
-            f"{label or side}: {', '.join(map(str, points))}"
-            for side, label, points in (("across", xlabel, frame.columns), ("down", ylabel, frame.index))
-        ]
-        fastest = f"fastest: {fastest_point}, {show.duration(float(times[best]))}"
-        slowest = f"slowest: {show.duration(high)}"
-        description = f"Heat map; {'; '.join(sides)}; {fastest}; {slowest}"
-        records = [
-            {(xlabel or "across"): frame.columns[column], (ylabel or "down"): frame.index[row], "seconds": float(time)}
-            for (row, column), time in np.ndenumerate(times)
-            if math.isfinite(time)
-        ]
-        return finish(drawing, title or "Time of each shape", all_notes, (), description, records)
+    ]
+    longest = max(time for time in grid.times.flat if math.isfinite(time))
+    return f"Heat map; {'; '.join(sides)}; fastest: {fastest_text}; slowest: {show.duration(float(longest))}"
+
+
+def map_records(grid: TimeGrid) -> list[dict[str, Any]]:
+    """Return a record for each time of a heat map: the labels of its column and row, and the seconds."""
+    import numpy as np
+
+    frame, across, down = grid.frame, grid.xlabel or "across", grid.ylabel or "down"
+    return [
+        {across: frame.columns[column], down: frame.index[row], "seconds": float(time)}
+        for (row, column), time in np.ndenumerate(grid.times)
+        if math.isfinite(time)
+    ]
 
 
 def _pair(first: str, second: str) -> str:
