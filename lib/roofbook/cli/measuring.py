@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ from .app import (
 )
 
 if TYPE_CHECKING:
+    from ..book.experiment import Experiment
+    from ..book.site import Builder
+    from ..measure.case_process import Workers
+    from ..measure.schedule import Done, Planned
     from ..spec.lab import Lab
 
 
@@ -245,15 +250,10 @@ def rerun(
       roofbook rerun lbm fused 128x128
       roofbook rerun lbm tree 128x128 --knob GROUP_SIZE=32
     """
-    import shlex
-    from contextlib import ExitStack
-
-    from ..book import execute, fragments, manifest, site
+    from ..book import execute, site
     from ..book.experiment import Experiment, known
     from ..book.sources import pages_root
     from ..measure.case_process import Workers
-    from ..measure.progress import Reporter
-    from ..measure.stats import ENOUGH_RUNS
     from ..paths import project_root
     from ..spec.lab import turned_name
 
@@ -265,58 +265,99 @@ def rerun(
     name = turned_name(variant, _knobs(knobs))
     whole = Experiment(lab, known(page_parameters) | given | {"variants": None, "cases": None}, root)
     experiment = whole.beside_parents([name], case, {"remeasure": True, "runs": runs})
-    name = experiment.variants[-1].name
-    builders = list[site.Builder]()
     has_page = page and bool(page_parameters) and execute.page_of(root, notebook).exists()
-    with ExitStack() as resources:
+    builders = list[site.Builder]()
+    with contextlib.ExitStack() as resources:
         workers = resources.enter_context(Workers(lab, experiment.device.spec, cases=runs))
         workers.prepare()  # while this process plans
-        if name not in {cell.variant.name for cell in experiment.plan()}:
-            reason = experiment.lab.skip_reason(experiment.variants[-1], experiment.cases[0])
-            reason = reason or f"it does not run on {experiment.device.spec}"
-            raise UsageError(f"{name} on {case} cannot be measured: {reason}")
+        _planned_cell(experiment)  # what cannot be measured is refused now
 
-        reporter = Reporter()
-
-        def report(measured: str, stage: str) -> None:
-            reporter(measured, stage)
-            if has_page and runs == 1 and not builders and stage.startswith("last run"):
+        def start_builder() -> None:
+            if has_page and runs == 1 and not builders:
                 builders.append(resources.enter_context(site.start(root)))  # it gets ready beside no sample
                 resources.callback(builders[-1].kill)
 
-        with reporter:
-            done = experiment.take(report, workers)
-        say(str(done))
-        outcome = experiment.outcome(name, done)
-        for line in outcome.lines():
-            say(line)
-        if outcome.ratio and runs < ENOUGH_RUNS:
-            again = shlex.join(["roofbook", *sys.argv[1:], "--runs", str(ENOUGH_RUNS)])
-            say(f"Other runs may differ by more: `{again}` measures {ENOUGH_RUNS}")
-        newest = next(cell for cell in experiment.plan() if cell.variant.name == name)
+        _say_outcome(experiment, _measured(experiment, workers, start_builder), runs)
         if not page:
             return
         if not has_page:
             say("There is no page to show it yet; `roofbook build` makes one")
             return
-        page_experiment = Experiment(lab, known(page_parameters), root)
-        planned = page_experiment.plan() + page_experiment.plan(page_experiment.turned_variants())
-        if page_experiment.store.address != experiment.store.address or newest.cell_key not in {
-            cell.cell_key for cell in planned
-        }:
-            say(
-                f"The page of {lab} does not show this measurement: it was made with {execute.parameters_text(page_parameters)}"
-            )
+        due = _due_on_page(Experiment(lab, known(page_parameters), root), experiment)
+        if due is None:
+            made_with = execute.parameters_text(page_parameters)
+            say(f"The page of {lab} does not show this measurement: it was made with {made_with}")
             return
-        due = sum(cell.state != "fresh" for cell in planned)
         say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
         if due:
             resources.close()
             builders.clear()
-        with manifest.build_lock(root, say):
-            execute.execute(root, notebook, page_parameters)
-            fragments.update(root)
-            say(str(site.build(root, builder=builders[0] if builders else None)))
+        _rebuild_page(root, notebook, page_parameters, builders[0] if builders else None)
+
+
+def _planned_cell(experiment: "Experiment") -> "Planned":
+    """Return the measurement that is planned of an experiment's last variant, on its only case.
+
+    Raise UsageError with the reason if it cannot be measured.
+    """
+    variant, case = experiment.variants[-1], experiment.cases[0]
+    for cell in experiment.plan():
+        if cell.variant.name == variant.name:
+            return cell
+    reason = experiment.lab.skip_reason(variant, case) or f"it does not run on {experiment.device.spec}"
+    raise UsageError(f"{variant.name} on {case.name} cannot be measured: {reason}")
+
+
+def _measured(experiment: "Experiment", workers: "Workers", at_last_run: Callable[[], None]) -> "Done":
+    """Return what was taken of an experiment, with its progress in the terminal. at_last_run: called in each last run."""
+    from ..measure.progress import Reporter
+
+    reporter = Reporter()
+
+    def report(measured: str, stage: str) -> None:
+        reporter(measured, stage)
+        if stage.startswith("last run"):
+            at_last_run()
+
+    with reporter:
+        return experiment.take(report, workers)
+
+
+def _say_outcome(experiment: "Experiment", done: "Done", runs: int) -> None:
+    """Print what was measured of an experiment's last variant, and how to measure more runs if there are few."""
+    import shlex
+
+    from ..measure.stats import ENOUGH_RUNS
+
+    say(str(done))
+    outcome = experiment.outcome(experiment.variants[-1].name, done)
+    for line in outcome.lines():
+        say(line)
+    if outcome.ratio and runs < ENOUGH_RUNS:
+        again = shlex.join(["roofbook", *sys.argv[1:], "--runs", str(ENOUGH_RUNS)])
+        say(f"Other runs may differ by more: `{again}` measures {ENOUGH_RUNS}")
+
+
+def _due_on_page(page: "Experiment", experiment: "Experiment") -> int | None:
+    """Return how many measurements of a lab's page are not fresh.
+
+    None if the page does not show the measurement of the experiment's last variant.
+    """
+    planned = page.plan() + page.plan(page.turned_variants())
+    keys = {cell.cell_key for cell in planned}
+    if page.store.address != experiment.store.address or _planned_cell(experiment).cell_key not in keys:
+        return None
+    return sum(cell.state != "fresh" for cell in planned)
+
+
+def _rebuild_page(root: Path, notebook: Path, parameters: Mapping[str, Any], builder: "Builder | None") -> None:
+    """Execute a lab's notebook, and build the site, by a builder that has started already if there is one."""
+    from ..book import execute, fragments, manifest, site
+
+    with manifest.build_lock(root, say):
+        execute.execute(root, notebook, parameters)
+        fragments.update(root)
+        say(str(site.build(root, builder=builder)))
 
 
 @app.command()
