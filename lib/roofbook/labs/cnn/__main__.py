@@ -6,20 +6,14 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
-from typing import NoReturn
 
-from ...errors import UsageError, program
+from ..course_program import Parser, exit_code
 from . import course
 from .problem import course_wrong, error_over_bound, reference
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see --help)")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m roofbook.labs.cnn",
         description="Run a convolution layer, with bias, ReLU and 2x2 maximum pool, from the course's files on one device.",
         epilog="Writes DIR/output.bin, in the format of the course's own program.",
@@ -35,8 +29,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0, 2 after an error of the user (one line on stderr), 130 after Ctrl-C."""
-    return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
+    """Run the program and return its exit code, as `exit_code` does."""
+    return exit_code(_parser, _run, argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -8,23 +8,19 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ...devices.driver import start_driver_of
-from ...errors import UsageError, program
+from ...errors import UsageError
+from ..course_program import Parser, exit_code
 from .course_backend import PREFERRED
 
 if TYPE_CHECKING:
     from .problem import Params
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see --help)")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m roofbook.labs.lbm",
         description="Run a D2Q9 lattice Boltzmann case from the course's files on one device.",
         epilog="Writes av_vels.dat and final_state.dat, in the format of the course's d2q9-bgk program.",
@@ -81,8 +77,8 @@ def _check_size(path: str, params: Params) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code: 0, 2 after an error of the user (one line on stderr), 130 after Ctrl-C."""
-    return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
+    """Run the program and return its exit code, as `exit_code` does."""
+    return exit_code(_parser, _run, argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
