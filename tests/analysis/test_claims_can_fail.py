@@ -77,11 +77,11 @@ def parts_of(piece: Evidence) -> set[str]:
 
 def facts_of(piece: Evidence, some: random.Random) -> dict[str, Any]:
     """The numbers besides times that a piece reads, at random."""
-    if isinstance(piece, evidence.Crowded):
+    if isinstance(piece, evidence.ItemsPerCore):
         return {"work_items": some.choice((10, 1000, 100000)), "cores": 1000}
-    if isinstance(piece, evidence.Even):
+    if isinstance(piece, evidence.FactSpread):
         return {name: some.uniform(0.1, 0.2) for name in piece.facts}
-    if isinstance(piece, evidence.Counted):
+    if isinstance(piece, evidence.CounterRatio):
         return {"kernels": [{"kernel": piece.kernel, piece.counter: 10 ** some.uniform(-2, 0)}] * piece.number}
     return {piece.fact: 10 ** some.uniform(0, 2)} if isinstance(piece, evidence.Fact | evidence.Counterexample) else {}
 
@@ -89,8 +89,8 @@ def facts_of(piece: Evidence, some: random.Random) -> dict[str, Any]:
 def made_up(lab: Lab, piece: Evidence) -> Iterator[ClaimData]:
     """Yield measurements of every variant that a piece needs: times, parts, facts and peaks between far ends."""
     some = random.Random(0)
-    runs = 3 if isinstance(piece, evidence.Even) else 1
-    role = "profile" if isinstance(piece, evidence.Counted) else "step"
+    runs = 3 if isinstance(piece, evidence.FactSpread) else 1
+    role = "profile" if isinstance(piece, evidence.CounterRatio) else "step"
     kind = getattr(piece, "kind", None) or "gpu"
     for _ in range(TRIES):
         rows = [
@@ -312,7 +312,7 @@ def test_more_elements_gain_nothing_to_speak_of(many: float, noise: float, right
 )
 def test_streams_share_the_device_evenly_in_several_runs(spread: tuple[float, ...], right: str) -> None:
     effects, piece = pieces_of("lenet", "streams-even")[0]
-    assert isinstance(piece, evidence.Even)
+    assert isinstance(piece, evidence.FactSpread)
     rows = [
         row(
             "rotating-linear",

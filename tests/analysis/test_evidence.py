@@ -17,9 +17,9 @@ from roofbook.analysis.evidence import (
     Bandwidth,
     Best,
     Counterexample,
-    Even,
     Evidence,
     Fact,
+    FactSpread,
     Finding,
     Intensity,
     NotTestable,
@@ -238,7 +238,7 @@ KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
     ),
     (Share("slow", "copy", ("copy", "free"), CASE), [row("slow", 4.0, parts={"copy": 1.0, "free": 3.0})]),
     (Fact("registers", "slow", "quick", CASE), [row(name, 1, facts={"registers": 32}) for name in ("slow", "quick")]),
-    (Even("slow", ("a", "b"), CASE, "share"), [row("slow", 1, facts={"a": 0.5, "b": 0.5})]),
+    (FactSpread("slow", ("a", "b"), CASE, "share"), [row("slow", 1, facts={"a": 0.5, "b": 0.5})]),
     (
         Counterexample("full", ("slow", "quick"), CASE),
         [row("slow", 2, facts={"full": 1.0}), row("quick", 1, facts={"full": 0.5})],
@@ -374,7 +374,7 @@ def test_facts_are_exact_numbers() -> None:
 
 
 def test_numbers_that_are_alike_are_held_against_one() -> None:
-    even = Even("slow", ("a", "b", "c"), CASE, "share")
+    even = FactSpread("slow", ("a", "b", "c"), CASE, "share")
     finding = even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.4, "c": 0.3})))
     assert finding.estimate == pytest.approx(4 / 3) and even.effect == 1 and "0.4" in finding.how
     assert (finding.low, finding.high) == (0.0, math.inf), "one run tells nothing of how much runs differ"

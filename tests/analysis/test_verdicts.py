@@ -123,7 +123,7 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
             for piece in pieces:
                 for variant, parts in _parts(piece).items():
                     parts_by_variant.setdefault(variant, set()).update(parts)
-                if isinstance(piece, evidence.Even):
+                if isinstance(piece, evidence.FactSpread):
                     facts.setdefault(piece.variant, set()).update(piece.facts)
         case = lab.cases("test")[0]
         inputs = lab.inputs(case, 0) if parts_by_variant else {}
@@ -149,7 +149,7 @@ def test_the_command_measures_the_cells_again(lab: str) -> None:
         if isinstance(pieces[0], evidence.NotTestable):
             assert words == []
             continue
-        if isinstance(pieces[0], evidence.Counted):
+        if isinstance(pieces[0], evidence.CounterRatio):
             commands = [words[at + 1 : at + 8] for at, word in enumerate(words) if word == "roofbook"]
             parsed = [cli.app.commands["profile"].make_context("profile", line[1:]).params for line in commands]
             assert {options["variant"] for options in parsed} == set(pieces[0].variants(lab_))

@@ -270,7 +270,7 @@ class Best(Evidence):
 
 
 @dataclass(frozen=True)
-class Crowded(Evidence):
+class ItemsPerCore(Evidence):
     """Number of work-items per core of the device at the quickest point of a sweep, some points of which have fewer than one.
 
     The interval includes each point that may be the quickest: no interval shows it to be slower.
@@ -429,7 +429,7 @@ class Fact(Evidence):
 
 
 @dataclass(frozen=True)
-class Even(Evidence):
+class FactSpread(Evidence):
     """The largest over the smallest of several facts of a run, which are claimed to be alike: within 5 %.
 
     The median of all runs in the store, and their range; fewer than `FEWEST` runs give no interval.
@@ -504,7 +504,7 @@ class Counterexample(Evidence):
 
 
 @dataclass(frozen=True)
-class Counted(Evidence):
+class CounterRatio(Evidence):
     """Ratio of a kernel's hardware counter in `after` to that in `before`.
 
     number: which launch shape of the kernel, from 1, such as that of a network's second layer.

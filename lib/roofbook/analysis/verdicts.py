@@ -11,7 +11,7 @@ from ..store.published_results import claims, results_of
 from ..store.schema import PROFILE
 from ..store.todays_code import rows_of_today
 from .claim_data import ClaimData, MissingData, NotApplicable
-from .evidence import Counted, Evidence, Finding, NotTestable
+from .evidence import CounterRatio, Evidence, Finding, NotTestable
 from .publication import publication
 from .store_devices import StoreDevice, peers_by_other_backends, rows_by_device
 
@@ -218,7 +218,7 @@ def command(lab: "Lab", pieces: Sequence[Evidence]) -> str:
     cases = list(dict.fromkeys(piece.case for piece in pieces if piece.case))
     if not variants:
         return ""
-    if all(isinstance(piece, Counted) for piece in pieces):
+    if all(isinstance(piece, CounterRatio) for piece in pieces):
         commands = [f"roofbook profile {lab.name} {name} {case}" for case in cases for name in variants]
         return " && ".join(f"{line} --scale {SCALE} --remeasure" for line in commands)
     chosen = f" -p variants '[{', '.join(variants)}]'" if len(variants) <= FEW else ""

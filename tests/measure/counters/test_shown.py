@@ -15,7 +15,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.claim_data import ClaimData, MissingData, NotApplicable
-from roofbook.analysis.evidence import Counted, Finding
+from roofbook.analysis.evidence import CounterRatio, Finding
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
@@ -238,7 +238,7 @@ def cells(*rows: dict[str, Any], backend: str = "cuda") -> ClaimData:
 
 
 def test_a_claim_about_a_counter_is_judged_by_stored_counters() -> None:
-    piece = Counted("memory", "one", "other", "small", kernel="linear", number=2)
+    piece = CounterRatio("memory", "one", "other", "small", kernel="linear", number=2)
     finding = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
     ratio = 0.15 / 0.88
     assert finding == Finding(ratio, ratio, ratio, "0.88 with one, 0.15 with other")

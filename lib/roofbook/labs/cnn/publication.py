@@ -6,7 +6,7 @@ The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed 
 from collections.abc import Mapping
 
 from ...analysis import format as show
-from ...analysis.evidence import NO_GAIN, Best, Crowded, Evidence, OrElse, Pair
+from ...analysis.evidence import NO_GAIN, Best, Evidence, ItemsPerCore, OrElse, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
 from ...analysis.sentences import joined, without_missing
@@ -58,7 +58,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
             remark=f"the slowest and the fastest point of the report's table, even where others are so here; {SIZES}",
         ),
     ),
-    "more-than-cores": (Crowded("space", CASE),),
+    "more-than-cores": (ItemsPerCore("space", CASE),),
     "global-id": without("global number", below=NO_GAIN),
     "permutation": without("permutation"),
     "unrolling": without("unrolling"),

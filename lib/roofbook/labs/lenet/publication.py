@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ...analysis import format as show
 from ...analysis.conclusions import conclusions
-from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Share, SumOfParts
+from ...analysis.evidence import CounterRatio, Evidence, Fact, FactSpread, Pair, Share, SumOfParts
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
 from ...analysis.readings import of_kernel
@@ -75,11 +75,11 @@ CHANNELS = (
 CALLS = "the calls are the same whichever direct kernel runs: these are of the book's own"
 
 
-def even(number: int) -> Even:
+def share_spread(number: int) -> FactSpread:
     """Return the evidence of how evenly the queues share the device's time in a layer."""
     layer = f"layer {number}"
     shares = tuple(f"share of stream {queue + 1}, {layer}" for queue in range(streams.QUEUES))
-    return Even("rotating-linear", shares, CASE, f"share of {layer}")
+    return FactSpread("rotating-linear", shares, CASE, f"share of {layer}")
 
 
 EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
@@ -103,14 +103,14 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     ),
     "fused-unroll": pair("unrolled-constant", "fused-constant"),
     "atomics-layers": op_times("linear-constant", "linear-atomic"),
-    "atomics-throughput": (Counted("memory", "linear", "linear-atomic", CASE, kernel="linear", number=2),),
+    "atomics-throughput": (CounterRatio("memory", "linear", "linear-atomic", CASE, kernel="linear", number=2),),
     "joint": pair("fused-constant", "joint"),
     "joint-resources": (
         Fact("registers", "fused-constant", "joint", CASE, "of layer 2's kernel"),
         Fact("local_bytes", "joint", "fused-constant", CASE, "of layer 2's kernel"),
     ),
     "streams": layer_time("linear", "rotating-linear", "streams have constant memory (#4) too"),
-    "streams-even": tuple(even(number) for number in CONVOLUTIONS),
+    "streams-even": tuple(share_spread(number) for number in CONVOLUTIONS),
     "streams-9": layer_time("tiled-halo-atomic", "rotating-halo", CHANNELS),
     "streams-12": layer_time("joint", "rotating-joint"),
     "op-time-streams": (
