@@ -11,7 +11,6 @@ pieces of the text around them; their first line lists the names that they use o
 
 import hashlib
 import importlib
-import io
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from .. import paths
 from ..devices import backends
 from ..errors import UsageError
 from .host_code import hash_of_text, source_text
+from .included_files import MAY_INCLUDE, forbidden_directive
 
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
@@ -337,10 +337,11 @@ def _expand(
 
 @lru_cache
 def _expander() -> list[str]:
-    """Return all else that an expanded text depends on: the dialect's files, this file, and the preprocessor's version."""
+    """Return all else that an expanded text depends on: the dialect's files, the code here, and the preprocessor's version."""
     from importlib import metadata  # takes longer to import than all else here
 
-    files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
+    code = [Path(__file__).with_name(name) for name in ("source.py", "expander.py", "included_files.py")]
+    files = [*sorted(_DIALECT_FOLDER.iterdir()), *code]
     return [*(source_text(file) for file in files if file.is_file()), metadata.version("pcpp")]
 
 
@@ -357,76 +358,39 @@ def _expanded(
     lines: write #line directives instead, as in `line_directives`. lab_folder: set for a stranger's text, which may include
     only the kernel files of this folder and of the dialect.
     """
-    import pcpp  # takes a while
+    from .expander import Expander  # pcpp takes a while to import
 
-    problems: list[str] = []
-    unknown: list[str] = []
-
-    class Expander(pcpp.Preprocessor):  # type: ignore[misc]
-        def on_comment(self, token: Any) -> bool:
-            if token.value.strip() == marker:
-                return True
-            if not lines and token.value.startswith("//"):
-                token.value += f"{_FILE_MARK}{Path(token.source or path).name}"
-            return lab_folder is None  # comments stay: the result is to be read
-
-        def on_error(self, file: str, line: int, message: str) -> None:
-            problems.append(f"{file}:{line}: {message}")
-
-        def on_unknown_macro_in_expr(self, ident: str) -> int:
-            unknown.append(ident)  # C takes it for 0, and so picks a choice that nobody asked for
-            return 0
-
-        def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
-            if lab_folder:
-                problems.append(f"{path.name} includes {name}, which is not there; {_MAY_INCLUDE}")
-            elif not system:
-                problems.append(f"{path.name} includes {name}, which is not there")
-            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
-
-        def on_directive_unknown(self, directive: Any, words: list[Any], *args: Any) -> Any:
-            if directive.value == "error":
-                line = directive.lineno - (above.count("\n") if directive.source == str(path) else 0)
-                text = "".join(word.value for word in words).strip()
-                problems.append(f"{Path(directive.source).name}:{line}: #error {text}")
-                return True
-            return super().on_directive_unknown(directive, words, *args)
-
-        def on_file_open(self, system: bool, file: str) -> Any:
-            if lab_folder and not _may_be_included(Path(file), lab_folder):
-                raise FileNotFoundError(file)
-            return super().on_file_open(system, file)
-
-    expander = Expander()
-    expander.assume_encoding = "utf-8-sig"
-    expander.line_directive = None
-    expander.expand_filemacro = lab_folder is None
-    for folder in (lab_folder or path.parent, _DIALECT_FOLDER):
-        expander.add_path(str(folder))
+    prelude, lacks = headers
+    above = f"{prelude}\n{_MARKER}\n"
+    folders = (lab_folder or path.parent, _DIALECT_FOLDER)
+    expander = Expander(
+        path, above, folders, is_strangers=lab_folder is not None, file_mark="" if lines else _FILE_MARK
+    )
     for name, value in knobs:
         expander.define(f"{name} {value}")
-    prelude, lacks = headers
-    marker = "// <kernel>"
-    above = f"{prelude}\n{marker}\n"
-    expander.rewrite_paths = []  # absolute ones stay so
     expander.parse(f"{above}{source_text(path)}", str(path))
-    if lines:
-        text = _with_lines(expander, path, above.count("\n"))
-    else:
-        out = io.StringIO()
-        expander.write(out)
-        text = out.getvalue()
-    if problems:
-        raise TextError("; ".join(problems))
-    text = text.split(marker, 1)[1]
+    text = _with_lines(expander, path, above.count("\n")) if lines else expander.text()
+    if expander.problems:
+        raise TextError("; ".join(expander.problems))
+    text = text.split(_MARKER, 1)[1]
     if not lines:
-        text = re.sub(r"[ \t]+$", "", _without_lone_comments(text, path.name), flags=re.M)
-        text = _KNOB_LINES.sub("", text)
-        text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-        text = "\n".join(_wrap(line) for line in text.split("\n"))
-    _refuse_unset(path, unknown, text, documented(source_text(path)) if lab_folder else None)
-    if lab_folder:
-        _refuse_directives(path, text)
+        text = _laid_out(text, path.name)
+    _refuse_unset(path, expander.unknown, text, documented(source_text(path)) if lab_folder else None)
+    if lab_folder and (directive := forbidden_directive(text)):
+        raise TextError(f"{path.name} has a directive that is none for a kernel: {directive}; {MAY_INCLUDE}")
+    return _with_headers(text, lacks)
+
+
+def _laid_out(text: str, main: str) -> str:
+    """Return expanded text as a person would write it. main: name of its file."""
+    text = re.sub(r"[ \t]+$", "", _without_lone_comments(text, main), flags=re.M)
+    text = _KNOB_LINES.sub("", text)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return "\n".join(_wrap(line) for line in text.split("\n"))
+
+
+def _with_headers(text: str, lacks: tuple[tuple[str, str], ...]) -> str:
+    """Return a text below the headers that define the words in it which its language lacks. lacks: as in `Headers`."""
     for word, header in lacks:
         if re.search(word, text):
             text = header + text
@@ -453,6 +417,8 @@ _FEATURES_BY_SUFFIX = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}
 """Suffix of a kernel's file -> features that a backend must have to compile it. All compile the neutral dialect."""
 _FILE_MARK = "\x1f"
 """Separator between a comment and the name of its file, while a text is expanded."""
+_MARKER = "// <kernel>"
+"""Line between a language's header and a kernel's text, while the text is expanded."""
 
 
 def _without_lone_comments(text: str, main: str) -> str:
@@ -506,16 +472,6 @@ def _with_lines(expander: Any, path: Path, above: int) -> str:
     return "".join([*out, *(token.value for token in line), "\n"])
 
 
-_MAY_INCLUDE = "the lab's own .k, .h and .inc files can be included by their names"
-_HARMLESS = re.compile(
-    r'\s*#\s*(?:line \d+ "[^"\\\n]*"'
-    r"|pragma\s+(?:OPENCL|STDC|once|unroll|nounroll|clang\s+(?:loop|fp)|GCC\s+(?:unroll|ivdep))\b.*)?"
-)
-"""Directives that may stay in a stranger's expanded text, since none of them opens a file."""
-_DIRECTIVE = re.compile(r"\s*(?:#|%:)|.*\*/\s*(?:#|%:)|.*\\\s*$")
-"""A line that a compiler takes for a directive, also behind a comment, or a line that continues in the next."""
-
-
 def stranger_text(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str, lab_folder: Path) -> str:
     """Return a stranger's text in a plain language, with #line for each of its lines.
 
@@ -523,25 +479,6 @@ def stranger_text(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str,
     a directive that macros make or that only the compiler would see.
     """
     return _expanded(path, knobs, _headers(dialect), lines=True, lab_folder=lab_folder)
-
-
-def _may_be_included(file: Path, lab_folder: Path) -> bool:
-    """Return whether a file, and the target of a link, is a kernel file of the lab or of the dialect."""
-    folders = {lab_folder.resolve(), _DIALECT_FOLDER.resolve()}
-    real = file.resolve()
-    return all(path.suffix in (".k", ".h", ".inc") for path in (file, real)) and real.parent in folders
-
-
-def _refuse_directives(path: Path, expanded: str) -> None:
-    """Raise TextError if expanded text without comments has a directive by which a compiler may open a file."""
-    for line in expanded.split("\n"):
-        plain = line.replace("??=", "#").replace("??/", "\\")
-        pragmas = re.findall(r'_Pragma\s*\(?\s*(?:"([^"]*)")?', plain)
-        if (_DIRECTIVE.match(plain) and not _HARMLESS.fullmatch(line)) or not all(
-            _HARMLESS.fullmatch(f"#pragma {words}") for words in pragmas
-        ):
-            words = " ".join(line.split())[:60]
-            raise TextError(f"{path.name} has a directive that is none for a kernel: {words}; {_MAY_INCLUDE}")
 
 
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
