@@ -357,12 +357,12 @@ def _attempts(layer: Layer, x: Array, weight: Array, bias: Array) -> Iterator[tu
     yield "one NaN", broken
 
 
-def check_outcomes(seed: int = 0) -> list[Outcome]:
+def check_outcomes() -> list[Outcome]:
     """Return the verdicts of the course's check and of `bound` for fp32 on right and wrong results of a small layer."""
     layer = Layer(channels=256, filters=16, height=16, width=16, kernel=5)
     outcomes = []
     for distribution, description in (("uniform", "U[0, 1)"), ("normal", "N(0, 1)")):
-        drawn = inputs(layer, seed, distribution)
+        drawn = inputs(layer, 0, distribution)
         right = reference(layer, **drawn)
         for computed, out in _attempts(layer, **drawn):
             rms = float(np.sqrt(np.mean((out - right["out"]) ** 2) / np.mean(right["out"] ** 2)))

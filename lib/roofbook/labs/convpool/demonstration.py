@@ -86,10 +86,10 @@ WAYS = {
 """Right and wrong ways to add up the products of each output."""
 
 
-def drawn(seed: int) -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[Int32], np.ndarray]]]]:
+def drawn() -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[Int32], np.ndarray]]]]:
     """Yield (description, x, weight, ways to try): the lab's inputs, and equal values at the limits of fp32 and int32."""
     for name, density in (("as published", None), ("without zeros", 1.0)):
-        drawn_inputs = inputs(SMALL, seed, density, density)
+        drawn_inputs = inputs(SMALL, 0, density, density)
         yield name, drawn_inputs["x"], drawn_inputs["weight"], WAYS
     products = SMALL.depth * SMALL.kernel**2
     for limit in (2**24, 2**31 - 1):
@@ -99,10 +99,10 @@ def drawn(seed: int) -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[In
             yield f"{value} throughout", x, weight, LIMITS
 
 
-def check_outcomes(seed: int = 0) -> list[Outcome]:
+def check_outcomes() -> list[Outcome]:
     """Return the verdicts of the guard and the check on right and wrong ways to add up a small layer of the published depth."""
     outcomes = []
-    for name, x, weight, ways in drawn(seed):
+    for name, x, weight, ways in drawn():
         try:
             guard(SMALL, x, weight)
             guarded = True
