@@ -213,6 +213,11 @@ class Pair(Evidence):
         return replace(finding, turn=self.below, below=True) if self.below else finding
 
 
+def pair_on(case: str, slower: str, faster: str, remark: str = "") -> tuple[Pair]:
+    """Return the evidence of a claim that rests on one pair of variants alone."""
+    return (Pair(slower, faster, case, remark=remark),)
+
+
 def ratio(slower: Reading, quicker: Reading, how: str = "") -> Finding:
     """Return slower / quicker with its interval."""
     speedup = faster(slower, quicker)

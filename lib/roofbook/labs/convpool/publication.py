@@ -4,6 +4,7 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from ...analysis import format as show
 from ...analysis.conclusions import PARAGRAPH, probe_shares
@@ -18,6 +19,7 @@ from ...analysis.evidence import (
     OrElse,
     Pair,
     Share,
+    pair_on,
 )
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
@@ -32,8 +34,8 @@ DENSE = ("row-groups", "filter-groups", "unrolled", "shared-index", "tiles")
 """Steps that compute the same products, all of them."""
 
 
-def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
-    return (Pair(slower, faster, CASE, remark=remark),)
+pair = partial(pair_on, CASE)
+"""Return the evidence of a claim that rests on one pair of variants, on `CASE`."""
 
 
 EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {

@@ -5,10 +5,11 @@ The report: milestone optimisations in CUDA: UIUC ECE408, milestone 3.
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from ...analysis import format as show
 from ...analysis.conclusions import conclusions
-from ...analysis.evidence import CounterRatio, Evidence, Fact, FactSpread, Pair, Share, SumOfParts
+from ...analysis.evidence import CounterRatio, Evidence, Fact, FactSpread, Pair, Share, SumOfParts, pair_on
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
 from ...analysis.readings import of_kernel
@@ -48,8 +49,8 @@ FEW = 4
 """Number of variants that a sentence names; it counts more of them."""
 
 
-def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
-    return (Pair(slower, faster, CASE, remark=remark),)
+pair = partial(pair_on, CASE)
+"""Return the evidence of a claim that rests on one pair of variants, on `CASE`."""
 
 
 def layer_time(slower: str, faster: str, remark: str = "") -> tuple[Pair]:

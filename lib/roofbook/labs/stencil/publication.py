@@ -4,9 +4,10 @@ The report: an rsqrt stencil in OpenCL: course report, Parallel Architectures, a
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, OrElse, Pair
+from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, OrElse, Pair, pair_on
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Publication
 from ...analysis.sentences import without_missing
@@ -34,8 +35,8 @@ TIMED = "local-memory-tasks-2"
 """The kernel that the report times."""
 
 
-def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
-    return (Pair(slower, faster, CASE, remark=remark),)
+pair = partial(pair_on, CASE)
+"""Return the evidence of a claim that rests on one pair of variants, on `CASE`."""
 
 
 def staged(slower: str, faster: str, remark: str, unstaged: tuple[str, str]) -> tuple[OrElse]:
