@@ -95,7 +95,7 @@ def count_table(data: LabData) -> Table:
     """
     lab, case, peaks = data.lab, data.case(), data.peaks
     if peaks is None:
-        raise UsageError("no peak of this device has a verified time")
+        raise UsageError("a peak of this device has no verified time; `roofbook run peaks` measures it")
     described = lesson(lab)
     work = described.work(case) if described and described.work else lab.work(case)
     main = lab.variant(lab.best).dtype

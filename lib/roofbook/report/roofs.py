@@ -91,7 +91,7 @@ def roofline_chart(data: CaseData) -> Figure:
     from matplotlib.figure import Figure as Drawing
 
     if data.peaks is None:
-        raise UsageError("no roofline: a peak of this device has no verified time")
+        raise UsageError("no roofline: a peak of this device has no verified time; `roofbook run peaks` measures it")
     case, peaks, counted = data.case, data.peaks, data.counted_bytes
     readings = newest(data.rows, case, ["step", "peer"])
     ready = [name for name in data.order if name in readings and readings[name].ok and _has_work(readings[name])]

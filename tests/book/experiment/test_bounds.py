@@ -101,5 +101,6 @@ def test_a_page_can_be_drawn_without_peaks(open_lab: Open, monkeypatch: pytest.M
     assert experiment.data.peaks is None and experiment.data.bounds(experiment.data.case()).get("float32") is None
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.peak_table().html.count(">failed: wrong result") == 5
-    assert "No roofline: a peak of this device has no verified time." in experiment.roofline().html
-    assert "No bandwidths: a peak of this device has no verified time." in experiment.draw_case(bandwidth_chart).html
+    lacks = "a peak of this device has no verified time; <code>roofbook run peaks</code> measures it"
+    assert f"No roofline: {lacks}." in experiment.roofline().html
+    assert f"No bandwidths: {lacks}." in experiment.draw_case(bandwidth_chart).html

@@ -33,7 +33,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     from matplotlib.lines import Line2D
 
     if data.peaks is None:
-        raise UsageError("no bandwidths: a peak of this device has no verified time")
+        raise UsageError("no bandwidths: a peak of this device has no verified time; `roofbook run peaks` measures it")
     readings, case, order, peaks = data.readings, data.case, data.drawn, data.peaks
     ready = [
         name
