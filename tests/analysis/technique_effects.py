@@ -22,7 +22,7 @@ def effect(device: StoreDevice, interval: tuple[float, float, float], case: str 
 def step(lab_name: str, name: str, *effects: Effect) -> StepEffects:
     """Return a step of a lab, with its own tags."""
     lab = registry.get(lab_name)
-    return StepEffects(lab, lab.variant(name), step_tags(lab).of_step(name), effects)
+    return StepEffects(lab, lab.variant(name), step_tags(lab).get(name, ()), effects)
 
 
 STEPS = [

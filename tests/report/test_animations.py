@@ -31,7 +31,7 @@ ALL = [
 def test_an_animation_is_of_a_step_with_its_technique_and_is_a_drawing_with_a_description(
     lab: str, step: str, animation: Animation
 ) -> None:
-    assert animation.technique in {tag.technique.key for tag in step_tags(registry.get(lab)).of_step(step)}
+    assert animation.technique in {tag.technique.key for tag in step_tags(registry.get(lab)).get(step, ())}
     root = ElementTree.fromstring(animation.svg)
     assert root.attrib["role"] == "img" and len(root.attrib["aria-label"]) > 80
     assert 'id="' not in animation.svg, "several on a page share the names of their motions, which are equal then"

@@ -83,16 +83,16 @@ def tagged_steps(lab: Lab, effects: Mapping[str, Sequence[Effect]]) -> list[Step
     """Return the tagged steps of a lab in the order of its ladder. effects: by step, as `effects_by_step` returns them."""
     tags = step_tags(lab)
     return [
-        StepEffects(lab, variant, tags.of_step(variant.name), effects.get(variant.name, []))
+        StepEffects(lab, variant, tags.get(variant.name, ()), effects.get(variant.name, []))
         for variant in lab.ladder
-        if tags.of_step(variant.name)
+        if tags.get(variant.name)
     ]
 
 
 def effects_by_step(lab: Lab, store: Store) -> dict[str, list[Effect]]:
     """Return the effects of a lab's steps on recorded devices, at all scales, by step."""
     by_step: dict[str, list[Effect]] = {}
-    for scale in SCALES if step_tags(lab).tags else ():
+    for scale in SCALES if step_tags(lab) else ():
         for record in recorded(lab, store, scale):
             for case in record.cases:
                 readings = record.on(case.name).readings

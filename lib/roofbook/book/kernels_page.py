@@ -237,7 +237,7 @@ def _notes(lab: Lab, variant: Variant, parent: Variant | None, variant_texts: Se
     """Yield further differences, the host's part, techniques, knobs and constants, as HTML."""
     if differs := " ".join(_differs(variant, parent, variant_texts)):
         yield differs
-    if links := technique_links(step_tags(lab).of_step(variant.name), "../../"):
+    if links := technique_links(step_tags(lab).get(variant.name, ()), "../../"):
         yield f"Techniques: {links}."
     sizes, size = constants(lab, variant), size_of(lab)
     same_file = parent and parent.source and variant.source and parent.source.path == variant.source.path

@@ -19,7 +19,7 @@ def technique_links(tags: Sequence[Tag], to_root: str) -> Html:
 def techniques_of_step(lab: str, step: str) -> Html:
     """Return a line of a lab's story that links to the techniques of a step, which only the site shows; '' for none."""
     links = [
-        _link(tag, "../", ' class="technique on-site"', " hidden") for tag in step_tags(registry.get(lab)).of_step(step)
+        _link(tag, "../", ' class="technique on-site"', " hidden") for tag in step_tags(registry.get(lab)).get(step, ())
     ]
     return Html(f'<p class="step-techniques table-note">{" ".join(links)}</p>' if links else "")
 

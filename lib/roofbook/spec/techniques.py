@@ -315,26 +315,16 @@ TECHNIQUES: Mapping[str, Technique] = {technique.key: technique for technique in
 """The techniques by their keys, in the order of the list."""
 
 
-class StepTags(NamedTuple):
-    """The tags of a lab's steps."""
-
-    tags: Mapping[str, tuple[Tag, ...]]
-    """Step -> its techniques; only steps with some."""
-    untagged: Mapping[str, str]
-    """Step -> the reason why it has none."""
-
-    def of_step(self, step: str) -> tuple[Tag, ...]:
-        """Return the techniques of a step; () for none."""
-        return self.tags.get(step, ())
-
-
 @lru_cache
-def step_tags(lab: "Lab") -> StepTags:
-    """Return the tags of a lab's steps, by its `techniques.py`; none without that file. Raise ValueError for an unknown key."""
+def step_tags(lab: "Lab") -> Mapping[str, tuple[Tag, ...]]:
+    """Return the techniques of each of a lab's steps with some, by its `techniques.py`; none without that file.
+
+    Raise ValueError for an unknown key.
+    """
     if not Path(inspect.getfile(type(lab))).with_name("techniques.py").is_file():
-        return StepTags({}, {})
+        return {}
     module = importlib.import_module(f"{lab.package}.techniques")
-    return StepTags({step: parsed(step, keys) for step, keys in module.TAGS.items()}, module.UNTAGGED)
+    return {step: parsed(step, keys) for step, keys in module.TAGS.items()}
 
 
 def parsed(step: str, keys: str) -> tuple[Tag, ...]:

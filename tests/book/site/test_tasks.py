@@ -338,7 +338,7 @@ def test_one_technique_in_each_lab(reader: Reader) -> None:
     figures_of_labs = reader.tab.locator("figure.roofbook:not(.animation) figcaption").all_inner_texts()
     staged = {
         lab.title for lab in map(registry.get, registry.names())
-        if any(tag.technique.key == "staging" for tags in step_tags(lab).tags.values() for tag in tags)
+        if any(tag.technique.key == "staging" for tags in step_tags(lab).values() for tag in tags)
     }  # fmt: skip
     assert all(any(title in caption for caption in figures_of_labs) for title in staged) and len(staged) == 5
 
@@ -385,11 +385,11 @@ def test_one_technique_across_labs(reader: Reader) -> None:
     reader.click("figure.found a", has_text="Rsqrt stencil")
     reader.click(".answer a[href='#step-fused']")
     reader.click("#step-fused a.technique")
-    (tag,) = step_tags(registry.get("stencil")).of_step("fused")
+    (tag,) = step_tags(registry.get("stencil")).get("fused", ())
     assert reader.read("article h1").startswith(TECHNIQUES[tag.technique.key].name)
     reader.click("#the-steps tbody a[href*='labs/lbm.html#step-']")
     step = reader.tab.url.partition("#step-")[2]
-    assert tag.technique in [tag.technique for tag in step_tags(registry.get("lbm")).of_step(step)]
+    assert tag.technique in [tag.technique for tag in step_tags(registry.get("lbm")).get(step, ())]
     told = reader.find(f"#step-{step}").evaluate("element => (element.closest('details') ?? element).textContent")
     assert step in told, "its heading, or the line that folds it"
 
