@@ -32,6 +32,7 @@ from roofbook.spec.lab import Lab
 from roofbook.spec.plan import SCALES, Case, Variant
 
 from ..labs.sweep_points import variants
+from .elf import sections
 
 ARCHITECTURES = (80, 90)
 BY_ARCHITECTURE = [pytest.param(80, marks=pytest.mark.thorough), 90]
@@ -91,6 +92,12 @@ def compile_cached(text: str, architecture: int | str, options: tuple[str, ...])
     return nvrtc.Compiled(ptx, log, bytes.fromhex(cubin))
 
 
+def machine_code(cubin: bytes) -> dict[str, bytes]:
+    """Return kernel name -> its instructions. Equal bytes are equal code, whatever the names in the text."""
+    code = ".text."
+    return {name.removeprefix(code): held for name, held in sections(cubin) if name.startswith(code)}
+
+
 @cache
 def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Built:
     done = compile_cached(text, architecture, options)
@@ -99,13 +106,13 @@ def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) 
         match[1]: (match[2], match[3])
         for match in re.finditer(rf"\.entry (\w+)\((.*?)\)(.*?){end}", done.ptx, re.DOTALL | re.MULTILINE)
     }
-    kernels = {}
+    kernels, codes = {}, machine_code(done.cubin)
     for name, report in re.findall(r"entry function '(\w+)'(.*?)(?=entry function|\Z)", done.log, re.DOTALL):
         parameters, body = bodies[name]
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill", report)))
         registers = int(re.findall(r"Used (\d+) registers", report)[0])
         kinds = re.findall(r"\.param \.(\w+)", parameters)
-        kernels[name] = Report(body, kinds, registers, spilled, done.machine_code[name])
+        kernels[name] = Report(body, kinds, registers, spilled, codes[name])
     assert kernels.keys() == bodies.keys() and kernels
     return Built(text, options, done.ptx, kernels)
 

@@ -16,11 +16,12 @@ from typing import Any
 
 from roofbook.devices import opencl
 from roofbook.devices.contract import Program, Unsupported
-from roofbook.devices.elf import sections
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.spec.plan import Case, Variant
+
+from .elf import sections
 
 Code = dict[str, str]
 """Kernel, with the group that it is compiled for -> hash of its instructions and constants."""

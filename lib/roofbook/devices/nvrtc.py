@@ -1,11 +1,9 @@
 """Compile CUDA with no GPU: PTX, cubin size and errors for any architecture, through NVRTC alone. For tests and for readers."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from .backends import CUDA
 from .contract import BuildFailed, Unsupported
-from .elf import sections
 
 
 @dataclass(frozen=True)
@@ -17,12 +15,6 @@ class Compiled:
     """Report of the assembler (registers, spills); '' if NVRTC gives none."""
     cubin: bytes
     """Assembled code, an ELF file."""
-
-    @cached_property
-    def machine_code(self) -> dict[str, bytes]:
-        """Kernel name -> its instructions. Equal bytes are equal code, whatever the names in the text."""
-        code = ".text."
-        return {name.removeprefix(code): held for name, held in sections(self.cubin) if name.startswith(code)}
 
 
 def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Compiled:

@@ -1,4 +1,4 @@
-"""Sections of ELF files, as compilers of kernels write them. Serves tests and tools that read machine code."""
+"""Sections of ELF files, as compilers of kernels write them. Serves tests that read machine code."""
 
 import struct
 from collections.abc import Iterator
