@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .host_code import PLAN_MODULES
@@ -101,16 +102,17 @@ def _own_lines(plan: type, parent_plan: type) -> list[str]:
     return [line for part in parts for line in _code_lines(part)]
 
 
-def _code_lines(plan: type) -> list[str]:
+@cache  # Python parses the whole module to find the source of a class
+def _code_lines(plan: type) -> tuple[str, ...]:
     """Return the lines of a class without docstrings, comments and empty bodies; none if its source is not at hand."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(plan)))
     except (OSError, TypeError, SyntaxError):
-        return []
+        return ()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:]
-    return [line for line in ast.unparse(tree).splitlines() if line.strip() != "pass"]
+    return tuple(line for line in ast.unparse(tree).splitlines() if line.strip() != "pass")
 
 
 def _blocks(diff: str) -> list[list[str]]:
