@@ -1,4 +1,4 @@
-"""What the programs of labs share that read and write a course's files: `python -m roofbook.labs.cnn` and `.lbm`."""
+"""Parser and exit code of the programs for a course's files: `python -m roofbook.labs.cnn` and `.lbm`."""
 
 import argparse
 from collections.abc import Callable, Sequence
