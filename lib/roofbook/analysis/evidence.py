@@ -214,7 +214,7 @@ class Pair(Evidence):
 
 
 def pair_on(case: str, slower: str, faster: str, remark: str = "") -> tuple[Pair]:
-    """Return the evidence of a claim that rests on one pair of variants alone: how many times as fast `faster` is as `slower`."""
+    """Return the evidence of a claim on one pair of variants alone: how many times as fast `faster` is as `slower`."""
     return (Pair(slower, faster, case, remark=remark),)
 
 
