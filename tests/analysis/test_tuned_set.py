@@ -61,7 +61,12 @@ def test_without_a_right_point_the_reason_is_named() -> None:
 
 
 def test_the_command_that_measures_a_point_again_names_one_that_exists() -> None:
-    text = command_of("convpool", "strips", "64x64x32x32-k3", "strips@CHUNK=16,TOGETHER=4", "opencl:0")
-    assert text == ("roofbook rerun convpool strips 64x64x32x32-k3 --knob CHUNK=16 --knob TOGETHER=4 --device opencl:0")
+    text = command_of(
+        "convpool", "strips", "64x64x32x32-k3", "strips@CHUNK=16,TOGETHER=4", "quick", "opencl:0", "results"
+    )
+    assert text == (
+        "roofbook rerun convpool strips 64x64x32x32-k3 --knob CHUNK=16 --knob TOGETHER=4 --scale quick --device opencl:0"
+    )
     assert registry.get("convpool").variant("strips@CHUNK=16,TOGETHER=4").role == "sweep"
-    assert command_of("convpool", "strips", "c", "strips", "auto") == "roofbook rerun convpool strips c --device auto"
+    text = command_of("convpool", "strips", "c", "strips", "test", "auto", "/of mine/rows")
+    assert text == "roofbook rerun convpool strips c --scale test --device auto --results '/of mine/rows'"

@@ -40,7 +40,7 @@ class Doubled(Chains):
             raise Unsupported("too many")
         self.kernel = device.build(f"#define N {self.count}\n{variant.options['text']}").kernel("f")
         self.x = device.upload(inputs["x"])
-        self.y, self.s, self.c = (device.empty(4 * self.count) for _ in range(3))
+        self.y, self.s, self.c, self.n = (device.empty(4 * self.count) for _ in range(4))
 
     def reset(self) -> None:
         self.queue.write(self.y, np.full(self.count, np.nan, np.float32))

@@ -74,8 +74,13 @@ def tuned_set(rows: "pd.DataFrame", variants: Sequence[Variant], step: str, case
     return TunedSet(next((r for r in timed if r.variant == step), None), fastest, equal, slower)
 
 
-def command_of(lab: str, step: str, case: str, variant: str, device: str) -> str:
-    """Return the command that measures a point once more beside its step."""
+def command_of(lab: str, step: str, case: str, variant: str, scale: str, device: str, results: str) -> str:
+    """Return the command that measures a point once more beside its step, into the same store.
+
+    results: the store's address; "results" is the project's own, which the command uses without an option.
+    """
     _, at, knobs = variant.partition("@")
     options = [word for knob in knobs.split(",") if at for word in ("--knob", knob)]
-    return shlex.join(["roofbook", "rerun", lab, step, case, *options, "--device", device])
+    options += ["--scale", scale, "--device", device]
+    options += [] if results == "results" else ["--results", results]
+    return shlex.join(["roofbook", "rerun", lab, step, case, *options])

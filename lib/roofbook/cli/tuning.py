@@ -151,7 +151,9 @@ def tune(
     answer = tuned_set(rows, again.variants, step.name, chosen_case.name)
     for line in answer.lines():
         say(line)
-    say(f"Again: `{command_of(lab.name, step.name, chosen_case.name, answer.fastest.variant, again.device.spec)}`")
+    fastest = answer.fastest.variant
+    point_again = command_of(lab.name, step.name, chosen_case.name, fastest, scale, again.device.spec, results)
+    say(f"Again: `{point_again}`")
 
 
 def _summary(results: "list[PointResult]", total: int, is_whole: bool, minutes: float) -> list[str]:
