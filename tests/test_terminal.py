@@ -131,6 +131,18 @@ def test_prose_keeps_a_command_whole() -> None:
     assert prose("  one `two three` four", 8, hang=2) == ["  one", "  `two", "  three`", "  four"]
 
 
+@settings(max_examples=200)
+@given(commands, st.integers(30, 100), st.integers(0, 4), words, words)
+def test_a_command_in_prose_can_be_pasted_where_it_takes_several_lines(
+    text: str, most: int, hang: int, before: str, after: str
+) -> None:
+    text = f"roofbook {text}"
+    lines = "\n".join(prose(f"{before} `{text}` {after}", most, hang))
+    start, pasted, end = lines.split("`")
+    assert (start.strip(), end.strip()) == (before, after)
+    assert "\n" not in pasted.replace("\\\n", "") and shlex.split(pasted.replace("\\\n", "")) == shlex.split(text)
+
+
 # -- the commands ------------------------------------------------------------------------------------------------------
 
 PRINTED = [

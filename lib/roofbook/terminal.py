@@ -75,9 +75,10 @@ def say(text: str, hang: int = 0) -> None:
 
 
 def prose(text: str, most: int, hang: int = 0) -> list[str]:
-    """Break a text into lines of at most `most` columns. A command in backquotes is not broken if it fits one line.
+    """Break a text into lines of at most `most` columns. A text in backquotes is not broken if it fits one line.
 
-    Control characters become escapes.
+    A longer command of roofbook in backquotes has lines of its own, fit to paste, as `command` breaks it. Control characters
+    become escapes.
     """
     out = []
     for line in printable(text).split("\n"):
@@ -85,9 +86,14 @@ def prose(text: str, most: int, hang: int = 0) -> list[str]:
             out.append(line)
             continue
         at = hang if line[hang - 1 : hang] == " " else len(line) - len(line.lstrip(" "))
-        lead, parts = line[:at], _QUOTED.findall(line[at:])
-        parts = [part for word in parts for part in ([word] if width(word) <= most - hang else pieces(word))]
-        out += filled(parts, most, lead, " " * hang)
+        lead, parts = line[:at], list[str]()
+        for word in _QUOTED.findall(line[at:]):
+            if width(word) > most - hang and word.startswith("`roofbook "):
+                out += [*(filled(parts, most, lead, " " * hang) if parts else []), *command(word, most, hang)]
+                lead, parts = " " * hang, []
+            else:
+                parts += [word] if width(word) <= most - hang else pieces(word)
+        out += filled(parts, most, lead, " " * hang) if parts else []
     return out
 
 
