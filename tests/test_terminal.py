@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from roofbook import cli, terminal
@@ -132,7 +132,8 @@ def test_prose_keeps_a_command_whole() -> None:
 
 
 @settings(max_examples=200)
-@given(commands, st.integers(30, 100), st.integers(0, 4), words, words)
+@given(commands, st.integers(30, 100), st.integers(0, 4), *[st.text("abz019.,()é", min_size=1, max_size=12)] * 2)
+@example("run 0 0 0 0 0 0 0 0", 30, 2, "0", "0")  # a name, and nothing else before the command
 def test_a_command_in_prose_can_be_pasted_where_it_takes_several_lines(
     text: str, most: int, hang: int, before: str, after: str
 ) -> None:

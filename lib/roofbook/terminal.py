@@ -89,7 +89,9 @@ def prose(text: str, most: int, hang: int = 0) -> list[str]:
         lead, parts = line[:at], list[str]()
         for word in _QUOTED.findall(line[at:]):
             if width(word) > most - hang and word.startswith("`roofbook "):
-                out += [*(filled(parts, most, lead, " " * hang) if parts else []), *command(word, most, hang)]
+                if parts or lead.strip():
+                    out += filled(parts, most, lead, " " * hang)
+                out += command(word, most, hang)
                 lead, parts = " " * hang, []
             else:
                 parts += [word] if width(word) <= most - hang else pieces(word)
