@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +16,6 @@ from roofbook.spec import registry
 from roofbook.spec.answer_file import AnswerFile
 from roofbook.spec.exercise import HOLE, Exercises, Write, case_of, exercises, holed, missing_lines, solution
 from roofbook.spec.lab import Lab
-
-from . import page_exceptions
 
 WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
 EACH = [(lab, exercise.name) for lab in WITH for exercise in exercises(registry.get(lab)).write]
@@ -46,16 +43,6 @@ MISTAKES = {
     ("convpool", "lists"): ("if (value)", "if (value > 0)", r"right is"),
 }
 """Exercise -> a typical mistake, as a change of the solution's missing lines, and the words of the feedback on it."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def data() -> Iterator[None]:
-    """The labs' own data, or a stand-in where it cannot be fetched."""
-    with pytest.MonkeyPatch.context() as patch:
-        for lab in WITH:
-            for name, value in page_exceptions.of_lab(lab, "ENVIRONMENT").items():
-                patch.setenv(name, value)
-        yield
 
 
 @pytest.mark.parametrize(

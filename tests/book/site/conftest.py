@@ -13,7 +13,6 @@ import pytest
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 
-from ...labs import page_exceptions
 from ...served import served
 from ..drawing import in_this_process
 
@@ -62,8 +61,6 @@ def executed(request: pytest.FixtureRequest, unmeasured: Callable[[], Path]) -> 
             if few and name == "lenet":  # whose demonstration is the reference on a hundred images
                 patch.setattr(demonstration, "IMAGES", 10)
                 patch.setattr(cached_demonstration, "cached_text", lambda kind, key, make: make())
-            for variable, value in page_exceptions.of_lab(name, "ENVIRONMENT").items():
-                patch.setenv(variable, value)
             pages[name] = execute.execute(root, notebook, parameters)
     return pages
 
