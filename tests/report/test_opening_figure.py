@@ -76,6 +76,15 @@ def test_the_words_of_the_peers_line_are_on_the_side_without_points(factor: floa
     assert re.findall(r'<u class="(peer[^"]*)"', figure(times)) == [side]
 
 
+def test_a_phone_leaves_out_the_peers_name_if_points_lie_under_it_on_both_sides() -> None:
+    """Twenty points lie beside the line of the peer, above and below, where only the name would cover them on a phone."""
+    beside = {f"step-{number}": 8e-5 * (1.07 if number % 2 else 0.93) for number in range(20)}
+    peers_line = r'<u class="peer[^"]*"[^>]*><small>(.*?)</small>'
+    far = {f"slow-{number}": 1e-2 for number in range(12)}
+    assert re.findall(peers_line, figure({**far, **beside})) == ['fastest peer<span class="wide">, lbmpy</span>']
+    assert re.findall(peers_line, figure(TIMES)) == ["fastest peer, lbmpy"]
+
+
 def test_a_notebook_has_a_sentence_in_its_place() -> None:
     data = CaseData(frame(even("fused", 1e-4)), ["fused"], "256x256")
     assert '<figure class="opening on-site" hidden>' in opening(data).html and "lab.descent()" in repr(opening(data))

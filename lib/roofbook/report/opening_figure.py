@@ -68,11 +68,20 @@ class _Level:
     words: str
     is_above: bool
     """Whether the words stand above the line, not below it."""
+    name: str = ""
+    """The rest of the words, which a phone may leave out."""
+    is_named_on_phones: bool = True
 
-    def box(self) -> _Box:
-        """Return the place of its words, in pixels."""
+    def box(self, width: int) -> _Box:
+        """Return the place of its words on a drawing of this width, in pixels."""
         top = HEIGHT * self.down - LINE * self.is_above
-        return 0, top, LETTER * len(self.words) + 8, top + LINE
+        letters = len(self.words) + len(self.name) * (width != NARROW or self.is_named_on_phones)
+        return 0, top, LETTER * letters + 8, top + LINE
+
+    def html(self) -> str:
+        name = escape(self.name) if self.is_named_on_phones else f'<span class="wide">{escape(self.name)}</span>'
+        words = f"<small>{escape(self.words)}{name}</small>"
+        return f'<u class="{self.css}{" above" * self.is_above}" style="top:{_percent(self.down)}">{words}</u>'
 
 
 def opening(data: CaseData) -> Opening:
@@ -103,13 +112,9 @@ def opening(data: CaseData) -> Opening:
         bound = _Level("bound", down(floor.seconds), f"bound, {show.duration(floor.seconds)}", is_above=False)
         levels.append(_on_the_freer_side(bound, points, levels))
     if peer:
-        fastest_peer = _Level("peer", down(peer.median), f"fastest peer, {peer.variant}", is_above=True)
+        fastest_peer = _Level("peer", down(peer.median), "fastest peer", is_above=True, name=f", {peer.variant}")
         levels.append(_on_the_freer_side(fastest_peer, points, levels))
-    lines = "".join(
-        f'<u class="{level.css}{" above" * level.is_above}" style="top:{_percent(level.down)}">'
-        f"<small>{escape(level.words)}</small></u>"
-        for level in levels
-    )
+    lines = "".join(level.html() for level in levels)
     ticks = "".join(
         f'<s style="top:{_percent(down(10.0**power))}"><small>{escape(_tick(power))}</small></s>'
         for power in range(math.ceil(lowest), math.floor(highest) + 1)
@@ -203,19 +208,21 @@ def _path(points: Sequence[_Point]) -> str:
 def _on_the_freer_side(level: _Level, points: Sequence[_Point], others: Sequence[_Level]) -> _Level:
     """Return the level with its words on the side of its line where they cover less: as it is, if both sides are equal.
 
-    First no words of `others` should be covered, then as few points as possible: on a phone, then on a desktop.
+    First no words of `others` should be covered, then as few points as possible: on a phone, then on a desktop. A phone leaves
+    the name out if it covers points on both sides.
     """
 
     def covered(candidate: _Level) -> tuple[int, int, int]:
-        box = candidate.box()
-        is_cut = box[1] < 0 or box[3] > HEIGHT
-        words = sum(_overlap(box, other.box()) for other in others)
-        on_phone, on_desktop = (
-            sum(_overlap(box, dot) for dot in _boxes_of_points(points, width)) for width in (NARROW, WIDE)
-        )
-        return is_cut + words, on_phone, on_desktop
+        words, dots = [0, 0], [0, 0]
+        for at, width in enumerate((NARROW, WIDE)):
+            box = candidate.box(width)
+            is_cut = box[1] < 0 or box[3] > HEIGHT
+            words[at] = is_cut + sum(_overlap(box, other.box(width)) for other in others)
+            dots[at] = sum(_overlap(box, dot) for dot in _boxes_of_points(points, width))
+        return sum(words), dots[0], dots[1]
 
-    return min(level, replace(level, is_above=not level.is_above), key=covered)
+    sides = level, replace(level, is_above=not level.is_above)
+    return min(*sides, *(replace(side, is_named_on_phones=False) for side in sides), key=covered)
 
 
 def _labels(points: Sequence[_Point], best: Reading, levels: Sequence[_Level]) -> str:
@@ -244,7 +251,7 @@ def _fitting(chosen: Sequence[_Point], points: Sequence[_Point], levels: Sequenc
 
     A name stands right of its point and above it in the left half, and left of it and below in the right half.
     """
-    boxes = [*_boxes_of_points(points, width), *(level.box() for level in levels)]
+    boxes = [*_boxes_of_points(points, width), *(level.box(width) for level in levels)]
     fitting = set()
     for point in chosen:
         x, y, long = width * point.across, HEIGHT * point.down, LETTER * len(point.reading.variant) + 8
