@@ -109,7 +109,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[s
 
 @pytest.fixture
 def racecheck_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the tools only racecheck runs: each tool's process takes the same way."""
+    """Run racecheck alone: the process of each tool takes the same way."""
     monkeypatch.setattr(sanitize, "TOOLS", ("racecheck",))
 
 

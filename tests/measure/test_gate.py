@@ -97,7 +97,7 @@ def test_unchanged_variants_are_not_measured_and_new_or_removed_ones_are_named(g
 
 
 def test_a_kernel_that_skips_work_whose_results_are_there_is_not_faster(gate_run: Any) -> None:
-    """It lost half of its work, the extra one. Without its 12000 steps it would take less than a tenth."""
+    """Half of its work, an extra chain, was taken out. Without its 12000 steps it would take less than a tenth."""
     _, results, _ = gate_run
     assert results["chain-4"]["verdict"] != "broken" and results["chain-4"]["ratio"] > 0.25
 
