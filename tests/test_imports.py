@@ -61,13 +61,23 @@ def modules(library: Path) -> dict[str, Path]:
     return {module_of(path, library): path for path in sorted(library.rglob("*.py"))}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements of a module, those within others too. None lies within an expression."""
+    left: list[ast.AST] = [tree]
+    for node in left:  # grows meanwhile
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, name, ())
+            left += inner if isinstance(inner, list) else ()
+
+
 def imports(library: Path) -> Iterator[Import]:
     """Each import of a module of the package `library`, wherever in a file it is. A name that is no module is its
     package's."""
     paths_by_module = modules(library)
     for module, path in paths_by_module.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for node in ast.walk(tree_of(path)):
+        for node in statements(tree_of(path)):
             if isinstance(node, ast.Import):
                 imported_names = [alias.name for alias in node.names if alias.name.split(".")[0] == library.name]
                 yield from ((module, node.lineno, name.partition(".")[2]) for name in imported_names)

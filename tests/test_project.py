@@ -182,8 +182,8 @@ def test_labs_of_installed_packages_are_found(project: Path, tmp_path: Path) -> 
     assert listed.stderr == (
         "error: lab gone: ModuleNotFoundError: 'my_package.gone', which its entry point names, is no installed package\n"
     )
-    done = run(project, "run", "thrice", "--scale", "test", "-p", "budget_s", "0.000001", packages=packages)
-    assert done.returncode == 0 and re.search(r"^plain .* \d", done.stdout, re.M), done.stdout + done.stderr
+    done = run(project, "rerun", "thrice", "plain", "n65", "--scale", "test", "--no-page", packages=packages)
+    assert done.returncode == 0 and re.search(r"^plain on n65: \d", done.stdout, re.M), done.stdout + done.stderr
     assert "__kernel void thrice" in run(project, "show", "thrice", "plain", packages=packages).stdout
 
 

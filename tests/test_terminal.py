@@ -22,6 +22,8 @@ from roofbook.report.layout import ABOVE
 from roofbook.spec import registry
 from roofbook.terminal import command, pieces, prose, width
 
+from .often import often
+
 RESULTS = Path(__file__).parents[1] / "results"
 
 words = st.text("abz019µ漢é-/@=[]().,✓×", min_size=1, max_size=12)
@@ -56,7 +58,7 @@ def cells_of(table: Table) -> Iterator[str]:
             yield " ".join(part for part in (cell.text, cell.small) if part)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(tables(), st.integers(10, 120))
 def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table: Table, most: int) -> None:
     texts = [table.caption, *table.notes, *cells_of(table)]
@@ -89,7 +91,7 @@ def test_a_table_that_fits_is_one_line_a_row(table: Table) -> None:
     assert len(lines) == 1 + 3 + 1 + len(table.rows) + len(table.notes)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(commands, st.integers(24, 100), st.integers(0, 4))
 def test_a_command_over_several_lines_is_the_same_to_the_shell(text: str, most: int, indent: int) -> None:
     lines = command(text, most, indent)
@@ -131,7 +133,7 @@ def test_prose_keeps_a_command_whole() -> None:
     assert prose("  one `two three` four", 8, hang=2) == ["  one", "  `two", "  three`", "  four"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(commands, st.integers(30, 100), st.integers(0, 4), *[st.text("abz019.,()é", min_size=1, max_size=12)] * 2)
 @example("run 0 0 0 0 0 0 0 0", 30, 2, "0", "0")  # a name, and nothing else before the command
 def test_a_command_in_prose_can_be_pasted_where_it_takes_several_lines(
@@ -159,9 +161,17 @@ PRINTED = [
 ]
 
 
+def is_often(arguments: list[str]) -> bool:
+    """Return whether the short suite has a command: the tables of one lab and of the peaks stand for those of all labs."""
+    return arguments != ["claims"] and (arguments[0] != "explain" or arguments[1] in ("stencil", registry.PEAKS))
+
+
 @pytest.mark.parametrize(
     ("arguments", "columns"),
-    [*((command_words, 80) for command_words in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
+    often(
+        [*((command_words, 80) for command_words in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
+        lambda values: is_often(values[0]),
+    ),
 )
 def test_output_of_a_command_fits_the_terminal(
     command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int

@@ -21,7 +21,7 @@ from roofbook.devices.find import devices
 from roofbook.spec import registry
 from roofbook.terminal import width
 
-from .commands import Cli, process, rows
+from .commands import Cli, in_this_process, process, rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,9 +33,8 @@ def measured(place: Path) -> Path:
         if notebook.stem != "lbm":
             notebook.unlink()
     arguments = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.000001"]
-    run = process("run", "lbm", "--scale", "test", *arguments, cwd=place)
-    out, err = run.communicate()
-    assert (run.returncode, err) == (0, "")
+    code, out, err = in_this_process("run", "lbm", "--scale", "test", *arguments, cwd=place)
+    assert (code, err) == (0, "")
     assert "The ladder on 40x24" in out and "_build/of-variants/lbm.ipynb" in out
     assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and "soa" not in out

@@ -108,9 +108,9 @@ def test_two_backends_of_one_model_are_timed_in_the_same_rounds(
 def test_it_runs_without_the_functions_of_linux(tmp_path: Path) -> None:
     if not ON_REQUEST["webgpu"].devices():
         pytest.skip(WEBGPU.absent)
-    words = ["try", "stencil", "checked", "float4", "streams", "--scale", "test", "--budget", "0.01"]
+    words = ["try", "stencil", "checked", "streams", "--scale", "test", "--budget", "0.01"]
     done = subprocess.run([sys.executable, "-c", AS_ON_WINDOWS, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = " ".join(done.stdout.split())
-    assert lines.count("a pass, verified") == 2
+    assert lines.count("a pass, verified") == 1
     assert "streams: not run: WebGPU lacks: devices that are the host's own CPU" in lines

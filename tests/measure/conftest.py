@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofbook.measure import checkpoint, sampling, verify
+from roofbook.measure import answer, checkpoint, sampling, verify
+from roofbook.spec import registry
 
 from .counters.made_up import Gpu
 from .made_up import Bench
@@ -28,3 +29,18 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     device = Gpu()
     monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [device])
     return device
+
+
+@pytest.fixture
+def short_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that samples a kernel and the step for a tenth of a second each."""
+    monkeypatch.setattr(answer, "BUDGET_S", 0.1)
+
+
+@pytest.fixture
+def few_awkward_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that takes two small cases, and one near them that it draws: the short suite compiles each kernel less often."""
+    if "not thorough" in request.config.option.markexpr:
+        for name in registry.names():
+            lab = registry.get(name)
+            monkeypatch.setattr(lab, "awkward", lab.awkward[:2])

@@ -72,7 +72,7 @@ def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *
     return code, " ".join(out.split())
 
 
-def test_a_right_answer_is_timed_against_the_step(command: Command, kernel: Path) -> None:
+def test_a_right_answer_is_timed_against_the_step(command: Command, kernel: Path, short_samples: None) -> None:
     code, printed = judged(command, kernel)
     assert code == 0 and printed.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100, 1024x1024 ")
     assert re.search(

@@ -261,33 +261,36 @@ def test_a_case_runs_in_another_process_that_reports_its_stage(measure: Measure)
     assert rounds_of_both(rows) == set(rows.loc["one", "rounds"]), "side by side"
 
 
+REASONS = {
+    "crash": r"crashed by SIGSEGV( \(a driver says something\))?; it was at: first run",
+    "late": rf"crashed by SIGABRT \(corrupted double-linked list\); it was at: {RUNNING}",
+    "exit": rf"ended with exit code 3( \(a driver says something\))?; it was at: {RUNNING}",
+    "hang": r"did not answer for 260 s; it was at: first run",
+    "hang-late": rf"did not answer for 260 s; it was at: {RUNNING}",
+    "python": r"AttributeError: libcudart: undefined symbol: cuLaunchKernel( \(verify.py, line \d+\))?",
+    "lost": r"LogicError: illegal address",
+    "lost-late": r"LogicError: illegal address",
+}
+"""Faults of kernels, and the pattern of the reason in the row."""
+
+
 @pytest.mark.parametrize(
-    ("name", "reason"),
-    often(
-        [
-            ("crash", r"crashed by SIGSEGV( \(a driver says something\))?; it was at: first run"),
-            ("late", rf"crashed by SIGABRT \(corrupted double-linked list\); it was at: {RUNNING}"),
-            ("exit", rf"ended with exit code 3( \(a driver says something\))?; it was at: {RUNNING}"),
-            ("hang", r"did not answer for 260 s; it was at: first run"),
-            ("hang-late", rf"did not answer for 260 s; it was at: {RUNNING}"),
-            ("python", r"AttributeError: libcudart: undefined symbol: cuLaunchKernel( \(verify.py, line \d+\))?"),
-            ("lost", r"LogicError: illegal address"),
-            ("lost-late", r"LogicError: illegal address"),
-        ],
-        lambda fault: fault[0] in ("crash", "hang-late", "lost"),
-    ),
+    "names",
+    [
+        ("crash", "hang-late", "lost"),
+        *(pytest.param((name,), marks=pytest.mark.thorough) for name in REASONS),
+        pytest.param(("crash", "late", "lost", "exit"), marks=pytest.mark.thorough),
+    ],
+    ids="+".join,
 )
-def test_a_kernels_fault_costs_its_own_row_only(measure: Measure, name: str, reason: str) -> None:
-    rows = measure("one", name, "two")
-    assert dict(rows["status"]) == {"one": "ok", name: "failed", "two": "ok"}
-    assert re.fullmatch(reason, rows.loc[name, "reason"]), rows.loc[name, "reason"]
+def test_a_kernels_fault_costs_its_own_row_only(measure: Measure, names: tuple[str, ...]) -> None:
+    """Also where several kernels fail, each in its own way."""
+    first, *others = names
+    rows = measure(first, "one", *others, "two")
+    assert dict(rows["status"]) == {"one": "ok", **dict.fromkeys(names, "failed"), "two": "ok"}
+    for name in names:
+        assert re.fullmatch(REASONS[name], rows.loc[name, "reason"]), rows.loc[name, "reason"]
     assert len(rounds_of_both(rows)) >= POLICY.minimum, "a round that the failure cut short counts for neither"
-
-
-def test_many_kernels_may_fail_each_in_its_own_way(measure: Measure) -> None:
-    rows = measure("crash", "one", "late", "lost", "exit", "two")
-    assert {name for name, status in rows["status"].items() if status == "ok"} == {"one", "two"}
-    assert len(rows) == 6
 
 
 def test_a_kernel_that_crashes_on_one_of_two_devices_has_its_time_on_the_other(measure: Measure, faulty: Lab) -> None:
@@ -337,8 +340,8 @@ FAULTS = {
     "hang": r"did not answer for (260|300) s",
 }
 """Faults of a kernel or its plan, and the words for them."""
-OFTEN = {("plan", "SIGSEGV"), ("run", "exit-0"), ("close", "hang")}
-"""Pairs that the short suite tries: early and late stages, and a signal, an exit and a process that hangs."""
+OFTEN = {("plan", "exit-0"), ("close", "hang")}
+"""Pairs that the short suite tries: early and late stages, and an exit and a process that hangs. Signals end a run above."""
 
 
 @pytest.mark.parametrize(("stage", "fault"), often(product(STAGES, FAULTS), OFTEN.__contains__))
@@ -353,8 +356,8 @@ def test_a_fault_that_ends_or_stops_the_process_costs_one_row_that_names_the_sta
 
 def test_a_variant_that_ends_the_process_during_anothers_run_is_blamed(measure: Measure) -> None:
     """A thread of it ends the process in a run of `two`: each is tried alone."""
-    rows = measure("one", "ends-later", "two")
-    assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok"}
+    rows = measure("ends-later", "two")
+    assert dict(rows["status"]) == {"ends-later": "failed", "two": "ok"}
     assert rows.loc["ends-later", "reason"].startswith("ended with exit code 0")
 
 
@@ -384,12 +387,12 @@ def test_rows_stored_under_one_name_all_stay(measure: Measure) -> None:
     assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok", "exit-0 in run": "failed"}
 
 
-@pytest.mark.parametrize("stage", often(STAGES, ("run", "close").__contains__))
-def test_an_error_costs_its_own_row_and_its_text_is_plain(measure: Measure, stage: str) -> None:
-    rows = measure("one", f"raise in {stage}", "two")
-    assert dict(rows["status"]) == {"one": "ok", f"raise in {stage}": "failed", "two": "ok"}
+def test_an_error_costs_its_own_row_and_its_text_is_plain(measure: Measure) -> None:
+    wrong = [f"raise in {stage}" for stage in STAGES]
+    rows = measure("one", *wrong, "two")
+    assert dict(rows["status"]) == {"one": "ok", **dict.fromkeys(wrong, "failed"), "two": "ok"}
     assert len(processes(rows)) == 1, "they stayed in one process"
-    assert "RuntimeError: no context of ? [2J" in rows.loc[f"raise in {stage}", "reason"]
+    assert all("RuntimeError: no context of ? [2J" in reason for reason in rows.loc[wrong, "reason"])
 
 
 @pytest.mark.parametrize("stage", often(["plan", "run", "close"], lambda stage: stage == "run"))

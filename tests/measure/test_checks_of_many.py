@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roofbook import paths
+from roofbook import cli, paths
 from roofbook.devices.find import host_cpu
 from roofbook.measure import sanitize, sanitizer_record
 from roofbook.measure.sanitize import CheckedVariant
@@ -81,16 +81,22 @@ PRINTS = {
 """Reports that no tool writes, but a kernel may print."""
 
 
+def write_sanitizer(folder: Path, acts: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a compute-sanitizer whose variants act so, and let it be found first."""
+    script = folder / sanitize.SANITIZER
+    script.with_suffix(".json").write_text(json.dumps([acts, RESULTS, RIGHT, PRINTS]))
+    script.write_text(f"#!{sys.executable} -IS{SEVERAL.replace('LINE', str(KERNELS / 'reduce_tree.inc'))}")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return script
+
+
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], Callable[[str], list[Any]]]:
     """Return a function that makes a compute-sanitizer by its acts, and returns one that lists a tool's processes."""
 
     def make(acts: dict[str, str]) -> Callable[[str], list[Any]]:
-        script = tmp_path / sanitize.SANITIZER
-        script.with_suffix(".json").write_text(json.dumps([acts, RESULTS, RIGHT, PRINTS]))
-        script.write_text(f"#!{sys.executable}{SEVERAL.replace('LINE', str(KERNELS / 'reduce_tree.inc'))}")
-        script.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        script = write_sanitizer(tmp_path, acts, monkeypatch)
 
         def processes(tool: str) -> list[Any]:
             calls = map(json.loads, Path(f"{script}.calls").read_text().splitlines())
@@ -99,6 +105,12 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[s
         return processes
 
     return make
+
+
+@pytest.fixture
+def racecheck_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run racecheck alone: the process of each tool takes the same way."""
+    monkeypatch.setattr(sanitize, "TOOLS", ("racecheck",))
 
 
 def checked_on_gpu(gpu: Gpu, names: list[str], **options: Any) -> dict[str, CheckedVariant]:
@@ -121,7 +133,7 @@ def test_more_variants_than_a_process_takes_are_checked_by_several_at_a_time(
     gpu: Gpu, several: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sanitize, "MOST_TOGETHER", 3)
-    processes = several({"tree": "race"})
+    processes = several({"memcheck tree": "race"})
     checks = checked_on_gpu(gpu, STEPS, jobs=4)
     assert list(checks) == STEPS and [name for name in STEPS if not checks[name].clean] == ["tree"]
     assert processes("memcheck").count(STEPS[3:]) == 1 and STEPS[:3] in processes("memcheck")
@@ -168,7 +180,7 @@ def test_a_variant_that_never_ends_is_named_with_its_tool_and_costs_no_other(
 
 @pytest.mark.parametrize("act", ["close", *RESULTS])
 def test_what_a_kernel_writes_in_place_of_its_result_costs_no_other(
-    gpu: Gpu, several: Callable[..., Any], act: str
+    gpu: Gpu, several: Callable[..., Any], racecheck_only: None, act: str
 ) -> None:
     several({"racecheck soa": act})
     checks = checked_on_gpu(gpu, ["fused", "soa"])
@@ -192,16 +204,16 @@ def test_what_a_kernel_prints_as_a_report_is_a_finding_in_the_record_and_text_on
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("function", "error", "reason"),
     [
-        (ValueError("\x1b[2J of ours"), "ValueError: [2J of ours"),
-        (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
-        (MemoryError(), "MemoryError:"),
+        ("_run", OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+        ("findings.of_sanitizer", ValueError("\x1b[2J of ours"), "ValueError: [2J of ours"),
+        pytest.param("_run", MemoryError(), "MemoryError:", marks=pytest.mark.thorough),
     ],
 )
 def test_an_error_of_a_thread_costs_the_results_of_no_other_variant(
     gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path, error: Exception, reason: str,
+    tmp_path: Path, function: str, error: Exception, reason: str,
 ) -> None:  # fmt: skip
     """Both in the run of a process and in the reading of its output."""
     several({"memcheck fused": "race"})
@@ -215,26 +227,17 @@ def test_an_error_of_a_thread_costs_the_results_of_no_other_variant(
         return tools_run(command, order, *arguments, **options)
 
     tools_run = sanitize._run
-    for function, replacement, start in (
-        ("_run", run, "initcheck could"),
-        ("findings.of_sanitizer", read, "memcheck could"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"roofbook.measure.sanitize.{function}", replacement)
-            code, out, err = command(*CHECK_ALL, str(tmp_path / "checks"))
-        words = f"initcheck could not be run, or its output not read: {reason}"
-        printed = " ".join(out.split())
-        assert (code, err) == (
-            1,
-            "",
-        ) and f"tree on 40x24 by compute-sanitizer: not checked to its end; {start}" in printed
-        record = sanitizer_record.read(tmp_path / "checks" / "lbm.json")
-        assert record["variants"]["tree"]["tools"]["initcheck"] == words
-        if function == "_run":
-            assert (
-                record["variants"]["fused"]["tools"]["initcheck"] == []
-                and record["variants"]["tree"]["tools"]["memcheck"] == []
-            )
+    replacement, start = (run, "initcheck could") if function == "_run" else (read, "memcheck could")
+    monkeypatch.setattr(f"roofbook.measure.sanitize.{function}", replacement)
+    code, out, err = command(*CHECK_ALL, str(tmp_path / "checks"))
+    words = f"initcheck could not be run, or its output not read: {reason}"
+    printed = " ".join(out.split())
+    assert (code, err) == (1, "")
+    assert f"tree on 40x24 by compute-sanitizer: not checked to its end; {start}" in printed
+    variants = sanitizer_record.read(tmp_path / "checks" / "lbm.json")["variants"]
+    assert variants["tree"]["tools"]["initcheck"] == words
+    if function == "_run":
+        assert variants["fused"]["tools"]["initcheck"] == [] and variants["tree"]["tools"]["memcheck"] == []
 
 
 def test_processes_that_run_end_where_a_check_is_abandoned(
@@ -254,6 +257,11 @@ def test_processes_that_run_end_where_a_check_is_abandoned(
 
 @pytest.fixture
 def two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_two_steps(monkeypatch)
+
+
+def keep_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lbm be the only lab, with two steps."""
     lab = registry.get("lbm")
     monkeypatch.setattr(lab, "ladder", tuple(v for v in lab.ladder if v.name in ("fused", "tree")))
     monkeypatch.setattr(registry, "names", lambda: ["lbm"])
@@ -305,15 +313,29 @@ def test_without_a_file_the_page_has_no_table(tmp_path: Path) -> None:
     assert sanitizer_checks.checks(tmp_path) == ""
 
 
+@pytest.fixture(scope="module")
+def clean_record(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the file that a check without findings writes."""
+    folder = tmp_path_factory.mktemp("clean")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roofbook.devices.cuda.devices", lambda: [Gpu()])
+        keep_two_steps(patch)
+        write_sanitizer(folder, {}, patch)
+        patch.setattr(sys, "argv", ["roofbook", *CHECK_ALL, str(folder)])
+        cli.main()
+    return (folder / "lbm.json").read_bytes()
+
+
 @pytest.fixture
 def record(
-    gpu: Gpu, several: Callable[..., Any], two_steps: None, command: Command, tmp_path: Path
+    gpu: Gpu, several: Callable[..., Any], two_steps: None, clean_record: bytes, tmp_path: Path
 ) -> tuple[Path, dict[str, Any]]:
     """Return the file that a check without findings wrote, and its content."""
     several({})
-    assert command(*CHECK_ALL, str(tmp_path / "checks"))[0] == 0
     path = tmp_path / "checks" / "lbm.json"
-    return path, json.loads(path.read_text())
+    path.parent.mkdir()
+    path.write_bytes(clean_record)
+    return path, json.loads(clean_record)
 
 
 DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {

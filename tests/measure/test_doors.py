@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,12 +21,22 @@ from roofbook.errors import UsageError
 from roofbook.measure import cluster, host_locks
 from roofbook.paths import not_private, open_lock
 
+from ..conftest import Command
 from ..tls import tls_settings
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dask() -> None:
     pytest.importorskip("distributed", reason="distributed is not installed: pip install 'roofbook[cluster]'")
+
+
+@pytest.fixture(scope="module")
+def own_cluster(dask: None) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the client of a cluster of this host with one worker, and the interfaces on which this process listened before."""
+    before = listening(psutil.Process())
+    with cluster.connected(None, 1) as client:
+        client.wait_for_workers(1)
+        yield client, before
 
 
 def listening(process: psutil.Process) -> list[str]:
@@ -35,17 +46,19 @@ def listening(process: psutil.Process) -> list[str]:
     return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
 
 
-def test_workers_of_this_host_are_reached_from_this_host_alone(dask: None) -> None:
-    before = listening(psutil.Process())
-    with cluster.connected(None, 2) as client:
-        client.wait_for_workers(2)
-        opened = listening(psutil.Process())
-        assert len(opened) >= len(before) + 2 + 2 * 3, (
-            "a scheduler with its page, workers with theirs, and their nannies"
-        )
-        assert {*(Counter(opened) - Counter(before))} == {cluster.LOOPBACK}
-        addresses = [*client.scheduler_info()["workers"], client.scheduler_info()["address"]]
+def test_workers_of_this_host_are_reached_from_this_host_alone(own_cluster: tuple[Any, list[str]]) -> None:
+    client, before = own_cluster
+    opened = listening(psutil.Process())
+    assert len(opened) >= len(before) + 2 + 3, "a scheduler with its page, a worker with its page, and its nanny"
+    assert {*(Counter(opened) - Counter(before))} == {cluster.LOOPBACK}
+    addresses = [*client.scheduler_info()["workers"], client.scheduler_info()["address"]]
     assert all(address.startswith(f"tcp://{cluster.LOOPBACK}:") for address in addresses)
+
+
+def test_the_address_of_a_worker_is_no_scheduler(own_cluster: tuple[Any, list[str]]) -> None:
+    (worker,) = own_cluster[0].scheduler_info()["workers"]
+    with pytest.raises(UsageError, match="it is the address of a Worker"), cluster.connected(worker, None):
+        pass
 
 
 @contextmanager
@@ -77,7 +90,7 @@ def answering(words: bytes | None) -> Iterator[str]:
 def test_an_address_of_no_scheduler_is_one_line_in_the_end(
     dask: None, monkeypatch: pytest.MonkeyPatch, words: bytes | None
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 1.0)
     with answering(words) as address, pytest.raises(UsageError) as refused, cluster.connected(address, None):
         pass
     assert str(refused.value).startswith(f"no Dask scheduler answers at {address!r}: ") and "\n" not in str(
@@ -85,21 +98,14 @@ def test_an_address_of_no_scheduler_is_one_line_in_the_end(
     )
 
 
-def test_the_address_of_a_worker_is_no_scheduler(dask: None) -> None:
-    with cluster.connected(None, 1) as client:
-        client.wait_for_workers(1)
-        (worker,) = client.scheduler_info()["workers"]
-        with pytest.raises(UsageError, match="it is the address of a Worker"), cluster.connected(worker, None):
-            pass
-
-
-def test_a_command_that_waits_for_no_scheduler_ends(dask: None, tmp_path: Path) -> None:
-    """The limit is ours. Only the start of the command depends on the machine."""
-    with answering(None) as address:
-        command = [sys.executable, "-m", "roofbook.cli", "run", "stencil", "--cluster", address]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert done.returncode == 2 and done.stderr.startswith("error: no Dask scheduler answers")
+def test_a_command_that_waits_for_no_scheduler_ends(
+    dask: None, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert cluster.CONNECT_TIMEOUT_S < 30
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_S", 1.0)
+    with answering(None) as address:
+        code, _, err = command("run", "stencil", "--cluster", address)
+    assert code == 2 and err.startswith("error: no Dask scheduler answers")
 
 
 @pytest.fixture
@@ -135,7 +141,7 @@ def test_a_cluster_by_tls_is_connected_to_and_one_without_certificates_is_not(
                 assert client.scheduler_info()["address"].startswith(f"tls://{cluster.LOOPBACK}:")
             for name in certificates:
                 named.delenv(name)
-            named.setattr(cluster, "CONNECT_TIMEOUT_S", 4.0)
+            named.setattr(cluster, "CONNECT_TIMEOUT_S", 2.0)
             for scheduler_address in (address, address.replace("tls://", "tcp://")):
                 with (
                     pytest.raises(UsageError, match="no Dask scheduler answers"),

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import Command
 from tests.measure.judged_kernels import PASS
 
+pytestmark = pytest.mark.usefixtures("few_awkward_sizes")
 UNBUILDABLE = {
     "a mistake of syntax": (PASS.replace("const int i =", "const int i = ="), "wrong.cl:3:"),
     "a kernel that is not there": (PASS.replace("launch one_pass", "launch two_passes"), "the text has no kernel two_passes"),
@@ -34,7 +35,7 @@ def judged(command: Command, folder: Path, name: str, text: str, *options: str) 
     return code, json.loads(out)
 
 
-def test_a_right_kernel_is_timed_beside_a_step(command: Command, tmp_path: Path) -> None:
+def test_a_right_kernel_is_timed_beside_a_step(command: Command, tmp_path: Path, short_samples: None) -> None:
     code, judgement = judged(command, tmp_path, "pass.cl", PASS)
     (timed,) = judgement["timed"]
     assert code == 0 and timed["case"] == "6x1024" and timed["seconds"] > 0

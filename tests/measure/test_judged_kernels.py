@@ -20,6 +20,7 @@ from roofbook.measure.buffer_ledger import Garbage
 from roofbook.spec import registry
 from roofbook.spec.submission import submission_of
 
+pytestmark = pytest.mark.usefixtures("few_awkward_sizes")
 LIMIT_S = 30.0
 """Seconds that a request to a kernel's process may take here."""
 FURTHER_S = 90.0
@@ -70,7 +71,7 @@ def test_a_cheat_is_refused_with_the_reason(command: Command, tmp_path: Path, ke
     ids=lambda kernel: kernel.name,
 )
 def test_a_right_kernel_is_timed_and_says_what_its_compiler_says(
-    command: Command, tmp_path: Path, kernel: Judged
+    command: Command, tmp_path: Path, short_samples: None, kernel: Judged
 ) -> None:
     code, _, judgement = judged(command, tmp_path, kernel)
     (timed,) = judgement["timed"]
@@ -81,7 +82,7 @@ def test_a_right_kernel_is_timed_and_says_what_its_compiler_says(
 
 @pytest.mark.parametrize("times_bound", [pytest.param(0.01, marks=pytest.mark.thorough), 1e3])
 def test_a_time_beyond_the_measured_peaks_is_refused(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times_bound: float
+    command: Command, tmp_path: Path, short_samples: None, monkeypatch: pytest.MonkeyPatch, times_bound: float
 ) -> None:
     """The step is made slow, and the peaks such that the kernel takes one over `times_bound` of the least time."""
 
@@ -126,7 +127,7 @@ COUNTS = changed(
     ],
 )
 def test_the_arrays_of_timed_runs_have_guards_too(
-    command: Command, tmp_path: Path, text: str, code: int, reason: str
+    command: Command, tmp_path: Path, short_samples: None, text: str, code: int, reason: str
 ) -> None:
     """A kernel cannot tell a timed run by what is behind an array: one that would skip work without guards is right."""
     given, _, judgement = judged(command, tmp_path, Judged("guards", text))
@@ -134,7 +135,9 @@ def test_the_arrays_of_timed_runs_have_guards_too(
     assert reason in " ".join(case["reason"] or "" for case in judgement["cases"])
 
 
-def test_each_sample_of_a_kernel_is_checked(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_sample_of_a_kernel_is_checked(
+    command: Command, tmp_path: Path, short_samples: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also on a case of which a check follows fewer units than a sample has, and the outputs have one entry a unit."""
     checked: list[tuple[str, int]] = []
     samples: dict[str, int] = {}

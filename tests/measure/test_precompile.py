@@ -79,6 +79,7 @@ def test_each_kernel_is_compiled_by_one_of_the_processes(
     monkeypatch.undo()
     monkeypatch.setattr(precompile, "LEAST_KERNELS", 2)
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "another"))
+    monkeypatch.setattr("sys.executable", "false")
     assert precompile.prebuild(LAB, order_cells, cpu, 20, messages.append) == 3, "each cache has its own"
 
 

@@ -31,6 +31,12 @@ def auto() -> Device:
     return open_device()
 
 
+@pytest.fixture(autouse=True)
+def no_awkward_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are verified on the cases themselves: test_awkward_sizes.py has the small runs, each of which is compiled."""
+    monkeypatch.setattr(Lattice, "awkward", ())
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")

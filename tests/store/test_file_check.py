@@ -267,7 +267,7 @@ def bomb_of_rows() -> pa.Table:
 
 
 @pytest.mark.parametrize("bomb", [bomb_of_text, bomb_of_lists, bomb_of_rows])
-@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+@pytest.mark.parametrize("compression", ["zstd", pytest.param("gzip", marks=pytest.mark.thorough)])
 def test_a_small_file_that_unfolds_is_left_out(bomb: Callable[[], pa.Table], compression: str) -> None:
     data = packed(bomb(), compression=compression, store_schema=False)
     assert len(data) < 1 << 20
@@ -317,7 +317,7 @@ def test_digests_of_a_merge_are_read() -> None:
 some_metadata = st.dictionaries(st.binary(max_size=20), st.binary(max_size=40), max_size=3)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), some_metadata)
 def test_a_real_file_that_is_cut_or_changed_is_left_out_or_read_by_the_rules(
     data: st.DataObject, metadata: dict[bytes, bytes]
@@ -341,7 +341,7 @@ kinds = st.sampled_from([
 names = st.sampled_from([*COLUMNS, "new", "a\x1b[2J", "x" * 300])
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(names, kinds, max_size=6), st.booleans())
 def test_tables_of_any_types_are_left_out_or_read_by_the_rules(changed: dict[str, pa.DataType], nulls: bool) -> None:
     rows = WHOLE

@@ -108,7 +108,10 @@ class Work:
         return self.counts
 
 
-@pytest.mark.parametrize("number", [2 * row_cache._FILES_PER_GROUP, 8 * row_cache._FILES_PER_GROUP])
+@pytest.mark.parametrize(
+    "number",
+    [2 * row_cache._FILES_PER_GROUP, pytest.param(8 * row_cache._FILES_PER_GROUP, marks=pytest.mark.thorough)],
+)
 def test_a_file_is_checked_once_and_work_grows_with_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

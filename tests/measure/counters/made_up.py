@@ -136,7 +136,7 @@ class Ncu:
         self.says()
         script = folder / "ncu"
         script.write_text(
-            f"#!{sys.executable}\n"
+            f"#!{sys.executable} -IS\n"
             "import json, os, sys\nfrom pathlib import Path\n"
             "here, words = Path(__file__).parent, sys.argv[1:]\n"
             "if words == ['--version']:\n"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Iterator
+import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +15,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from roofbook import report
+from roofbook import cli, report
 from roofbook.analysis.claim_data import ClaimData, MissingData, NotApplicable
 from roofbook.analysis.evidence import CounterRatio, Finding
 from roofbook.analysis.lab_data import Measured
@@ -34,13 +36,30 @@ from roofbook.store.todays_code import matching_source
 from .made_up import SAMPLE, STEPS, Cli, Gpu, MadeUp, Ncu, changed
 
 
+@pytest.fixture(scope="module")
+def profiles_of_two_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with the counters of `fused` and of `soa`, which moves half as many bytes through L1."""
+    folder = tmp_path_factory.mktemp("profiles")
+    fake = Ncu(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roofbook.devices.cuda.devices", lambda: [Gpu()])
+        patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        for step, output in (
+            ("fused", SAMPLE),
+            ("soa", changed(('"609,222,656"', '"304,611,328"'), ('"48,', '"24,'))),
+        ):
+            fake.says(output)
+            words = ["profile", "lbm", step, "40x24", "--scale", "test", "--results", str(folder / "results")]
+            patch.setattr(sys, "argv", ["roofbook", *words])
+            cli.main()
+    return folder / "results"
+
+
 @pytest.fixture
-def profiles(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> Iterator[Path]:
-    """Yield a store with the counters of `fused` and of `soa`, which moves half as many bytes through L1."""
-    assert roofbook("lbm", "fused", "40x24")[0] == 0
-    fake.says(changed(('"609,222,656"', '"304,611,328"'), ('"48,', '"24,')))
-    assert roofbook("lbm", "soa", "40x24")[0] == 0
-    yield results
+def profiles(profiles_of_two_steps: Path, gpu: Gpu, results: Path) -> Path:
+    """Return a copy of that store, which a test may change."""
+    shutil.copytree(profiles_of_two_steps, results)
+    return results
 
 
 def opened(results: Path, **settings: Any) -> Experiment:
