@@ -14,11 +14,11 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -176,7 +176,13 @@ class Source:
     @property
     def sha256(self) -> str:
         """Hash of the resolved text without comments and white space. Sources with equal hashes compile to the same code."""
-        return hash_of_text(self.resolve())
+        return self._hash_in(_current_family(self.path, _stamp))
+
+    def _hash_in(self, family: "_Family") -> str:
+        """Return `sha256` of this source with these texts of its files."""
+        if self.knobs not in family.hashes:
+            family.hashes[self.knobs] = hash_of_text(self.resolve())
+        return family.hashes[self.knobs]
 
     def translation_sha256(self, dialect: str) -> str:
         """Hash what a language's translator, such as that of WGSL, makes of this text, without comments and white space.
@@ -198,6 +204,12 @@ class Source:
         before, after = (source.render(dialect) if dialect else source.resolve() for source in (parent, self))
         lines = unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
         return "\n".join(lines)
+
+
+def hashes_of(sources: Iterable[Source]) -> list[str]:
+    """Return `sha256` of each source. A file that many of them share is looked at once."""
+    stamp = cache(_stamp)
+    return [source._hash_in(_current_family(source.path, stamp)) for source in sources]
 
 
 def _has_word(path: Path, word: str) -> bool:
@@ -246,10 +258,19 @@ def _included(folder: Path, text: str) -> list[Path]:
 
 def _family(path: Path) -> Mapping[Path, str]:
     """Return a file and all files that it may include, with their texts. They are read again after an edit."""
+    return _current_family(path, _stamp).texts
+
+
+def _current_family(path: Path, stamp_of: "Callable[[Path], _Stamp]") -> "_Family":
+    """Return a file and all files that it may include. They are read again after an edit, which `stamp_of` tells."""
     family = _FAMILIES.get(path)
-    if family is None or any(_stamp(file) != stamp for file, stamp in family.stamps.items()):
+    if family is None or any(stamp_of(file) != stamp for file, stamp in family.stamps.items()):
         family = _FAMILIES[path] = _read_family(path)
-    return family.texts
+    return family
+
+
+_Stamp = tuple[int, int] | None
+"""(time of the last change in ns, size in bytes) of a file; None if there is no such file."""
 
 
 @dataclass(frozen=True)
@@ -258,15 +279,17 @@ class _Family:
 
     texts: Mapping[Path, str]
     """The file itself is first."""
-    stamps: Mapping[Path, tuple[int, int] | None]
+    stamps: Mapping[Path, _Stamp]
     """Stamps of the files, and of the folders where a further file may appear."""
+    hashes: dict[tuple[tuple[str, Knob], ...], str] = field(default_factory=dict)
+    """Knobs -> hash of the text with these knobs, of those that were asked for."""
 
 
 _FAMILIES: dict[Path, _Family] = {}
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
-    """Return (time of the last change in ns, size in bytes), which tell an edit; None if there is no such file."""
+def _stamp(file: Path) -> _Stamp:
+    """Return a file's stamp, which tells an edit; None if there is no such file."""
     try:
         status = os.stat(file)
     except OSError:
