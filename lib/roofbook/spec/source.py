@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -213,17 +213,9 @@ def hashes_of(sources: Iterable[Source]) -> list[str]:
 
 
 def _has_word(path: Path, word: str) -> bool:
-    """Return whether a file, or one that it includes, has a word."""
-    if word not in _words(path):
-        _words.cache_clear()  # the file may have been edited since
-    return word in _words(path)
-
-
-@lru_cache(maxsize=256)
-def _words(path: Path) -> frozenset[str]:
-    """Return the words of a file and of all files that it may include. Each is read once, since many include the same."""
-    text = source_text(path)
-    return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
+    """Return whether a file, or one that it may include, has a word. A word that it lacked is sought again after an edit."""
+    family = _FAMILIES.get(path)
+    return (family is not None and word in family.words) or word in _current_family(path, _stamp).words
 
 
 _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S.*)$", re.M)
@@ -283,6 +275,16 @@ class _Family:
     """Stamps of the files, and of the folders where a further file may appear."""
     hashes: dict[tuple[tuple[str, Knob], ...], str] = field(default_factory=dict)
     """Knobs -> hash of the text with these knobs, of those that were asked for."""
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words of all these texts."""
+        return frozenset().union(*map(_words_of, self.texts.values()))
+
+
+@lru_cache(maxsize=1024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
 
 
 _FAMILIES: dict[Path, _Family] = {}
