@@ -25,6 +25,7 @@ from typing import Any
 
 from .. import paths
 from ..devices import backends
+from ..devices.contract import Unsupported
 from ..errors import UsageError
 from .host_code import hash_of_text, source_text
 from .included_files import MAY_INCLUDE, forbidden_directive
@@ -422,20 +423,33 @@ def _with_headers(text: str, lacks: tuple[tuple[str, str], ...]) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
 def translate(text: str, translator: str) -> str:
-    """Return expanded text in a language that a module translates to, or from a cache on the disk.
+    """Return expanded text in a language that a module translates to. Raise Unsupported if it cannot say this text."""
+    translation, reason = _translation_or_reason(text, translator)
+    if reason:
+        raise Unsupported(reason)
+    return translation
+
+
+@lru_cache(maxsize=1024)
+def _translation_or_reason(text: str, translator: str) -> tuple[str, str]:
+    """Return (translation, '') or ('', why there is none), or the same from a cache on the disk.
 
     The key holds the text and the translator's files, so that no translation is older than what it came from.
     """
     module = importlib.import_module(translator)
     files = sorted(Path(str(module.__file__)).parent.glob("*.py"))
-    key = paths.cache_key(text, *(source_text(file) for file in files))
+    key = paths.cache_key("translation, reason", text, *(source_text(file) for file in files))
 
-    def laid_out() -> str:
-        return "\n".join(_wrap(line) for line in module.translated(text).split("\n"))
+    def as_json() -> str:
+        try:
+            lines = module.translated(text).split("\n")
+        except Unsupported as reason:
+            return json.dumps(["", str(reason)])
+        return json.dumps(["\n".join(_wrap(line) for line in lines), ""])
 
-    return paths.cached_text("translated", key, laid_out)
+    translation, reason = json.loads(paths.cached_text("translated", key, as_json))
+    return translation, reason
 
 
 _FEATURES_BY_SUFFIX = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}
