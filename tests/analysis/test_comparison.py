@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +17,7 @@ import pytest
 from roofbook.analysis import comparison, predictions, verdicts
 from roofbook.analysis.comparison import CaseComparison, DevicePair
 from roofbook.analysis.store_devices import StoreDevice, of_host
-from roofbook.book import fragments, kernels_page, lesson_page, site, techniques_page
+from roofbook.book import fragments, kernels_page, lesson_page, techniques_page
 from roofbook.errors import UsageError
 from roofbook.report import comparison_table as report
 from roofbook.spec import registry
@@ -27,6 +25,8 @@ from roofbook.store.parquet import Store
 
 from ..axe import Eyes
 from ..often import often
+from ..served import served
+from ..sphinx_build import build_site
 
 STARTED = datetime(2026, 1, 1, 10, tzinfo=UTC)
 H200, CPU = "NVIDIA H200", "A CPU"
@@ -377,24 +377,28 @@ def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: P
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
+PAGES = ("index", "devices", "claims")
+"""Pages that show what `small` has on record, beside those of its labs; warnings of links to others do not matter."""
+
+
 @pytest.fixture(scope="module")
 def page(unmeasured: Callable[[], Path], browser: Any) -> Iterator[str]:
-    """The address of the page of a site that was built of the small store."""
+    """The address of the page of a site that was built of the small store, with PAGES alone."""
     root = unmeasured()
+    book = root / "book"
+    for path in [*book.glob("*.md"), *book.glob("exercises/*.md"), *(root / "experiments").rglob("*.ipynb")]:
+        if path.stem not in PAGES:
+            path.unlink()
+    toc = "format: jb-book\nroot: index\nchapters:\n- file: devices\n- file: claims\n- glob: labs/*/devices\n"
+    (book / "_toc.yml").write_text(toc)
     small(root / "results")
     with pytest.MonkeyPatch.context() as patch:
-        for written in (kernels_page, lesson_page, techniques_page):  # which this page has nothing of
+        for written in (kernels_page, lesson_page, techniques_page):  # which these pages have nothing of
             patch.setattr(written, "update", lambda *_: None)
         fragments.update(root)
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.build(root).parent)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/devices.html"
-    server.shutdown()
+    build_site(book, root / "site")
+    with served(root / "site") as address:
+        yield f"{address}/devices.html"
 
 
 @pytest.fixture

@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from roofbook.analysis.publication import publication
-from roofbook.book import fragments, front_page, kernels_page
+from roofbook.book import (
+    exercises_page,
+    fragments,
+    front_page,
+    history_page,
+    kernels_page,
+    lesson_page,
+    studies,
+    techniques_page,
+)
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -71,7 +81,12 @@ def test_only_fragments_with_new_rows_in_the_store_are_written(
 
     monkeypatch.setattr(fragments, "_devices_compared", fake("compared", [""] * (4 + len(registry.names()))))
     monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: fake(lab.name, ("", ""))())
-    monkeypatch.setattr(kernels_page, "update", lambda *_: None)  # no rows are in them
+    for page in (kernels_page, lesson_page, techniques_page, history_page):  # which write their own files
+        monkeypatch.setattr(page, "update", lambda *_: None)
+    monkeypatch.setattr(exercises_page, "parts", lambda *_: [""] * len(exercises_page.PARTS))
+    monkeypatch.setattr(fragments, "lacks", lambda: SimpleNamespace(html=""))
+    for study in studies.notebooks(root):
+        study.unlink()
     monkeypatch.setattr(front_page, "ladders", fake("ladders"))
     monkeypatch.setattr(front_page, "ends", fake("ends"))
 

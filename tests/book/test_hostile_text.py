@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
 
-from roofbook import cli
+from roofbook import cli, paths
 from roofbook.book import card_links, device_choices, fragments, kernels_page, pdf, render_recorded, run_buttons
 from roofbook.book.kernel_texts import texts
 from roofbook.escaping import printable
@@ -122,8 +122,13 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     (root / "results" / "recorded").mkdir()
     (root / "results" / "recorded" / f"lab={LAB}").symlink_to(ROOT / "results" / "recorded" / f"lab={LAB}")
     (root / "results" / "recorded" / "lab=peaks").symlink_to(ROOT / "results" / "recorded" / "lab=peaks")
+    cache = root / "cache" / "roofbook"
+    cache.mkdir(parents=True)
+    for kind in ("code", "expanded", "translated", "constants", "plan"):  # made from texts of the library alone
+        (paths.cache_dir() / kind).mkdir(parents=True, exist_ok=True)
+        (cache / kind).symlink_to(paths.cache_dir() / kind)
     with hostile_stores((DEVICE,), VARIANTS), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))  # what is drawn of honest rows has the same key there
+        patch.setenv("XDG_CACHE_HOME", str(cache.parent))  # what is drawn of honest rows has the same key there
         patch.setattr(registry, "names", lambda: [LAB])
         patch.setattr(render_recorded, "_processes", in_this_process)
         patch.setattr(render_recorded, "SCALES", ("published",))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
@@ -25,6 +23,7 @@ from roofbook.spec.plan import Variant
 
 from ..axe import Eyes
 from ..served import served
+from ..sphinx_build import build_site
 
 ROOT = Path(__file__).parents[2]
 LABS = registry.names()
@@ -48,17 +47,7 @@ def site(checkout: Path) -> Path:
         (shutil.copytree if path.is_dir() else shutil.copy)(path, checkout / "book" / name)
     (checkout / "book" / "index.md").write_text("# A book\n\nOf kernels.\n")
     (checkout / "book" / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n  - glob: labs/*/kernels\n")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
-        str(checkout / "book"),
-        str(checkout / "_build" / "html"),
-    ]
-    subprocess.run(command, check=True)
+    build_site(checkout / "book", checkout / "_build" / "html", "-W", "--keep-going")
     return checkout / "_build" / "html"
 
 

@@ -3,6 +3,7 @@
 import re
 import resource
 import xml.etree.ElementTree as ElementTree
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from .inspection import bandwidths
 from .rows import ORDER, ZEROS, lab_rows, series_rows, shapes, sweep_rows, traced_rows
 
 
+@cache
 def figures() -> dict[str, report.Figure]:
     rows = lab_rows()
     grid, reasons = report.sweep_grid(CaseData(sweep_rows(), [], "256x256"), "wg")
@@ -79,7 +81,7 @@ def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> Non
 
 @pytest.mark.thorough
 def test_figures_are_the_same_bytes_each_time() -> None:
-    first, second = figures(), figures()
+    first, second = figures.__wrapped__(), figures.__wrapped__()
     assert all(first[name].svg == second[name].svg for name in first)
 
 

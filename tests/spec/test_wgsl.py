@@ -17,7 +17,7 @@ from roofbook.devices.backends import HOST, ON_REQUEST, WEBGPU
 from roofbook.devices.contract import Unsupported
 from roofbook.paths import LIBRARY
 from roofbook.report.webgpu_lacks import lacks, steps_by_reason
-from roofbook.spec import registry
+from roofbook.spec import registry, source, wgsl
 from roofbook.spec.source import Source
 from roofbook.spec.wgsl import NotInWgsl
 
@@ -361,7 +361,7 @@ REFUSED = {
 @pytest.mark.parametrize("body", REFUSED)
 def test_what_wgsl_lacks_is_refused_with_its_reason(tmp_path: Path, body: str) -> None:
     text = f"struct both {{ float first; }}; KERNEL void made(GLOBAL float *x, GLOBAL float *y) {{ {I} {body} }}"
-    with pytest.raises(NotInWgsl, match=REFUSED[body]):
+    with pytest.raises(Unsupported, match=REFUSED[body]):
         of_text(tmp_path, text).render("webgpu")
 
 
@@ -481,3 +481,20 @@ def test_a_reason_is_words_that_a_reader_knows() -> None:
     code = re.compile(r"_|->|\bc_ast\b|\bNode\b|[a-z][A-Z]")
     for reason in steps_by_reason(registry.get(name) for name in registry.names_of_site()):
         assert " " in reason and not code.search(re.sub("OpenCL|PyTorch", "", reason)), reason
+
+
+def test_a_refusal_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cached as a translation is, also for later processes."""
+    texts: list[str] = []
+
+    def refuse(text: str) -> str:
+        texts.append(text)
+        raise NotInWgsl("no such thing")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(wgsl, "translated", refuse)
+    for _ in range(2):
+        with pytest.raises(Unsupported, match="no such thing"):
+            source.translate("a text", WEBGPU.translator)
+        source._translation_or_reason.cache_clear()
+    assert texts == ["a text"]

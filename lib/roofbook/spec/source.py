@@ -14,17 +14,18 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from .. import paths
 from ..devices import backends
+from ..devices.contract import Unsupported
 from ..errors import UsageError
 from .host_code import hash_of_text, source_text
 from .included_files import MAY_INCLUDE, forbidden_directive
@@ -176,7 +177,13 @@ class Source:
     @property
     def sha256(self) -> str:
         """Hash of the resolved text without comments and white space. Sources with equal hashes compile to the same code."""
-        return hash_of_text(self.resolve())
+        return self._hash_in(_current_family(self.path, _stamp))
+
+    def _hash_in(self, family: "_Family") -> str:
+        """Return `sha256` of this source with these texts of its files."""
+        if self.knobs not in family.hashes:
+            family.hashes[self.knobs] = hash_of_text(self.resolve())
+        return family.hashes[self.knobs]
 
     def translation_sha256(self, dialect: str) -> str:
         """Hash what a language's translator, such as that of WGSL, makes of this text, without comments and white space.
@@ -200,18 +207,16 @@ class Source:
         return "\n".join(lines)
 
 
+def hashes_of(sources: Iterable[Source]) -> list[str]:
+    """Return `sha256` of each source. A file that many of them share is looked at once."""
+    stamp = cache(_stamp)
+    return [source._hash_in(_current_family(source.path, stamp)) for source in sources]
+
+
 def _has_word(path: Path, word: str) -> bool:
-    """Return whether a file, or one that it includes, has a word."""
-    if word not in _words(path):
-        _words.cache_clear()  # the file may have been edited since
-    return word in _words(path)
-
-
-@lru_cache(maxsize=256)
-def _words(path: Path) -> frozenset[str]:
-    """Return the words of a file and of all files that it may include. Each is read once, since many include the same."""
-    text = source_text(path)
-    return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
+    """Return whether a file, or one that it may include, has a word. A word that it lacked is sought again after an edit."""
+    family = _FAMILIES.get(path)
+    return (family is not None and word in family.words) or word in _current_family(path, _stamp).words
 
 
 _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S.*)$", re.M)
@@ -246,10 +251,19 @@ def _included(folder: Path, text: str) -> list[Path]:
 
 def _family(path: Path) -> Mapping[Path, str]:
     """Return a file and all files that it may include, with their texts. They are read again after an edit."""
+    return _current_family(path, _stamp).texts
+
+
+def _current_family(path: Path, stamp_of: "Callable[[Path], _Stamp]") -> "_Family":
+    """Return a file and all files that it may include. They are read again after an edit, which `stamp_of` tells."""
     family = _FAMILIES.get(path)
-    if family is None or any(_stamp(file) != stamp for file, stamp in family.stamps.items()):
+    if family is None or any(stamp_of(file) != stamp for file, stamp in family.stamps.items()):
         family = _FAMILIES[path] = _read_family(path)
-    return family.texts
+    return family
+
+
+_Stamp = tuple[int, int] | None
+"""(time of the last change in ns, size in bytes) of a file; None if there is no such file."""
 
 
 @dataclass(frozen=True)
@@ -258,15 +272,27 @@ class _Family:
 
     texts: Mapping[Path, str]
     """The file itself is first."""
-    stamps: Mapping[Path, tuple[int, int] | None]
+    stamps: Mapping[Path, _Stamp]
     """Stamps of the files, and of the folders where a further file may appear."""
+    hashes: dict[tuple[tuple[str, Knob], ...], str] = field(default_factory=dict)
+    """Knobs -> hash of the text with these knobs, of those that were asked for."""
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words of all these texts."""
+        return frozenset().union(*map(_words_of, self.texts.values()))
+
+
+@lru_cache(maxsize=1024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
 
 
 _FAMILIES: dict[Path, _Family] = {}
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
-    """Return (time of the last change in ns, size in bytes), which tell an edit; None if there is no such file."""
+def _stamp(file: Path) -> _Stamp:
+    """Return a file's stamp, which tells an edit; None if there is no such file."""
     try:
         status = os.stat(file)
     except OSError:
@@ -397,20 +423,33 @@ def _with_headers(text: str, lacks: tuple[tuple[str, str], ...]) -> str:
     return text
 
 
-@lru_cache(maxsize=1024)
 def translate(text: str, translator: str) -> str:
-    """Return expanded text in a language that a module translates to, or from a cache on the disk.
+    """Return expanded text in a language that a module translates to. Raise Unsupported if it cannot say this text."""
+    translation, reason = _translation_or_reason(text, translator)
+    if reason:
+        raise Unsupported(reason)
+    return translation
+
+
+@lru_cache(maxsize=1024)
+def _translation_or_reason(text: str, translator: str) -> tuple[str, str]:
+    """Return (translation, '') or ('', why there is none), or the same from a cache on the disk.
 
     The key holds the text and the translator's files, so that no translation is older than what it came from.
     """
     module = importlib.import_module(translator)
     files = sorted(Path(str(module.__file__)).parent.glob("*.py"))
-    key = paths.cache_key(text, *(source_text(file) for file in files))
+    key = paths.cache_key("translation, reason", text, *(source_text(file) for file in files))
 
-    def laid_out() -> str:
-        return "\n".join(_wrap(line) for line in module.translated(text).split("\n"))
+    def as_json() -> str:
+        try:
+            lines = module.translated(text).split("\n")
+        except Unsupported as reason:
+            return json.dumps(["", str(reason)])
+        return json.dumps(["\n".join(_wrap(line) for line in lines), ""])
 
-    return paths.cached_text("translated", key, laid_out)
+    translation, reason = json.loads(paths.cached_text("translated", key, as_json))
+    return translation, reason
 
 
 _FEATURES_BY_SUFFIX = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}

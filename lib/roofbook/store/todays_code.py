@@ -4,6 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..spec.lab import Lab
+from ..spec.source import hashes_of
 from .schema import MEASUREMENT
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def rows_of_today(lab: Lab, store: "Store", **filters: Any) -> "pd.DataFrame":
 
 def source_hashes(lab: Lab) -> dict[str, str]:
     """Return the SHA-256 of each variant's kernel, read from its file now; '' for a variant without a kernel."""
-    return {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
+    variants = lab.all_variants()
+    with_kernels = [variant for variant in variants if variant.source]
+    hashes = hashes_of(variant.text for variant in with_kernels)
+    by_name = {variant.name: digest for variant, digest in zip(with_kernels, hashes, strict=True)}
+    return {variant.name: by_name.get(variant.name, "") for variant in variants}
 
 
 def newest_measurements(rows: "pd.DataFrame") -> "pd.DataFrame":

@@ -24,6 +24,13 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 
 @pytest.fixture
-def open_lab(lab: Lab, tmp_path: Path) -> Open:
+def open_with_peaks(lab: Lab, tmp_path: Path) -> Open:
     """Return a function that opens the LBM lab on an empty store of the test; other parameters by name."""
     return lambda **parameters: Experiment("lbm", {**QUICKLY, "results": str(tmp_path), **parameters})
+
+
+@pytest.fixture
+def open_lab(open_with_peaks: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Return a function that opens the lab as `open_with_peaks` does; its experiments measure no peaks."""
+    monkeypatch.setattr(Experiment, "plan_of_peaks", lambda experiment: [])
+    return open_with_peaks

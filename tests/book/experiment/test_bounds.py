@@ -17,18 +17,18 @@ from .opening import Open, change_step
 
 @pytest.mark.thorough
 def test_peaks_measured_at_one_scale_do_not_hide_those_of_another(
-    open_lab: Open, monkeypatch: pytest.MonkeyPatch
+    open_with_peaks: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scales share cases: that of arithmetic is equal on both, that of a copy has only the same name."""
     registers = type(peaks.LAB).cases(peaks.LAB, "test")[1]
     monkeypatch.setattr(
         peaks.LAB, "cases", lambda scale: [peaks.LAB.working_set(scale, 256), replace(registers, scale=scale)]
     )
-    first = open_lab(variants=["fused"], scale="test")
+    first = open_with_peaks(variants=["fused"], scale="test")
     first.measure()
-    second = open_lab(variants=["fused"], scale="quick", cases=["128x128"])
+    second = open_with_peaks(variants=["fused"], scale="quick", cases=["128x128"])
     second.measure()
-    for experiment in (first, open_lab(variants=["fused"], scale="test"), second):
+    for experiment in (first, open_with_peaks(variants=["fused"], scale="test"), second):
         assert experiment.data.peaks and len(experiment.data.peak_rows) == 4
         assert experiment.data.bounds(experiment.cases[0]).get("float32")
 
@@ -94,9 +94,9 @@ def test_a_variant_on_several_gpus_has_their_common_bound_and_on_parts_of_a_cpu_
     assert "slab" not in bounds and "halo-stored-overlapped@devices=8" in bounds
 
 
-def test_a_page_can_be_drawn_without_peaks(open_lab: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_can_be_drawn_without_peaks(open_with_peaks: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(peaks.LAB), "check", lambda *_: (1.0, 0.5, "nothing"))
-    experiment = open_lab(variants=["sequential", "fused"])
+    experiment = open_with_peaks(variants=["sequential", "fused"])
     experiment.measure()
     assert experiment.data.peaks is None and experiment.data.bounds(experiment.data.case()).get("float32") is None
     assert "Of the bound" not in experiment.ladder().html

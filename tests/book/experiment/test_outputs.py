@@ -11,6 +11,8 @@ import pytest
 
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
+from roofbook.analysis.roofline import Peaks
+from roofbook.book.experiment import MeasuredData
 from roofbook.book.page import Note
 from roofbook.errors import UsageError
 from roofbook.labs.lenet.timeline import timeline
@@ -23,7 +25,10 @@ from roofbook.spec.lab import Lab
 from .opening import Open, change_step, drawn, edited_source, states_by_variant
 
 
-def test_a_kernel_that_fails_is_shown_with_its_reason_and_no_time(open_lab: Open, lab: Lab, tmp_path: Path) -> None:
+def test_a_kernel_that_fails_is_shown_with_its_reason_and_no_time(
+    open_lab: Open, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MeasuredData, "peaks", Peaks([(1e12, 1e9)], {"float32": 1e15}))
     fused, soa = lab.variant("fused").source, lab.variant("soa").source
     assert fused and soa
     change_step(lab, "soa", source=edited_source(tmp_path / "a", soa, "KERNEL", "nonsense KERNEL"))

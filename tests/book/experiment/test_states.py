@@ -14,21 +14,21 @@ from roofbook.spec.lab import Lab
 from .opening import Open, change_step, edited_source, states_by_variant
 
 
-def test_a_fresh_cell_is_not_measured_again_except_by_remeasure(open_lab: Open) -> None:
-    experiment = open_lab(variants=["sequential", "fused"])
+def test_a_fresh_cell_is_not_measured_again_except_by_remeasure(open_with_peaks: Open) -> None:
+    experiment = open_with_peaks(variants=["sequential", "fused"])
     assert states_by_variant(experiment) == {"sequential": "missing", "fused": "missing"}
     assert "2 measurements taken; run " in experiment.measure()
     assert states_by_variant(experiment) == {"sequential": "fresh", "fused": "fresh"}
     assert {cell.state for cell in experiment.plan_of_peaks()} == {"fresh"}
     before = len(experiment.store.query("select 1 from cells"))
-    assert "0 measurements taken, 2 were fresh" in open_lab(variants=["sequential", "fused"]).measure()
+    assert "0 measurements taken, 2 were fresh" in open_with_peaks(variants=["sequential", "fused"]).measure()
     assert len(experiment.store.query("select 1 from cells")) == before
-    assert "1 measurement taken; run " in open_lab(variants=["fused"], remeasure=True).measure()
+    assert "1 measurement taken; run " in open_with_peaks(variants=["fused"], remeasure=True).measure()
     assert len(experiment.store.query("select 1 from cells where variant = 'fused'")) == 2
-    assert states_by_variant(open_lab(variants=["fused"], seed=21)) == {"fused": "stale-code"}, (
+    assert states_by_variant(open_with_peaks(variants=["fused"], seed=21)) == {"fused": "stale-code"}, (
         "other inputs, another cell"
     )
-    assert states_by_variant(open_lab(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, (
+    assert states_by_variant(open_with_peaks(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, (
         "a budget changes no cell"
     )
 

@@ -96,7 +96,7 @@ def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> N
 def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[], Path], tmp_path: Path) -> None:
     """Under papermill the progress is an output of the measuring cell. With one step measured, most cells show nothing."""
     out = tmp_path / "out.ipynb"
-    parameters = "{scale: test, budget_s: 0.3, variants: [fused]}"
+    parameters = "{scale: test, budget_s: 0.01, variants: [fused]}"
     command = [
         sys.executable,
         "-m",
