@@ -118,8 +118,9 @@ TOGETHER = {
 """Tests that run in one process, by the beginnings of their names: they share outputs that take long to make."""
 FIRST = (
     "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
-    "tests/measure/test_case_process.py", "tests/labs/test_corpus.py", "tests/measure/test_gate.py",
-    "tests/measure/test_answer.py", "tests/test_ctrl_c.py", "tests/cli/", "tests/book/test_", "tests/book/experiment/",
+    "tests/measure/test_judged_kernels.py", "tests/measure/test_answer.py", "tests/measure/test_judge.py",
+    "tests/book/test_browser_runs.py", "tests/measure/test_case_process.py", "tests/labs/test_corpus.py",
+    "tests/measure/test_gate.py", "tests/test_ctrl_c.py", "tests/cli/", "tests/book/test_", "tests/book/experiment/",
     "tests/labs/", "tests/test_", "tests/store/", "tests/measure/", "tests/analysis/",
 )  # fmt: skip
 """Beginnings of test names in the order in which they run. The longest files come first, so short ones fill both processes at

@@ -56,11 +56,12 @@ def pages(site: Path) -> dict[str, Page]:
 
 
 def distinct_pages(site: Path) -> list[str]:
-    """Return the names of all pages, with only the first of each lab's pages of measurements, which are alike."""
-    names = dict.fromkeys(pages(site))
+    """Return the names of all pages, with only the longest of each lab's pages of measurements, which are alike."""
+    names = list(pages(site))
     alike = [name for name in names if name.partition("/measurements/")[1]]
-    first = {name.partition("/measurements/")[0]: name for name in reversed(alike)}
-    return [name for name in names if name not in alike or name in first.values()]
+    by_length = sorted(alike, key=lambda name: (site / name).stat().st_size)
+    longest = {name.partition("/measurements/")[0]: name for name in by_length}
+    return [name for name in names if name not in alike or name in longest.values()]
 
 
 @pytest.mark.site
