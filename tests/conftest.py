@@ -53,6 +53,7 @@ from roofbook.spec import browser_run, registry
 from roofbook.spec.lab import Lab
 from roofbook.store import checker, row_cache
 
+from .pocl_builtins import few_builtins
 from .tabs import Tabs
 
 ROOT = Path(__file__).parents[1]
@@ -167,6 +168,13 @@ def in_this_process() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "measure_isolated", lambda *at, workers, **how: measure_and_store(*at, **how))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_are_built_quickly() -> Iterator[None]:
+    """Build this process's programs on PoCL without reading the declarations of all functions of OpenCL C."""
+    with few_builtins():
         yield
 
 

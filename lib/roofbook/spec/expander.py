@@ -11,9 +11,10 @@ from typing import Any
 import pcpp
 
 from .included_files import MAY_INCLUDE, may_be_included
+from .preprocessor import Preprocessor
 
 
-class Expander(pcpp.Preprocessor):  # type: ignore[misc]
+class Expander(Preprocessor):
     """Preprocessor of one kernel's text. After `parse` and `text`, `problems` and `unknown` say what was wrong with it."""
 
     problems: list[str]

@@ -58,9 +58,10 @@ def _evaluate(path: Path, knobs: tuple[tuple[str, Knob], ...], text: str) -> dic
     """Return the value of each macro that is an integer, and of the first argument of each KERNEL_OF."""
     import pcpp  # takes a while
 
+    from .preprocessor import Preprocessor
     from .source import _DIALECT_FOLDER
 
-    class Evaluator(pcpp.Preprocessor):  # type: ignore[misc]
+    class Evaluator(Preprocessor):
         is_number = True
         """Whether all words of the expression that is evaluated stand for numbers."""
 

@@ -366,7 +366,9 @@ def _expander() -> list[str]:
     """Return all else that an expanded text depends on: the dialect's files, the code here, and the preprocessor's version."""
     from importlib import metadata  # takes longer to import than all else here
 
-    code = [Path(__file__).with_name(name) for name in ("source.py", "expander.py", "included_files.py")]
+    code = [
+        Path(__file__).with_name(name) for name in ("source.py", "expander.py", "preprocessor.py", "included_files.py")
+    ]
     files = [*sorted(_DIALECT_FOLDER.iterdir()), *code]
     return [*(source_text(file) for file in files if file.is_file()), metadata.version("pcpp")]
 
