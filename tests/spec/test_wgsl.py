@@ -484,7 +484,7 @@ def test_a_reason_is_words_that_a_reader_knows() -> None:
 
 
 def test_a_refusal_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cached as a translation is, also for later processes."""
+    """A refusal is cached like a translation, also for later processes."""
     texts: list[str] = []
 
     def refuse(text: str) -> str:
