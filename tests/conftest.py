@@ -120,12 +120,12 @@ TOGETHER = {
 FIRST = (
     "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
     "tests/measure/test_judged_kernels.py", "tests/measure/test_answer.py", "tests/measure/test_judge.py",
-    "tests/book/test_browser_runs.py", "tests/measure/test_case_process.py", "tests/labs/test_corpus.py",
-    "tests/measure/test_gate.py", "tests/test_ctrl_c.py", "tests/cli/", "tests/book/test_", "tests/book/experiment/",
-    "tests/labs/", "tests/test_", "tests/store/", "tests/measure/", "tests/analysis/",
+    "tests/measure/test_case_process.py", "tests/labs/test_corpus.py", "tests/measure/test_gate.py",
+    "tests/test_ctrl_c.py", "tests/cli/", "tests/labs/", "tests/measure/", "tests/book/test_browser_runs.py",
+    "tests/book/test_", "tests/book/experiment/", "tests/test_", "tests/store/", "tests/analysis/",
 )  # fmt: skip
 """Beginnings of test names in the order in which they run. The longest files come first, so short ones fill both processes at
-the end."""
+the end. Tests of pages come late: the site's process has cached by then what each page has of all kernels' texts."""
 
 
 def rank(nodeid: str) -> int:
