@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from roofbook.book.page import Note
 from roofbook.errors import UsageError
 from roofbook.labs.lenet.timeline import timeline
 from roofbook.labs.stencil.bandwidth import bandwidth_chart
-from roofbook.measure import case_run
+from roofbook.measure import case_run, precompile
 from roofbook.measure import row as to_row
 from roofbook.report.html import Table
 from roofbook.spec.lab import Lab
@@ -76,6 +77,7 @@ def test_a_kernel_that_fails_is_shown_with_its_reason_and_no_time(
 def test_a_page_can_be_drawn_without_measurements(open_lab: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell of the notebook has an output with an empty store too."""
     monkeypatch.setattr(case_run, "measure_case", lambda *_, **__: None)
+    monkeypatch.setattr(precompile, "LEAST_KERNELS", sys.maxsize)  # no kernel runs
     experiment = open_lab()
     experiment.measure()
     outputs: list[Any] = [
