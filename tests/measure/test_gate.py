@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,25 @@ def gate_run(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str
 
 
 @pytest.fixture
-def in_project(project: Project, command: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+def in_project(project: Project, command: Cli) -> Cli:
     """Runs the gate in this process, as if it had been started in the project."""
-    monkeypatch.chdir(project.folder)
-    monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(project.folder / "labs")])
-    sys.modules.pop("roofbook.labs.chains", None)
-    registry.get.cache_clear()
-    yield lambda *arguments: command("gate", "--lab", "chains", *arguments)
+
+    def gate(*arguments: str) -> tuple[int, str, str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(project.folder)
+            without_ours = [path for path in labs.__path__ if path != str(LABS)]
+            patch.setattr(labs, "__path__", [*without_ours, str(project.folder / "labs")])
+            forget_the_lab()
+            try:
+                return command("gate", "--lab", "chains", *arguments)
+            finally:
+                forget_the_lab()
+
+    return gate
+
+
+def forget_the_lab() -> None:
+    """Have the lab's folder looked for again: the project's lab has the name of that of other tests."""
     sys.modules.pop("roofbook.labs.chains", None)
     registry.get.cache_clear()
 
