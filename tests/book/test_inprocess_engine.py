@@ -1,6 +1,7 @@
 """Cells that run in this process give a page the same outputs as a kernel."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,18 @@ def test_a_page_is_the_same_as_by_a_kernel(tmp_path: Path) -> None:
         cell.get("execution_count") for cell in kernel.cells
     ]
     assert in_process.metadata.papermill.parameters == kernel.metadata.papermill.parameters == {"scale": 21}
+
+
+def test_packages_of_another_activated_environment_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    packages.mkdir(parents=True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    paths_before = list(sys.path)
+    run(tmp_path, "get_ipython().ex('x = 1')", engine_name=inprocess_engine.NAME)
+    assert sys.path == paths_before
 
 
 def test_an_error_of_a_cell_stops_the_notebook_and_later_cells_have_no_outputs(

@@ -19,7 +19,11 @@ class InProcess(Engine):  # type: ignore[misc]
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
-        shell: Any = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+        class Shell(InteractiveShell):
+            def init_virtualenv(self) -> None:
+                """Leave `sys.path` as it is: IPython puts the packages of another activated environment first."""
+
+        shell: Any = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
         shell.showtraceback = failures = _Failures()
         try:
             count = 0
@@ -35,7 +39,7 @@ class InProcess(Engine):  # type: ignore[misc]
                     break
                 nb_man.cell_complete(cell, index)
         finally:
-            InteractiveShell.clear_instance()
+            Shell.clear_instance()
 
 
 class _Failures:
