@@ -110,8 +110,7 @@ class MadeUpLab:
         (folder / "labs" / "mortal").mkdir(parents=True)
         (folder / "labs" / "mortal" / "__init__.py").write_text(LAB.format(marks=str(self.marks), cases=cases))
         paths_of = os.pathsep.join(filter(None, [str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH")]))
-        quick = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
-        self.environment = {**os.environ, **quick, "PYTHONPATH": paths_of, "ROOFBOOK_LABS": str(folder / "labs")}
+        self.environment = {**os.environ, "PYTHONPATH": paths_of, "ROOFBOOK_LABS": str(folder / "labs")}
 
     def record(self, *options: str) -> subprocess.Popen[str]:
         words = [
