@@ -124,7 +124,9 @@ def test_a_program_may_end_by_itself_after_whoever_started_it_was_killed(tmp_pat
 
 
 def test_a_stopped_tool_continues_and_obeys_ctrl_c() -> None:
-    program = "import time\nprint(__import__('os').getpid(), flush=True)\ntime.sleep(600)"
+    program = (  # a shell's background job would ignore Ctrl-C
+        "import os, signal, time\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nprint(os.getpid(), flush=True)\ntime.sleep(600)"
+    )
     tree = ProcessTree([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert tree.process.stdout
     number = int(tree.process.stdout.readline())

@@ -63,7 +63,7 @@ def test_a_button_plays_an_animation_and_stops_it(open_page: Any) -> None:
     assert states(tab) == still, "nothing moves by itself"
     figure.get_by_role("button", name="Play").press("Enter")
     tab.wait_for_function("document.querySelector('[aria-current]').matches(':first-child')")
-    tab.wait_for_function("document.querySelector('[aria-current]').matches(':nth-child(2)')", timeout=60_000)
+    tab.wait_for_function("document.querySelector('[aria-current]').matches(':nth-child(2)')")
     assert states(tab) != still
     figure.get_by_role("button", name="Stop").click()
     tab.wait_for_function(ARE_PAUSED)  # a busy browser pauses them some frames later

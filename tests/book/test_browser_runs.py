@@ -82,7 +82,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert machinery.count(setting) == 1
         machinery = machinery.replace(setting, f"{setting.partition('=')[0]}= 1e-3;")
     assert machinery.count("HANG_S = 30;") == 1
-    (site / "_static" / "run-here.js").write_text(machinery.replace("HANG_S = 30;", "HANG_S = 10;"))
+    patient = "HANG_S = window.hangsAfterS ?? 400;"  # a kernel on a busy machine is slow as well
+    (site / "_static" / "run-here.js").write_text(machinery.replace("HANG_S = 30;", patient))
     kernels_page.copy_texts(root, site)
     style = '<link rel="stylesheet" href="../../_static/roofbook.css">'
     for lab in SMALL:
@@ -567,18 +568,28 @@ def press(tab: Any, step: str = "fused") -> Any:
     return part
 
 
+CLOCK_OF_LAUNCHES = """const has = GPUSupportedFeatures.prototype.has, submit = GPUQueue.prototype.submit;
+const passes = GPUComputePassEncoder.prototype, dispatch = passes.dispatchWorkgroups;
+let launches = 0, now = 0;
+GPUSupportedFeatures.prototype.has = function (name) { return name !== "timestamp-query" && has.call(this, name); };
+passes.dispatchWorkgroups = function (...of) { launches += 1; return dispatch.apply(this, of); };
+GPUQueue.prototype.submit = function (of) { now += 5 * launches; launches = 0; return submit.call(this, of); };
+performance.now = () => now;"""
+"""JavaScript by which the browser's clock, in milliseconds, tells 5 for each launch: a busy machine changes no time."""
+
+
 def test_one_press_verifies_and_times_a_step_beside_its_parent(open_page: Open, tmp_path: Path) -> None:
-    tab = open_page()
-    for _ in range(3):  # a machine that is busy with other work may leave it open which step is faster
-        part = press(tab)
-        assert part.locator(".run-status").inner_text() == "Done."
-        said = part.locator(".run-result").inner_text()
-        assert re.search(r"fused: [\d.]+ \[[\d.]+, [\d.]+\] [\u00b5m]s a pass, verified", said)
-        faster = re.search(r"in one run on this device ([\d.]+) \[.*\] times as fast as float4: faster", said)
-        if faster:
-            break
-    assert faster and float(faster[1]) > 2, "one pass over memory in place of twenty-three: the slow one is found slow"
-    assert "float4, measured twice: " in said and re.search(r"7 rounds on .*[Ss]wift[Ss]hader", said)
+    tab = open_page(CLOCK_OF_LAUNCHES)
+    part = press(tab)
+    assert part.locator(".run-status").inner_text() == "Done."
+    said = part.locator(".run-result").inner_text()
+    assert re.search(r"fused: 217 \[217, 217\] \u00b5s a pass, verified", said), "5 ms for all 23 passes"
+    assert re.search(r"float4: 5.00 \[5.00, 5.00\] ms a pass, verified", said)
+    assert "in one run on this device 23.0 [23.0, 23.0] times as fast as float4: faster" in said, (
+        "one pass over memory in place of twenty-three: the slow one is found slow"
+    )
+    assert "float4, measured twice: 1.00 [1.00, 1.00]. The two are the same, so this is the noise." in said
+    assert re.search(r"7 rounds on .*[Ss]wift[Ss]hader.*, timed by the clock of the browser", said)
     with tab.expect_download() as download:
         part.get_by_role("link", name="The rows").click()
     assert download.value.suggested_filename == f"stencil-fused-{SMALL['stencil']}.json"
@@ -727,8 +738,8 @@ LACKING = {
         "This tab has too little memory for this size: choose a smaller one.",
     ),
     "a kernel that never ends": (
-        "GPUQueue.prototype.onSubmittedWorkDone = () => new Promise(() => {});",
-        "fused did not end within 10 s, and was given up.",
+        "window.hangsAfterS = 1; GPUQueue.prototype.onSubmittedWorkDone = () => new Promise(() => {});",
+        "fused did not end within 1 s, and was given up.",
     ),
 }  # fmt: skip
 """Name -> (a change of the browser, words of the page's sentence)."""
@@ -844,8 +855,16 @@ def site_of(tab: Any) -> Path:
     return Path(tab.url.removeprefix("file://")).parents[1]
 
 
+HELD_UNTIL_STOPPED = """const create = GPUDevice.prototype.createComputePipelineAsync;
+const pressed = new Promise((resolve) => document.addEventListener("click", ({ target }) => {
+  if (target.textContent === "Stop") resolve();
+}));
+GPUDevice.prototype.createComputePipelineAsync = async function (of) { await pressed; return create.call(this, of); };"""
+"""JavaScript that keeps a run at its first kernel until a reader has pressed Stop, which a busy reader does late."""
+
+
 def test_a_run_is_stopped(open_page: Open) -> None:
-    part = open_page().locator('.kernel[data-kernel="fused"]')
+    part = open_page(HELD_UNTIL_STOPPED).locator('.kernel[data-kernel="fused"]')
     part.get_by_role("button", name="Run it on this device").click()
     part.get_by_role("button", name="Stop").click()
     part.locator(".run-status").filter(has_text="Stopped").wait_for()

@@ -57,7 +57,7 @@ class Plan(LabPlan):
         marks = len(list(MARKS.iterdir()))
         if self.case == "slow":
             (MARKS / "slow").touch()
-            time.sleep(0.3)
+            time.sleep({slow_s})
         elif self.case == "deadly" or not (MARKS / self.case).exists():
             (MARKS / f"{{self.case}}{{marks * (self.case == 'deadly') or ''}}").touch()
             psutil.Process().parents()[3].kill()  # between them: a keeper, the process of the order and its keeper
@@ -104,14 +104,16 @@ ROLES = ["again one", "step one", "step two"]
 class MadeUpLab:
     """Folder with a made-up lab and its store, and the commands that measure the lab into this store."""
 
-    def __init__(self, folder: Path, *cases: str) -> None:
+    def __init__(self, folder: Path, *cases: str, slow_s: float = 5.0) -> None:
+        """slow_s: seconds that each measurement of the case `slow` takes, in which a test has to see that it is at work."""
         self.folder, self.marks, self.cases = folder, folder / "marks", cases
         self.marks.mkdir()
         (folder / "labs" / "mortal").mkdir(parents=True)
-        (folder / "labs" / "mortal" / "__init__.py").write_text(LAB.format(marks=str(self.marks), cases=cases))
+        (folder / "labs" / "mortal" / "__init__.py").write_text(
+            LAB.format(marks=str(self.marks), cases=cases, slow_s=slow_s)
+        )
         paths_of = os.pathsep.join(filter(None, [str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH")]))
-        quick = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
-        self.environment = {**os.environ, **quick, "PYTHONPATH": paths_of, "ROOFBOOK_LABS": str(folder / "labs")}
+        self.environment = {**os.environ, "PYTHONPATH": paths_of, "ROOFBOOK_LABS": str(folder / "labs")}
 
     def record(self, *options: str) -> subprocess.Popen[str]:
         words = [
@@ -219,7 +221,7 @@ def test_the_command_continues_after_the_scheduler_was_killed_and_measures_nothi
 
 
 def test_workers_end_with_a_killed_client(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    lab = MadeUpLab(tmp_path, "slow")
+    lab = MadeUpLab(tmp_path, "slow", slow_s=WAIT_S)
     client = lab.record("--workers", "1")
     processes.append(client)
     wait_until((lab.marks / "slow").exists)
@@ -243,7 +245,7 @@ def test_our_scheduler_takes_a_free_port(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.thorough
 def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    lab, temporary = MadeUpLab(tmp_path, "slow"), tmp_path / "temporary"
+    lab, temporary = MadeUpLab(tmp_path, "slow", slow_s=WAIT_S), tmp_path / "temporary"
     temporary.mkdir()
     lab.environment["TMPDIR"] = str(temporary)
     client = lab.record("--workers", "1")

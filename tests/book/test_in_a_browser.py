@@ -81,9 +81,8 @@ def run(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **environment:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
-    client = NotebookClient(
-        notebook, timeout=1500, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    )
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(notebook, timeout=1500, startup_timeout=1500, kernel_name="python3", resources=resources)
     outputs: list[Any] = client.execute().cells[0].outputs
     return "".join(output.text for output in outputs if output.output_type == "stream")
 

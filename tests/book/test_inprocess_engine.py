@@ -26,7 +26,12 @@ def run(folder: Path, *cells: str, **options: Any) -> Any:
     source.metadata["kernelspec"] = {"name": "python3", "language": "python", "display_name": "Python 3"}
     nbformat.write(source, folder / "in.ipynb")
     return papermill.execute_notebook(
-        folder / "in.ipynb", folder / "out.ipynb", parameters={"scale": 21}, progress_bar=False, **options
+        folder / "in.ipynb",
+        folder / "out.ipynb",
+        parameters={"scale": 21},
+        progress_bar=False,
+        start_timeout=1000,
+        **options,
     )
 
 

@@ -77,7 +77,7 @@ def free_ports(number: int) -> list[int]:
         return [sock.getsockname()[1] for sock in sockets]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 500) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not so after {seconds} s"

@@ -167,7 +167,8 @@ def test_plain_papermill_stops_at_a_mistake_with_one_line(
 ) -> None:
     """Papermill itself only warns of a parameter that the notebook does not have, and its own stack is its own."""
     out = tmp_path / "out.ipynb"
-    run = process("experiments/lbm.ipynb", str(out), "--no-progress-bar", *arguments, cwd=place, module="papermill")
+    options = ["--no-progress-bar", "--start-timeout", "1000"]
+    run = process("experiments/lbm.ipynb", str(out), *options, *arguments, cwd=place, module="papermill")
     _, err = run.communicate()
     assert run.returncode == 1
     last = err.strip().splitlines()[-1]

@@ -26,7 +26,7 @@ class Reader:
     def find(self, target: Any, **options: Any) -> Any:
         """Return the first element of a selector or locator, and scroll to it."""
         element = (self.tab.locator(target, **options) if isinstance(target, str) else target).first
-        element.wait_for(timeout=60_000)
+        element.wait_for()
         top, height = element.evaluate("element => [element.getBoundingClientRect().top, innerHeight]")
         if not 0 <= top < height:
             self.screens += max(1, int(abs(top) // height))

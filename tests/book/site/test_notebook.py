@@ -104,6 +104,8 @@ def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[]
         "experiments/lbm.ipynb",
         str(out),
         "--no-progress-bar",
+        "--start-timeout",
+        "1000",
         "-y",
         parameters,
     ]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,12 +186,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_command_writes_the_output_and_says_what_it_took(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_the_output_and_says_what_it_took(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "time", SimpleNamespace(perf_counter=iter([5.0, 5.25]).__next__))
     assert command.main([str(folder)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "Layer:    3to4ch-7x7-k5, 2.94e-05 GFLOP"
-    assert printed[1].startswith("Time:     0.") and printed[1].endswith(" s, one cold call with copies and build")
-    assert printed[2].startswith("Rate:     ") and printed[2].endswith(" GFLOP/s, of that call")
+    assert printed[1] == "Time:     0.250000 s, one cold call with copies and build"
+    assert printed[2] == f"Rate:     {LAYER.flops / 0.25e9:.4g} GFLOP/s, of that call"
     assert printed[3] == f"Written:  {folder / 'output.bin'}" and len(printed) == 4
     layer, *arrays = course.read(folder)
     right = reference(layer, *arrays)

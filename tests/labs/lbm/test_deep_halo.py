@@ -24,6 +24,8 @@ from ...often import often
 HEADER = Path(__file__).parents[2] / "devices" / "blocks_in_c.h"
 STEPS = [variant for variant in LAB.ladder if isinstance(variant.plan, type) and issubclass(variant.plan, DeepHalo)]
 COMPILE = ("c++", "-std=c++17", "-O0", "-g1", "-w", "-ffp-contract=off", "-fsanitize=thread", "-pthread", "-o")
+AT_FIXED_ADDRESSES = ("setarch", "-R") if shutil.which("setarch") else ()
+"""Words before a program: where addresses are drawn from a wide range, an older ThreadSanitizer now and then does not start."""
 NX, NY, UNITS = 8, 8, 11
 PTX = (
     (r"rcp\.approx\.ftz\.f32 %0, %1;", "{0} = 1.0f / ({1});"),
@@ -126,7 +128,7 @@ def reason_to_skip() -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "nothing")
         program.with_suffix(".cpp").write_text("int main() {}")
-        for command in ([*COMPILE, str(program), f"{program}.cpp"], [str(program)]):
+        for command in ([*COMPILE, str(program), f"{program}.cpp"], [*AT_FIXED_ADDRESSES, str(program)]):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 return (
@@ -164,7 +166,8 @@ def compiled_and_run(program: str, folder: Path) -> str:
     """Run a program on the file `in` of a folder and return ThreadSanitizer's reports; it writes the file `out`."""
     (folder / "kernel.cpp").write_text(program)
     subprocess.run([*COMPILE, "kernel", "kernel.cpp"], cwd=folder, check=True)
-    done = subprocess.run(["./kernel", "in", "out"], cwd=folder, capture_output=True, text=True, timeout=600)
+    command = [*AT_FIXED_ADDRESSES, "./kernel", "in", "out"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert (folder / "out").exists(), done.stderr
     return done.stderr
 

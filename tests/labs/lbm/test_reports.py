@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,7 +114,9 @@ def test_openacc_goes_on_from_run_to_run_and_begins_again_at_a_reset() -> None:
     for _ in range(2):
         peer.reset()
         assert np.isnan(peer.outputs()["av_vels"]).all() and error(peer.outputs()["f"], inputs["f"]) < 1e-7
-        assert 0 < peer.run() < 5 and 0 < peer.run() < 5
+        for _ in range(2):
+            start = time.perf_counter()
+            assert 0 < peer.run() < time.perf_counter() - start
         outputs = peer.outputs()
         assert error(outputs["f"], want) <= bound(10)
         np.testing.assert_allclose(outputs["av_vels"], av_want[5:], rtol=1e-5)
@@ -195,8 +198,9 @@ def test_openacc_is_verified_and_timed_by_its_own_clock() -> None:
     measurement = Measurement(LAB.variant("openacc"), "peer", at.device, at.device.backend)
     prepare(at, measurement, References(at, 3))
     assert measurement.reason is None and measurement.runnable
+    start = time.perf_counter()
     seconds = measurement.runnable.run()
-    assert isinstance(seconds, float) and 0 < seconds < 1
+    assert isinstance(seconds, float) and 0 < seconds < time.perf_counter() - start
     measurement.runnable.close()
 
 
@@ -204,6 +208,7 @@ def test_openacc_is_verified_and_timed_by_its_own_clock() -> None:
 
 
 @needs_ghc
+@pytest.mark.usefixtures("listens")
 def test_a_haskell_loop_tells_the_drivers_error_and_leaves_ctrl_c_alone() -> None:
     before = signal.getsignal(signal.SIGINT)
     device = host_cpu()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -447,7 +448,8 @@ def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant
     case = LAB.cases("test")[0]
     runnable = make(device, variant, Case(case.name, "test", case.params, 20), {})
     runnable.reset()
-    assert 0 < runnable.run() < 10  # type: ignore[operator]
+    start = time.perf_counter()
+    assert 0 < runnable.run() < time.perf_counter() - start  # type: ignore[operator]
     outputs = runnable.outputs()
     assert outputs["arguments"].tolist() == [variant.options["count"]]
     assert LAB.check(case, variant, outputs, {})[:2] == (0.0, 0.0)

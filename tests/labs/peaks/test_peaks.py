@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -259,7 +260,8 @@ def test_swizzled_rows_have_each_piece_once_at_its_place() -> None:
 def test_a_launch_that_is_missing_is_seen(device: Device, name: str) -> None:
     case = case_of("costs", units=7)
     variant, run, inputs = run_once(device, name, case)
-    assert 0 < run.run() < 1
+    start = time.perf_counter()
+    assert 0 < run.run() < time.perf_counter() - start
     assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
     assert LAB.check(replace(case, units=8), variant, run.outputs(), inputs)[0] == 1
     run.close()

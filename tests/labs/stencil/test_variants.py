@@ -6,6 +6,7 @@ Grids are small, with sides that no work-group and no vector divides where the v
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -59,8 +60,9 @@ def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1
     runnable = make(device, variant, size, passes)
     runnable.reset()
     for _ in range(times):
+        start = time.perf_counter()
         seconds = runnable.run()
-        assert seconds is not None and 0 < seconds < 10
+        assert seconds is not None and 0 < seconds < time.perf_counter() - start
     g = runnable.outputs()["g"]
     runnable.close()
     return g
