@@ -266,8 +266,10 @@ def test_a_trace_tells_what_each_queue_did_when(device: Device, program: contrac
     assert min(span.start for span in spans) == 0 and max(span.end for span in spans) <= wall * 1.01
     for before, after in pairwise(spans):
         assert before.start <= before.end <= after.start + 1e-6
-    assert spans[1].end - spans[1].start > spans[3].end - spans[3].start
     assert host[0] != 0
+    traces = [spans, *(device.traced(queues, submit) for _ in range(2))]
+    long, short = (min(trace[at].end - trace[at].start for trace in traces) for at in (1, 3))
+    assert long > 2 * short, "the quietest of three, on a busy machine"
     device.traced(queues, lambda: None)  # and nothing is kept from run to run
 
 

@@ -311,8 +311,9 @@ def test_laps_are_times_of_the_device(adapter: Any, monkeypatch: pytest.MonkeyPa
 
     for timestamps in (True, False):
         monkeypatch.setattr(type(adapter), "has_timestamps", timestamps)
-        few, many = queue.laps(launch(1), launch(30))
-        assert 0 < few < many < 100 * 30 * few
+        laps = [queue.laps(launch(1), launch(30)) for _ in range(5)]
+        few, many = (min(lap) for lap in zip(*laps, strict=True))
+        assert 0 < few < many < 100 * 30 * few, "the quietest of five, on a busy machine"
 
 
 def test_cooperative_matrices_are_refused_as_the_page_says(adapter: Any) -> None:

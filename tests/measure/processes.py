@@ -14,6 +14,14 @@ def state(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def has_ended(process: int) -> bool:
+    """Return whether a process is dead or gone. Between two looks at it the system may have removed it."""
+    try:
+        return state(process) == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds, and fail the test after PATIENCE_S. The limit is far above any slow machine's time."""
     end = time.monotonic() + PATIENCE_S

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from roofbook.measure import answer, sampling, sandbox
 from roofbook.measure.answer import SecretInputs
 from roofbook.measure.kernel_process import RemoteRunnable
+from roofbook.measure.policy import Policy
 from roofbook.measure.verify import KernelRefused
 from roofbook.process_keeper import descendants
 from roofbook.spec import exercise, registry
@@ -198,6 +200,7 @@ def test_a_kernel_that_skips_finished_work_finds_none(
 
     monkeypatch.setattr(RemoteRunnable, "run", run_and_compare)
     monkeypatch.setattr(answer, "BUDGET_S", 0.1)
+    monkeypatch.setattr(answer, "Policy", partial(Policy, scarce=10))  # else three samples do where a run takes 0.1 s
     monkeypatch.setattr(sampling, "SUSPECT", float("inf"))  # a pair of runs has one on finished outputs
     skip = "if (all(fabs(*(GLOBAL float4 *)(g + k + WIDTH)) > 3.5f)) return;"
     kernel.write_text(kernel_of(f"{skip} {HONEST}"))

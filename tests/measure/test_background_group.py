@@ -14,7 +14,7 @@ import pytest
 from roofbook.measure import background_group
 from roofbook.measure.background_group import BackgroundGroup, paused, wait_for
 
-from .processes import state, until
+from .processes import has_ended, state, until
 
 LEADER = (
     "import pathlib, sys, time\n"
@@ -105,7 +105,7 @@ def test_a_paused_group_ends_with_its_parent() -> None:
     process.kill()
     process.wait()
     process.stdout.close()
-    until(lambda: not Path(f"/proc/{led}").exists() or state(led) == "Z")
+    until(lambda: has_ended(led))
 
 
 def test_a_group_ends_at_once_if_its_parent_has_died() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -509,8 +510,12 @@ def workers(faulty: Lab) -> Iterator[case_process.Workers]:
 
 
 def states(worker: worker_process.WorkerProcess) -> set[str]:
-    """States of all processes that a worker's keeper keeps."""
-    return {state(number) for number in descendants(worker.process.pid)}
+    """States of all processes that a worker's keeper keeps. One that the worker starts meanwhile may be gone again."""
+    found = set()
+    for number in descendants(worker.process.pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.add(state(number))
+    return found
 
 
 def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import threading
@@ -16,13 +17,20 @@ import pytest
 from roofbook.measure import host_locks
 from roofbook.measure.host_locks import HostLocks
 
+from .processes import PATIENCE_S, until
+
 CPU: Any = SimpleNamespace(kind="cpu", pci_bus_id=None, spec="opencl:0")
 ONE: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:01:00.0", spec="cuda:0")
 TWO: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:02:00.0", spec="cuda:0")
 
 
-def waits(first_lock: AbstractContextManager[object], second_lock: AbstractContextManager[object]) -> bool:
-    """Return whether a thread that takes the second lock waits as long as another one holds the first."""
+def waits(
+    first_lock: AbstractContextManager[object], second_lock: AbstractContextManager[object], *, expected: bool
+) -> bool:
+    """Return whether a thread that takes the second lock waits as long as another one holds the first.
+
+    expected: whether it should. A thread that should not wait has all the time that a busy machine needs to run it.
+    """
     got = threading.Event()
 
     def want() -> None:
@@ -32,8 +40,8 @@ def waits(first_lock: AbstractContextManager[object], second_lock: AbstractConte
     second_thread = threading.Thread(target=want)
     with first_lock:
         second_thread.start()
-        waited = not got.wait(0.1)
-    assert got.wait(500)
+        waited = not got.wait(0.1 if expected else PATIENCE_S)
+    assert got.wait(PATIENCE_S)
     second_thread.join()
     return waited
 
@@ -53,7 +61,17 @@ def test_locks_wait_for_each_other_by_device_and_timing(
         lock.working() if device is None else lock.timing(device)
         for lock, device in ((HostLocks(tmp_path), first_lock), (HostLocks(tmp_path), second_lock))
     )
-    assert waits(first, second) is expected
+    assert waits(first, second, expected=expected) is expected
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether somebody holds the exclusive lock of a file."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def test_a_worker_that_waits_for_the_cpu_is_not_overtaken(tmp_path: Path) -> None:
@@ -69,9 +87,10 @@ def test_a_worker_that_waits_for_the_cpu_is_not_overtaken(tmp_path: Path) -> Non
 
     with first:
         threads = [threading.Thread(target=timing), threading.Thread(target=working)]
-        for thread in threads:
-            thread.start()
-            time.sleep(0.1)
+        threads[0].start()
+        until(lambda: is_locked(tmp_path / "gate"))
+        threads[1].start()
+        time.sleep(0.1)
         assert order == [], "the later one waits although the processors are shared"
     for thread in threads:
         thread.join(500)
@@ -94,7 +113,8 @@ def test_a_process_that_is_killed_lets_go(tmp_path: Path) -> None:
 
 def test_without_a_sweep_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(host_locks.VARIABLE, raising=False)
-    assert not waits(HostLocks.from_environment().timing(CPU), HostLocks.from_environment().timing(CPU))
+    locks = HostLocks.from_environment()
+    assert not waits(locks.timing(CPU), locks.timing(CPU), expected=False)
 
 
 def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ from tests.often import often
 from roofbook.analysis import opponents
 from roofbook.measure import answer, verify
 from roofbook.measure.buffer_ledger import Garbage
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
+from roofbook.spec.lab import Lab
 from roofbook.spec.submission import submission_of
 
 pytestmark = pytest.mark.usefixtures("few_awkward_sizes")
 LIMIT_S = 30.0
-"""Seconds that a request to a kernel's process may take here."""
+"""Seconds that a request to the process of a kernel may take that never ends. Others have the command's own limit: a busy
+machine compiles for long."""
 FURTHER_S = 90.0
 """Seconds within which a judgement ends after the limits of all its cases."""
 
@@ -52,13 +57,13 @@ def test_an_honest_kernel_is_right(command: Command, tmp_path: Path, kernel: Jud
 
 @pytest.mark.parametrize("kernel", often(CHEATS, is_often), ids=name_of)
 def test_a_cheat_is_refused_with_the_reason(command: Command, tmp_path: Path, kernel: Judged) -> None:
-    start = time.monotonic()
-    code, err, judgement = judged(command, tmp_path, kernel, "--no-time", "--limit", f"{LIMIT_S:g}")
+    start, limit_s = time.monotonic(), LIMIT_S if "did not end" in kernel.reason else answer.LIMIT_S
+    code, err, judgement = judged(command, tmp_path, kernel, "--no-time", "--limit", f"{limit_s:g}")
     assert code == kernel.code, (err, judgement)
     reasons = [case["reason"] for case in judgement.get("cases", ()) if case["reason"]]
     reason = " ".join([err, judgement.get("cannot_be_built") or "", *reasons])
     assert kernel.reason in reason and "Traceback" not in reason and err.count("\n") <= 1, reason
-    assert time.monotonic() - start < LIMIT_S * (len(reasons) + 1) + FURTHER_S
+    assert time.monotonic() - start < limit_s * (len(reasons) + 1) + FURTHER_S
 
 
 @pytest.mark.parametrize(
@@ -151,6 +156,7 @@ def test_each_sample_of_a_kernel_is_checked(
         samples[contestant.measurement.variant.name] = len(contestant.measurement.samples)
         return list(seconds.__get__(contestant))
 
+    monkeypatch.setattr(answer, "Policy", partial(Policy, scarce=6))  # else three samples do where a run takes 0.1 s
     monkeypatch.setattr(answer, "check_sample", noted_check)
     monkeypatch.setattr(answer, "CHECKS_S", float("inf"))
     monkeypatch.setattr(answer._Contestant, "seconds", property(noted_seconds))
@@ -161,14 +167,20 @@ def test_each_sample_of_a_kernel_is_checked(
     assert samples and all(1 <= sum(name == rival for name, _ in checked) <= 4 for rival in samples)
 
 
-def test_a_size_is_drawn_that_nobody_can_know() -> None:
+def test_a_size_is_drawn_that_nobody_can_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draws are fixed here: lenet has 8 such sizes, of which 20 draws show 5 at most once in 80 times."""
+
+    def drawn_cases(lab: Lab, seed: int) -> list[str | None]:
+        monkeypatch.setattr("secrets.choice", random.Random(seed).choice)
+        cases = [answer.drawn_case(lab, lab.variant(lab.best), lab.awkward) for _ in range(20)]
+        return [case.name if case else None for case in cases]
+
     for name in CASES:
         lab = registry.get(name)
-        step = lab.variant(lab.best)
-        cases = [answer.drawn_case(lab, step, lab.awkward) for _ in range(20)]
-        drawn = {case.name for case in cases if case}
-        assert len(drawn) > 5 and None not in cases and not drawn & set(lab.awkward), (name, drawn)
-    assert answer.drawn_case(lab, step, ()) is None
+        drawn = drawn_cases(lab, 1)
+        assert len(set(drawn)) > 5 and None not in drawn and not set(drawn) & set(lab.awkward), (name, drawn)
+        assert drawn == drawn_cases(lab, 1) != drawn_cases(lab, 2), f"{name}: another source of chance than secrets"
+    assert answer.drawn_case(lab, lab.variant(lab.best), ()) is None
 
 
 def test_the_log_of_the_compiler_is_printed_on_demand(command: Command, tmp_path: Path) -> None:

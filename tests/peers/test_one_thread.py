@@ -63,7 +63,7 @@ def test_it_keeps_the_contract_of_a_queue(tmp_path: Path) -> None:
     queue.finish()
     assert got.tolist() == [[0, 1, 9], [3, 4, 5]] and queue.read(one, np.empty(2, np.int32), 16).tolist() == [4, 5]
     laps = queue.laps(*2 * [lambda: queue.launch(kernel, (1,), (1,), one, copy, np.int32(0))])
-    assert len(laps) == 2 and all(0 < seconds < 1 for seconds in laps)
+    assert len(laps) == 2 and all(0 < seconds < 100 for seconds in laps), "a call takes a thousand nanoseconds or more"
     with pytest.raises(AssertionError, match="one work-item"):
         queue.launch(kernel, (2,), (1,), one, copy, np.int32(0))
     one.release()

@@ -20,6 +20,7 @@ import pytest
 
 KEY, SECRET = "AKIDOFTESTS", "secretoftests"
 _WITHIN_S = 400
+_FIRST_PORT = 5000
 
 
 def program() -> str:
@@ -71,11 +72,21 @@ def variables(endpoint: str, cache: Path) -> dict[str, str]:
 
 
 def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(number)]
-        for opened_socket in sockets:
-            opened_socket.bind(("127.0.0.1", 0))
-        return [int(opened_socket.getsockname()[1]) for opened_socket in sockets]
+    """Return ports that nobody uses, below those that the system gives away; other processes of the tests begin at others.
+
+    One that the system gave could be given again, to a connection of another test, before the server takes it.
+    """
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    count = (int(given.read_text().split()[0]) if given.exists() else 32768) - _FIRST_PORT
+    ports = list[int]()
+    for step in range(count):
+        port = _FIRST_PORT + (number * os.getpid() + step) % count
+        with contextlib.suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == number:
+            break
+    return ports
 
 
 def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -49,8 +49,8 @@ FILE = "answer"
 """Name, without its ending, of the file that the compiler sees in place of the reader's."""
 MOST_LOG_CHARACTERS = 20_000
 """Largest number of characters of the compiler's messages that are shown."""
-DRAWS = 3000
-"""Largest number of sizes that are drawn to find one that a lab has."""
+DRAWS = 10_000
+"""Largest number of sizes that are drawn to find one that a lab has. Of a CNN's layers one in 200 is valid."""
 BEATS = 2.0
 """Times as fast as the measured peaks allow: a kernel beyond it does not do all of the work, or its time is wrong."""
 MOST_REASON_CHARACTERS = 300

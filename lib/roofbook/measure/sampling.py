@@ -39,14 +39,14 @@ SUSPECT = LONGER
 FIRST_PAIRS = 3
 """Number of first pairs of a trial that end it if none is longer by LONGER. If half of a kernel's pairs are longer, so many in
 turn are not once in 8 times, and far more seldom if it leaves out a third of its work. Most honest kernels need no more."""
-TRIALS = 3
+TRIALS = 4
 """Number of trials by pairs of runs, each of which has to find that work was left out."""
 PAIRS, PAIRS_OF_LONG, LONG_S = 12, 8, 1.0
 """Number of pairs of a trial; the number for runs longer than LONG_S seconds, which are less noisy; LONG_S."""
 AGAINST = 1 / 6
 """Share of pairs that may show no difference. Of 12 equal pairs in noise, so few do so by chance once in 50 times, and in
-TRIALS in turn once in 140 000 times. More pairs would find hardly more kernels that leave out work, and equal ones would run
-longer."""
+TRIALS in turn once in 7 million times; with 8 pairs once in 28 and in 600 000 times. More pairs would find hardly more kernels
+that leave out work, and equal ones would run longer."""
 RESOLUTION_S = 0.5e-6
 """Resolution of a GPU's events, by the CUDA Runtime API: a shorter difference shows nothing."""
 
