@@ -407,6 +407,20 @@ def test_half_of_the_pairs_of_a_trial_begin_on_poisoned_outputs_in_a_drawn_order
     assert len(orders) > 10
 
 
+@pytest.mark.parametrize(("shorter_pairs", "ratio"), [(2, 1.3), (3, None), (5, None)])
+def test_runs_on_poisoned_outputs_have_to_be_longer_in_nearly_all_pairs(
+    shorter_pairs: int, ratio: float | None
+) -> None:
+    """A median alone is no proof: in up to half of the pairs the run on poisoned outputs may be the shorter one."""
+    runs = itertools.count()
+
+    def seconds_on(poisoned: bool) -> float:
+        pair = next(runs) // 2 % sampling.PAIRS
+        return 1.0 if not poisoned else 0.9 if pair >= sampling.PAIRS - shorter_pairs else 1.3
+
+    assert sampling.ratio_if_longer(seconds_on, sampling.PAIRS) == ratio
+
+
 def clock(seed: int, on_finished_s: float, second_s: float, noise_s: float) -> Callable[[bool], float]:
     """Return made-up seconds of runs in pairs: RUN_S on poisoned outputs, and by noise, position and ticks more or less."""
     noise, tick_s, runs = np.random.default_rng(seed), 32e-9, itertools.count()
