@@ -71,6 +71,9 @@ def test_lookup_by_name(lab: Lab) -> None:
         assert lab.variant(variant.name) is variant
     with pytest.raises(UsageError, match=rf"^unknown variant '{lab.best}s' .did you mean '{lab.best}'"):
         lab.variant(f"{lab.best}s")
+    for name in (lab.cases("test")[0].name, lab.cases("published")[-1].name):
+        with pytest.raises(UsageError, match=rf"^'{name}' is a case of {lab.name}; a variant is meant here, such as '"):
+            lab.variant(name)
     with pytest.raises(UsageError, match=r"^unknown case 'none'; valid: "):
         lab.case("none")
 

@@ -376,6 +376,8 @@ class Lab(ABC):
             values = dict(setting.split("=") for setting in turned_name["knobs"].split(","))
             if step and step.source and not self._has_axis(step, values):
                 return self.turned(step, values, must_differ=True)
+        if self.case_or_none(name):
+            raise UsageError(f"{name!r} is a case of {self.name}; a variant is meant here, such as {self.best!r}")
         points = [f"{sweep.variants[0].name.partition('=')[0]}={_points(sweep)}" for sweep in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
         raise one_of("variant", name, valid + points, near=[variant.name for variant in self.all_variants()])
