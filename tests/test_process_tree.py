@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,27 +15,15 @@ import pytest
 from roofbook import process_tree
 from roofbook.process_tree import BadLine, Lines, PatientClock, ProcessTree, how_ended, name_of_signal, run_tool
 
+from .processes import has_ended, state, until
+
 ALWAYS_S = 120.0
 """A limit that no test reaches."""
 
 
-def is_alive(process: int) -> bool:
-    """Whether a process runs; one that has died but is not waited for yet does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def is_stopped(process: int) -> bool:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 500
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
+    """Return whether a process is stopped."""
+    return state(process) == "T"
 
 
 # A program that starts one by fork, one with a session of its own, and one whose parent has ended, and prints their numbers.
@@ -81,13 +67,13 @@ def test_all_descendants_end_when_the_program_ends(last_words: str, code: int, h
     run = run_tool([sys.executable, "-c", FAMILY + last_words], limit_s=ALWAYS_S)
     assert run.code == code and how_ended(run.code) == how and not run.out_of_time
     family = [int(number) for number in run.output.split()]
-    assert len(family) == 3 and not any(map(is_alive, family))
+    assert len(family) == 3 and all(map(has_ended, family))
 
 
 def test_all_descendants_end_when_time_is_over() -> None:
     run = run_tool([sys.executable, "-c", FAMILY + "endless()"], limit_s=3.0)
     assert run.out_of_time and run.code == -signal.SIGKILL
-    assert not any(is_alive(int(number)) for number in run.output.split())
+    assert all(has_ended(int(number)) for number in run.output.split())
 
 
 def test_all_descendants_end_when_whoever_started_them_is_killed() -> None:
@@ -98,11 +84,11 @@ def test_all_descendants_end_when_whoever_started_them_is_killed() -> None:
     parent = subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE)
     assert parent.stdout
     family = [int(number) for number in parent.stdout.readline().split()]
-    assert len(family) == 3 and all(map(is_alive, family))
+    assert len(family) == 3 and not any(map(has_ended, family))
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not any(map(is_alive, family)))
+    until(lambda: all(map(has_ended, family)))
 
 
 def test_a_program_may_end_by_itself_after_whoever_started_it_was_killed(tmp_path: Path) -> None:
@@ -120,7 +106,7 @@ def test_a_program_may_end_by_itself_after_whoever_started_it_was_killed(tmp_pat
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until((tmp_path / "put aside").exists)
+    until((tmp_path / "put aside").exists)
 
 
 def test_a_stopped_tool_continues_and_obeys_ctrl_c() -> None:
@@ -131,9 +117,9 @@ def test_a_stopped_tool_continues_and_obeys_ctrl_c() -> None:
     assert tree.process.stdout
     number = int(tree.process.stdout.readline())
     tree.pause()
-    wait_until(lambda: is_stopped(number))
+    until(lambda: is_stopped(number))
     tree.resume()
-    wait_until(lambda: not is_stopped(number))
+    until(lambda: not is_stopped(number))
     tree.interrupt()
     assert tree.process.wait() == -signal.SIGINT
     tree.end()
@@ -145,8 +131,8 @@ def test_a_stopped_program_ends() -> None:
     assert tree.process.stdout
     number = int(tree.process.stdout.readline())
     tree.pause()
-    wait_until(lambda: is_stopped(number))
-    assert tree.end() == -signal.SIGKILL and not is_alive(number)
+    until(lambda: is_stopped(number))
+    assert tree.end() == -signal.SIGKILL and has_ended(number)
     tree.process.stdout.close()
 
 
@@ -156,7 +142,7 @@ def test_a_program_whose_keeper_was_killed_ends() -> None:
     number = int(tree.process.stdout.readline())
     tree.process.kill()
     assert tree.end() == -signal.SIGKILL
-    wait_until(lambda: not is_alive(number))
+    until(lambda: has_ended(number))
     tree.process.stdout.close()
 
 
@@ -170,11 +156,11 @@ def test_in_the_group_of_its_parent_a_signal_to_the_group_is_one_to_it() -> None
     number = int(parent.stdout.readline())
     assert os.getpgid(number) == parent.pid
     os.killpg(parent.pid, signal.SIGSTOP)
-    wait_until(lambda: is_stopped(number))
+    until(lambda: is_stopped(number))
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not is_alive(number))
+    until(lambda: has_ended(number))
 
 
 def test_output_of_a_tool_is_separate_or_joined_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,8 @@ from roofbook.devices.find import devices
 from roofbook.errors import UsageError
 from roofbook.measure import cluster, gpu_claim
 from roofbook.store.parquet import Store
+
+from ..processes import PATIENCE_S, until
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'roofbook[cluster]'")
 
@@ -95,8 +96,6 @@ class Mortal(Lab):
 
 LAB = Mortal()
 """
-WAIT_S = 500
-"""Seconds after which a process counts as hanging; a slow one is never so slow."""
 ROLES = ["again one", "step one", "step two"]
 """Roles and variants of a case's rows: two steps and the A/A control."""
 
@@ -172,27 +171,20 @@ def processes() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def wait_until(condition: object, seconds: float = WAIT_S) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, f"not so after {seconds} s"
-        time.sleep(0.05)
-
-
 @pytest.mark.thorough
 def test_another_worker_takes_the_case_of_a_killed_one_and_a_case_that_kills_two_gets_failed_rows(
     tmp_path: Path,
 ) -> None:
     lab = MadeUpLab(tmp_path, "deadly", "mortal", "good")
     process = lab.record("--workers", "2")
-    output, _ = process.communicate(timeout=WAIT_S)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     assert lab.rows() == {"good": ROLES, "mortal": ROLES, "deadly": ["step one failed", "step two failed"]}
     reasons = Store(tmp_path / "out").rows("mortal", case="deadly")["reason"]
     assert all(re.fullmatch(r"it ended 2 workers: \S+, \S+", reason) for reason in reasons)
     assert re.search(r"6 measurements taken, 2 of them failed; run", output), output
     assert sorted(path.name for path in lab.marks.iterdir()).count("mortal") == 1
-    wait_until(lambda: not lab.processes())
+    until(lambda: not lab.processes())
 
 
 @pytest.mark.thorough
@@ -205,29 +197,29 @@ def test_the_command_continues_after_the_scheduler_was_killed_and_measures_nothi
     worker = ["--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / "dask")]
     processes += [scheduler, lab.start("distributed.cli.dask_worker", *scheduler_file, *worker)]
     address_in_file = re.compile(r'"(tcp://[\d.:]+)"')
-    wait_until(lambda: address.exists() and address_in_file.search(address.read_text()))  # Dask fills the file later
+    until(lambda: address.exists() and address_in_file.search(address.read_text()))  # Dask fills the file later
     client = lab.record("--cluster", address_in_file.findall(address.read_text())[0])
     processes.append(client)
-    wait_until((lab.marks / "slow").exists)  # in the middle of a case
+    until((lab.marks / "slow").exists)  # in the middle of a case
     scheduler.kill()
-    output, _ = client.communicate(timeout=WAIT_S)
+    output, _ = client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 1 and output.splitlines()[-1].startswith("error: the Dask scheduler is gone"), output
     again = lab.record("--workers", "1")  # at once, while the worker of the first may still be at its case
     processes.append(again)
-    output, _ = again.communicate(timeout=WAIT_S)
+    output, _ = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0, output
-    wait_until(lambda: not set(lab.processes()) - {process.pid for process in processes})
+    until(lambda: not set(lab.processes()) - {process.pid for process in processes})
     assert lab.rows() == {"good": ROLES, "slow": ROLES}
 
 
 def test_workers_end_with_a_killed_client(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    lab = MadeUpLab(tmp_path, "slow", slow_s=WAIT_S)
+    lab = MadeUpLab(tmp_path, "slow", slow_s=PATIENCE_S)
     client = lab.record("--workers", "1")
     processes.append(client)
-    wait_until((lab.marks / "slow").exists)
+    until((lab.marks / "slow").exists)
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
-    wait_until(lambda: not lab.processes())
+    until(lambda: not lab.processes())
     assert lab.rows() == {}
 
 
@@ -245,15 +237,15 @@ def test_our_scheduler_takes_a_free_port(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.thorough
 def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    lab, temporary = MadeUpLab(tmp_path, "slow", slow_s=WAIT_S), tmp_path / "temporary"
+    lab, temporary = MadeUpLab(tmp_path, "slow", slow_s=PATIENCE_S), tmp_path / "temporary"
     temporary.mkdir()
     lab.environment["TMPDIR"] = str(temporary)
     client = lab.record("--workers", "1")
     processes.append(client)
-    wait_until((lab.marks / "slow").exists)
+    until((lab.marks / "slow").exists)
     client.terminate()  # does as Ctrl-C, which a shell's background job ignores
     assert client.wait() == 130 and not list(temporary.rglob("*"))
-    wait_until(lambda: not lab.processes())
+    until(lambda: not lab.processes())
 
 
 @pytest.mark.parametrize(
@@ -267,7 +259,7 @@ def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, processes: list[sub
 def test_a_wrong_address_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     lab = MadeUpLab(tmp_path, "good")
     process = lab.record(*words)
-    output, _ = process.communicate(timeout=WAIT_S)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2 and re.fullmatch(rf"error: {message}\n", output), output
     assert not list((tmp_path / "out").rglob("*.parquet"))
 

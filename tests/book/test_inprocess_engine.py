@@ -59,7 +59,7 @@ def test_packages_of_another_activated_environment_are_not_imported(
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
     paths_before = list(sys.path)
-    run(tmp_path, "get_ipython().ex('x = 1')", engine_name=inprocess_engine.NAME)
+    run(tmp_path, "x = 1", engine_name=inprocess_engine.NAME)
     assert sys.path == paths_before
 
 

@@ -15,7 +15,7 @@ from roofbook.book import pdf
 from roofbook.book.device_choices import FOLDER, SCRIPTS, DeviceChoice, cells_script
 from roofbook.errors import Failed, UsageError
 
-from ..measure.processes import state, until
+from ..processes import has_ended, until
 
 FIRST, NEXT = DeviceChoice("first-gpu/cuda", "First GPU, CUDA"), DeviceChoice("next-gpu/cuda", "Next GPU, CUDA")
 
@@ -98,8 +98,8 @@ def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
     assert out.read_text() == "older"
     assert not [*scratch.iterdir(), *(root / "_build" / "html" / "labs").glob(".*")]
     if (root / "pid").exists():
-        child = Path("/proc", (root / "pid").read_text().strip())
-        until(lambda: not child.exists() or state(int(child.name)) == "Z")
+        child = int((root / "pid").read_text())
+        until(lambda: has_ended(child))
 
 
 def test_the_default_device_is_the_one_that_the_pages_show_first(root: Path) -> None:

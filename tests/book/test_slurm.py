@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import re
@@ -11,8 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +20,8 @@ import pytest
 from roofbook import paths
 from roofbook.store.parquet import Store
 
+from ..free_ports import free_ports
+from ..processes import until
 from ..tls import tls_settings
 
 ROOT = Path(__file__).parents[2]
@@ -69,21 +69,6 @@ if find_spec("dask_jobqueue") is None:  # not imported: it takes Ctrl-C for itse
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "all is there")
 
 
-def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [sock.getsockname()[1] for sock in sockets]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 500) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not so after {seconds} s"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[dict[str, str]]:
     """Start a Slurm of this node alone, and yield the environment that its commands need."""
@@ -113,10 +98,10 @@ def slurm() -> Iterator[dict[str, str]]:
 
     try:
         start("munged", "--foreground", f"--socket={folder}/munge.socket", *files, user="munge", group="munge")
-        wait_until((folder / "munge.socket").exists)
+        until((folder / "munge.socket").exists)
         start("slurmctld", "-D", "-f", str(configuration))
         start("slurmd", "-D", "-f", str(configuration), "-N", socket.gethostname())
-        wait_until(
+        until(
             lambda: b"idle" in subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True).stdout
         )
         yield environment
@@ -176,7 +161,7 @@ def test_a_campaign_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> N
         jobs.stdin.write("\n")
         jobs.stdin.flush()
         jobs.wait(500)
-        wait_until(lambda: not subprocess.run(["squeue", "-h"], env=slurm, capture_output=True).stdout.strip())
+        until(lambda: not subprocess.run(["squeue", "-h"], env=slurm, capture_output=True).stdout.strip())
     finally:
         jobs.kill()
         jobs.communicate()

@@ -14,7 +14,7 @@ import pytest
 from roofbook.measure import background_group
 from roofbook.measure.background_group import BackgroundGroup, paused, wait_for
 
-from .processes import has_ended, state, until
+from ..processes import has_ended, state, until
 
 LEADER = (
     "import pathlib, sys, time\n"

@@ -32,7 +32,7 @@ from roofbook.spec.lab import Lab
 from roofbook.store.parquet import Store
 
 from ..often import often
-from .processes import state, until
+from ..processes import state, until
 
 LAB = """
 import ctypes, os, signal, sys, threading, time
@@ -510,12 +510,12 @@ def workers(faulty: Lab) -> Iterator[case_process.Workers]:
 
 
 def states(worker: worker_process.WorkerProcess) -> set[str]:
-    """States of all processes that a worker's keeper keeps. One that the worker starts meanwhile may be gone again."""
-    found = set()
+    """Return the states of the processes that a worker's keeper keeps. One that the worker starts meanwhile may be gone."""
+    process_states = set()
     for number in descendants(worker.process.pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found.add(state(number))
-    return found
+            process_states.add(state(number))
+    return process_states
 
 
 def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(

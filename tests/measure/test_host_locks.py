@@ -17,7 +17,7 @@ import pytest
 from roofbook.measure import host_locks
 from roofbook.measure.host_locks import HostLocks
 
-from .processes import PATIENCE_S, until
+from ..processes import PATIENCE_S, until
 
 CPU: Any = SimpleNamespace(kind="cpu", pci_bus_id=None, spec="opencl:0")
 ONE: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:01:00.0", spec="cuda:0")

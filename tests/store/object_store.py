@@ -18,9 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from ..free_ports import free_ports
+
 KEY, SECRET = "AKIDOFTESTS", "secretoftests"
 _WITHIN_S = 400
-_FIRST_PORT = 5000
 
 
 def program() -> str:
@@ -39,8 +40,8 @@ def server(folder: Path) -> Iterator[str]:
     users = {"name": "t", "credentials": [{"accessKey": KEY, "secretKey": SECRET}]}
     allowed = {"identities": [users | {"actions": ["Admin", "Read", "Write", "List"]}]}
     (folder / "s3.json").write_text(json.dumps(allowed))
-    free_ports = _free_ports(8)
-    ports = dict(zip(("s3", "master", "volume", "filer"), free_ports, strict=False))
+    ports_of_all = free_ports(8)
+    ports = dict(zip(("s3", "master", "volume", "filer"), ports_of_all, strict=False))
     command = [
         weed,
         "server",
@@ -53,7 +54,7 @@ def server(folder: Path) -> Iterator[str]:
     ]
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
     command += [f"-s3.config={folder / 's3.json'}", *(f"-{name}.port={port}" for name, port in ports.items())]
-    command += [f"-{name}.port.grpc={port}" for name, port in zip(ports, free_ports[4:], strict=True)]
+    command += [f"-{name}.port.grpc={port}" for name, port in zip(ports, ports_of_all[4:], strict=True)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -69,24 +70,6 @@ def variables(endpoint: str, cache: Path) -> dict[str, str]:
     """Return the environment variables of a client of the server."""
     credentials = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint}
     return credentials | {"AWS_REGION": "us-east-1", "XDG_CACHE_HOME": str(cache)}
-
-
-def _free_ports(number: int) -> list[int]:
-    """Return ports that nobody uses, below those that the system gives away; other processes of the tests begin at others.
-
-    One that the system gave could be given again, to a connection of another test, before the server takes it.
-    """
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    count = (int(given.read_text().split()[0]) if given.exists() else 32768) - _FIRST_PORT
-    ports = list[int]()
-    for step in range(count):
-        port = _FIRST_PORT + (number * os.getpid() + step) % count
-        with contextlib.suppress(OSError), socket.socket() as tried:
-            tried.bind(("127.0.0.1", port))
-            ports.append(port)
-        if len(ports) == number:
-            break
-    return ports
 
 
 def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
